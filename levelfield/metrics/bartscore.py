@@ -82,8 +82,8 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
-        own = dict([self._own_choice()])
-        choices = {"model": self._resolved.label, "average": self.average, **own}
+        choice = dict([self._own_choice()])
+        choices = {"model": self._resolved.label, "average": self.average, **choice}
         return signature(self.name, {**choices, **self.computation})
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
@@ -92,17 +92,17 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         def scored(flat: list[Direction]) -> Iterable[ScoredDirection]:
             likelihood = self._seq2seq().log_likelihood(
                 # of a source that is too long the beginning is kept
-                [Gapped("", one.source, gap=False) for one in flat],
-                [[Target(one.target, end=authors, begin=authors)] for one in flat],
+                [Gapped("", direction.source, gap=False) for direction in flat],
+                [[Target(direction.target, end=authors, begin=authors)] for direction in flat],
             )
-            parts = [one.part for one in flat]
+            parts = [direction.part for direction in flat]
             log_p = [log_p for (log_p,) in likelihood.log_p]
             cuts = zip(likelihood.source_cut, likelihood.target_cut, strict=True)
             cut = [of_source or any(of_target) for of_source, of_target in cuts]
             return map(ScoredDirection, parts, log_p, cut)
 
         def averages(of_samples: list[list[list[Direction]]]) -> Iterable[SampleValue | Undefined]:
-            flat = [[one for group in groups for one in group] for groups in of_samples]
+            flat = [[direction for group in groups for direction in group] for groups in of_samples]
             return map(self._average, in_groups(flat, scored), map(len, of_samples))
 
         return of_defined(
@@ -115,15 +115,15 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
 
     def _average(self, scored: Sequence[ScoredDirection], groups: int) -> SampleValue | Undefined:
         """The mean over groups of equal size of the mean in each."""
-        if why := next(filter(None, (unfit(one.log_p) for one in scored)), ""):
-            return Undefined(why)
-        s = np.array([one.log_p.mean() for one in scored]).reshape(groups, -1)
+        if reason := next(filter(None, (unfit(direction.log_p) for direction in scored)), ""):
+            return Undefined(reason)
+        s = np.array([direction.log_p.mean() for direction in scored]).reshape(groups, -1)
         weights = np.repeat(self._weights(s.mean(axis=1)) / s.shape[1], s.shape[1])
         # a part without weight may be −∞
         value = float(s.ravel()[weights > 0] @ weights[weights > 0])
-        parts = [one.part for one in scored]
+        parts = [direction.part for direction in scored]
         rows = list(zip(parts, s.ravel().tolist(), weights.tolist(), strict=True))
-        return SampleValue(value, rows, any(one.cut for one in scored))
+        return SampleValue(value, rows, any(direction.cut for direction in scored))
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,9 @@ def leaders(verdicts: Sequence[JudgeVerdict], rule: Rule) -> tuple[str, ...]:
 
 def probability(verdict: JudgeVerdict, label: str) -> float:
     """Returns how likely a judge finds a label; 0 for one that it does not know."""
-    known = label in verdict.labels
-    return float(verdict.p[verdict.labels.index(label)]) if known else 0.0
+    if label not in verdict.labels:
+        return 0.0
+    return float(verdict.p[verdict.labels.index(label)])
 
 
 KEYWORDS = "keywords"
@@ -161,12 +162,12 @@ class JudgedMetric(LoadingOptions, abc.ABC):
     def lacking(self, attributes: Collection[str] | None) -> list[ModelError]:
         """Returns an error for each model that the judges of these attributes lack."""
         judged = None if attributes is None else {*attributes} - {KEYWORDS}
-        asked = [
+        judges = [
             judge
             for judge in self._chosen
             if judged is None or (judged and judge.attribute in ("", *judged))
         ]
-        return lacking(asked, self._chosen, self.loading)
+        return lacking(judges, self._chosen, self.loading)
 
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this metric alone."""
@@ -187,16 +188,16 @@ class JudgedMetric(LoadingOptions, abc.ABC):
         """Returns the text to judge, which is `""` where an empty output counts, and the label that
         each attribute wants of it."""
         labels: list[WantedLabel] = []
-        for attribute, wanted in sample.control.items():
-            if attribute == KEYWORDS or not wanted:
+        for attribute, values in sample.control.items():
+            if attribute == KEYWORDS or not values:
                 continue
-            wanted = single_value(wanted)
-            if not isinstance(wanted, str):
+            value = single_value(values)
+            if not isinstance(value, str):
                 return Undefined(several_wanted(attribute))
-            panel = self._panel(attribute, wanted)
+            panel = self._panel(attribute, value)
             if isinstance(panel, Undefined):
                 return panel
-            label = panel[0].judge.label(wanted, attribute)
+            label = panel[0].judge.label(value, attribute)
             labels.append(WantedLabel(attribute, label, panel))
         if not labels:
             return Undefined(NO_ATTRIBUTE)
@@ -205,7 +206,7 @@ class JudgedMetric(LoadingOptions, abc.ABC):
             return text
         return (text.lstrip() if self.text == "continuation" and sample.prompt else text), labels
 
-    def _panel(self, attribute: str, wanted: str) -> tuple[LoadedJudge, ...] | Undefined:
+    def _panel(self, attribute: str, label: str) -> tuple[LoadedJudge, ...] | Undefined:
         """Returns the judges of an attribute, each with the labels that hold the wanted one."""
         by_name: dict[str, list[Judge]] = {}
         for judge in self._chosen:
@@ -213,18 +214,18 @@ class JudgedMetric(LoadingOptions, abc.ABC):
                 by_name.setdefault(judge.name, []).append(judge)
         panel: list[LoadedJudge] = []
         for name, judges in by_name.items():
-            known: list[str] = []
+            labels: list[str] = []
             for judge in judges:
                 loaded = self._load(judge)
                 if not self._speaks_of(loaded, attribute):
                     continue
-                if judge.label(wanted, attribute) in loaded.labels:
+                if judge.label(label, attribute) in loaded.labels:
                     panel.append(loaded)
                     break
-                known += loaded.labels
+                labels += loaded.labels
             else:
-                if known:
-                    return Undefined(unknown_to_judge(name, attribute, wanted, known))
+                if labels:
+                    return Undefined(unknown_to_judge(name, attribute, label, labels))
         return tuple(panel) if panel else Undefined(no_judge(attribute))
 
     @staticmethod
@@ -241,8 +242,8 @@ def verdicts_of(
 ) -> list[list[AttributeVerdicts]]:
     """Returns the verdicts on texts; each judge reads all of its texts at once, none empty."""
     texts: dict[LoadedJudge, list[str]] = {}
-    for text, wanted in questions:
-        for label in wanted:
+    for text, labels in questions:
+        for label in labels:
             for judge in label.judges:
                 texts.setdefault(judge, []).extend([text] if text else [])
     verdicts = {judge: iter(judge.verdicts(read)) for judge, read in texts.items()}
@@ -253,9 +254,9 @@ def verdicts_of(
     return [
         [
             AttributeVerdicts(w.attribute, w.wanted, tuple(verdict(j, text) for j in w.judges))
-            for w in wanted
+            for w in labels
         ]
-        for text, wanted in questions
+        for text, labels in questions
     ]
 
 
@@ -271,6 +272,15 @@ class JudgedSampleMetric(JudgedMetric, SampleMetric, abc.ABC):
         return of_defined(
             self._judge(samples), lambda of_samples: map(self._sample_value, of_samples)
         )
+
+
+def mean_of(
+    scored: Sequence[tuple[str, float]], judged: Sequence[AttributeVerdicts]
+) -> SampleValue:
+    """Returns the mean of named scores, which are its parts, each of the same weight."""
+    parts = [(name, score, 1 / len(scored)) for name, score in scored]
+    value = sum(score for _, score in scored) / len(scored)
+    return SampleValue(value, parts, any(panel.cut for panel in judged))
 
 
 @dataclass(frozen=True)
@@ -295,14 +305,12 @@ class ControlAverage(JudgedSampleMetric):
     name: ClassVar[str] = "control.average"
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
-        right = [vote for one in judged for vote in one.right]
-        names = [
-            f"{one.attribute}/{verdict.judge}: {verdict.vote or UNDECIDED}"
-            for one in judged
-            for verdict in one.verdicts
+        votes = [
+            (f"{panel.attribute}/{verdict.judge}: {verdict.vote or UNDECIDED}", float(is_right))
+            for panel in judged
+            for verdict, is_right in zip(panel.verdicts, panel.right, strict=True)
         ]
-        parts = [(n, float(r), 1 / len(right)) for n, r in zip(names, right, strict=True)]
-        return SampleValue(sum(right) / len(right), parts, any(one.cut for one in judged))
+        return mean_of(votes, judged)
 
 
 @dataclass(frozen=True)
@@ -320,14 +328,14 @@ class ControlProbability(JudgedSampleMetric):
     name: ClassVar[str] = "control.probability"
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
-        p = [probability(verdict, one.wanted) for one in judged for verdict in one.verdicts]
-        if np.isnan(p).any():
-            return Undefined(JUDGE_CANT_READ)
-        names = [
-            f"{one.attribute}/{v.judge}: P({one.wanted})" for one in judged for v in one.verdicts
+        p = [
+            (f"{panel.attribute}/{v.judge}: P({panel.wanted})", probability(v, panel.wanted))
+            for panel in judged
+            for v in panel.verdicts
         ]
-        parts = [(name, value, 1 / len(p)) for name, value in zip(names, p, strict=True)]
-        return SampleValue(sum(p) / len(p), parts, any(one.cut for one in judged))
+        if any(math.isnan(p_wanted) for _, p_wanted in p):
+            return Undefined(JUDGE_CANT_READ)
+        return mean_of(p, judged)
 
 
 @dataclass(frozen=True)
@@ -345,20 +353,20 @@ class _MajorityMetric(JudgedSampleMetric, abc.ABC):
         return {"rule": self.rule} | ({} if self.rule == "study" else {"ties": "share"})
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
-        labels = [leaders(one.verdicts, self.rule) for one in judged]
+        labels = [leaders(panel.verdicts, self.rule) for panel in judged]
         if self.rule == "study" and () in labels:
             return Undefined(NO_MAJORITY)
         pairs = [*zip(judged, labels, strict=True)]
-        right = [1 / len(first) if one.wanted in first else 0.0 for one, first in pairs]
+        right = [1 / len(first) if panel.wanted in first else 0.0 for panel, first in pairs]
         parts = [
             (
-                part_name(f"{one.attribute}/majority", first or [UNDECIDED]),
+                part_name(f"{panel.attribute}/majority", first or [UNDECIDED]),
                 share,
                 1 / len(judged),
             )
-            for (one, first), share in zip(pairs, right, strict=True)
+            for (panel, first), share in zip(pairs, right, strict=True)
         ]
-        return SampleValue(self._value(right), parts, any(one.cut for one in judged))
+        return SampleValue(self._value(right), parts, any(panel.cut for panel in judged))
 
     @abc.abstractmethod
     def _value(self, right: Sequence[float]) -> float:
@@ -439,13 +447,11 @@ class ControlVotes(JudgedSampleMetric):
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue:
         votes = [
-            (json.dumps([one.attribute, verdict.judge, one.wanted]), float(is_right))
-            for one in judged
-            for verdict, is_right in zip(one.verdicts, one.right, strict=True)
+            (json.dumps([panel.attribute, verdict.judge, panel.wanted]), float(is_right))
+            for panel in judged
+            for verdict, is_right in zip(panel.verdicts, panel.right, strict=True)
         ]
-        parts = [(name, right, 1 / len(votes)) for name, right in votes]
-        value = math.fsum(right for _, right in votes) / len(votes)
-        return SampleValue(value, parts, any(one.cut for one in judged))
+        return mean_of(votes, judged)
 
 
 @dataclass(frozen=True)
@@ -474,9 +480,9 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
         right: dict[tuple[str, str, str], tuple[int, int]] = {}
         if scores.parts is not None:
             for name, is_right in scores.parts.select("part", "score").iter_rows():
-                attribute, judge, wanted = json.loads(name)
-                n_right, n = right.get((attribute, judge, wanted), (0, 0))
-                right[attribute, judge, wanted] = (n_right + int(is_right), n + 1)
+                attribute, judge, label = json.loads(name)
+                n_right, n = right.get((attribute, judge, label), (0, 0))
+                right[attribute, judge, label] = (n_right + int(is_right), n + 1)
         reasons = Counter(scores.undefined.values())
         return VoteCounts(right, dict(reasons), len(scores.truncated))
 

@@ -103,29 +103,33 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
 
     @functools.cached_property
     def _classifier(self) -> Classifier:
-        found = load("classifier", self.model, self.loading)
-        if set(found.labels) != LABELS or self._resolved().model_type in OURS:
+        classifier = load("classifier", self.model, self.loading)
+        if set(classifier.labels) != LABELS or self._resolved().model_type in OURS:
             raise ModelError(
                 f"model '{self.model}' is no discriminator: its labels are "
-                f"{', '.join(found.labels)}, expected negative and positive; "
+                f"{', '.join(classifier.labels)}, expected negative and positive; "
                 "`levelfield train discriminator` makes one"
             )
-        return found
+        return classifier
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return of_defined((self._text(sample) for sample in samples), self._values)
 
     def _values(self, texts: Sequence[str]) -> list[SampleValue | Undefined]:
         p, cut = self._classifier.probabilities(texts)
-        at = self._classifier.labels.index("positive")
-        value = np.log(p[:, at]) - np.log(p[:, 1 - at]) if self.value == "logit" else p[:, at]
+        positive = self._classifier.labels.index("positive")
+        value = (
+            np.log(p[:, positive]) - np.log(p[:, 1 - positive])
+            if self.value == "logit"
+            else p[:, positive]
+        )
         return [
-            Undefined(UNREADABLE) if math.isnan(one) else SampleValue(one, (), less)
-            for one, less in zip(value.tolist(), cut.tolist(), strict=True)
+            Undefined(UNREADABLE) if math.isnan(score) else SampleValue(score, (), less)
+            for score, less in zip(value.tolist(), cut.tolist(), strict=True)
         ]
 
     def _text(self, sample: Sample) -> str | Undefined:
-        """What is read of a sample."""
+        """Returns the text that the model reads of a sample."""
         text = sample.text
         if not text.strip():
             return Undefined(EMPTY_TEXT)

@@ -29,7 +29,7 @@ TokenIds = Callable[[Sequence[str]], list[Hashes]]
 
 
 def tokenizer_label(name: str) -> str:
-    """How signatures name a tokenizer.
+    """Returns the name of a tokenizer in signatures.
 
     Raises:
         ModelError: there is no such model.
@@ -47,14 +47,14 @@ def tokenizer_label(name: str) -> str:
 
 @functools.lru_cache(maxsize=4)
 def token_ids(name: str) -> TokenIds:
-    """The tokenizer of this name: an id of 64 bits for every token of every text.
+    """Returns the tokenizer of this name: an id of 64 bits for every token of every text.
 
     Args:
         name: `words`, case folded; `gpt2`, the published byte pairs of GPT-2; or the name or
             folder of a model, whose tokenizer is meant.
 
     Raises:
-        FetchError, ModelError: the tokenizer can't be had.
+        FetchError, ModelError: the tokenizer is not available.
     """
     if name == "words":
         return _word_ids
@@ -67,7 +67,7 @@ def _word_ids(texts: Sequence[str]) -> list[Hashes]:
 
 @functools.lru_cache(maxsize=1 << 17)
 def _hash(word: str) -> int:
-    """The same in every process, unlike Python's own."""
+    """Returns a hash that is the same in every process, unlike Python's own."""
     digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -84,7 +84,7 @@ def _gpt2() -> TokenIds:
 
     def ids(texts: Sequence[str]) -> list[Hashes]:
         encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(one.ids, np.uint64) for one in encoded]
+        return [np.array(encoding.ids, np.uint64) for encoding in encoded]
 
     return ids
 
@@ -146,10 +146,10 @@ class _NGramDiversity(Options, OfGroups, abc.ABC):
 
     @abc.abstractmethod
     def value(self, state: NGrams) -> CorpusValue:
-        """The value of a group."""
+        """Returns the value of a group."""
 
     def state(self, samples: Sequence[Sample]) -> NGrams:
-        """The n-grams of these texts."""
+        """Returns the n-grams of these texts."""
         ids_of = token_ids(self.tokenizer)
         hashes, tokens = [np.empty(0, np.uint64)], 0
         for batch in partitions(samples, _BATCH):
@@ -160,11 +160,11 @@ class _NGramDiversity(Options, OfGroups, abc.ABC):
         return NGrams(distinct, counts, tokens)
 
     def merge(self, a: NGrams, b: NGrams) -> NGrams:
-        """The n-grams of both."""
-        both, of = np.unique(np.concatenate([a.hashes, b.hashes]), return_inverse=True)
-        counts = np.zeros(len(both), np.int64)
-        np.add.at(counts, of, np.concatenate([a.counts, b.counts]))
-        return NGrams(both, counts, a.tokens + b.tokens)
+        """Returns the n-grams of two partitions."""
+        distinct, places = np.unique(np.concatenate([a.hashes, b.hashes]), return_inverse=True)
+        counts = np.zeros(len(distinct), np.int64)
+        np.add.at(counts, places, np.concatenate([a.counts, b.counts]))
+        return NGrams(distinct, counts, a.tokens + b.tokens)
 
 
 @dataclass(frozen=True)
@@ -204,14 +204,14 @@ class Distinct(_NGramDiversity):
         return signature(self.name, choices)
 
     def value(self, state: NGrams) -> CorpusValue:
-        """Distinct n-grams / n-grams, or / tokens."""
+        """Returns distinct n-grams / n-grams, or / tokens."""
         distinct, total = len(state.hashes), state.total
         if not total:
             return _no_ngram(self.n)
-        of = total if self.denominator == "ngrams" else state.tokens
+        divisor = total if self.denominator == "ngrams" else state.tokens
         if self.floor is None:
-            return CorpusValue(distinct / of)
-        return CorpusValue((distinct * 10**self.floor // of) / 10**self.floor)
+            return CorpusValue(distinct / divisor)
+        return CorpusValue((distinct * 10**self.floor // divisor) / 10**self.floor)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class HDD(_NGramDiversity):
         return signature(self.name, choices)
 
     def value(self, state: NGrams) -> CorpusValue:
-        """Expected types among m n-grams / m."""
+        """Returns the expected number of types among m n-grams / m."""
         if not state.total:
             return _no_ngram(self.n)
         if state.total < self.draws:
@@ -273,7 +273,7 @@ def expected_types(counts: Ints, m: int) -> float:
 def ngram_hashes(ids: Sequence[Hashes], n: int) -> Hashes:
     """(n-grams,) a hash of every n-gram of these texts, whose tokens are given as ids."""
     tokens = np.concatenate([np.empty(0, np.uint64), *ids])
-    text = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
+    text = np.repeat(np.arange(len(ids)), [len(text_ids) for text_ids in ids])
     k = max(len(tokens) - n + 1, 0)
     hashes = _mixed(tokens[:k])
     for i in range(1, n):

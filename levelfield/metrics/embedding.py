@@ -55,14 +55,14 @@ class ComparedTexts(NamedTuple):
 
 
 class PairValue(NamedTuple):
-    """What comes out for a pair: its value, and whether either text was cut."""
+    """The value of a pair, and whether either text was cut."""
 
     value: float
     cut: bool
 
 
 def pairs_of(sample: Sample, against: Against) -> list[ComparedTexts] | Undefined:
-    """What the text of a sample is compared with; blank references are left out."""
+    """Returns the text of a sample with each text to compare it with; blank ones are left out."""
     if not sample.text.strip():
         return Undefined(EMPTY_TEXT)
     pairs = [
@@ -85,11 +85,11 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @abc.abstractmethod
     def _compared(self, pairs: Sequence[ComparedTexts]) -> Sequence[PairValue | Undefined]:
-        """What comes out for each of these pairs."""
+        """Returns the value of each of these pairs."""
 
     @abc.abstractmethod
     def _choices(self) -> Mapping[str, object]:
-        """The options that could change a value, the model among them."""
+        """Returns the options that could change a value, the model among them."""
 
     @functools.cached_property
     def signature(self) -> str:
@@ -110,11 +110,13 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
             lambda of_samples: map(self._best, in_groups(of_samples, scored)),
         )
 
-    def _best(self, found: Sequence[tuple[str, PairValue | Undefined]]) -> SampleValue | Undefined:
+    def _best(
+        self, comparisons: Sequence[tuple[str, PairValue | Undefined]]
+    ) -> SampleValue | Undefined:
         """The best of some comparisons; what can't be compared is left out like a blank."""
-        defined = [(name, c) for name, c in found if isinstance(c, PairValue)]
+        defined = [(name, c) for name, c in comparisons if isinstance(c, PairValue)]
         if not defined:
-            return next(c for _, c in found if isinstance(c, Undefined))
+            return next(c for _, c in comparisons if isinstance(c, Undefined))
         values = np.array([c.value for _, c in defined])
         best = int(values.argmax() if self.higher_is_better else values.argmin())
         rows = [(name, c.value, float(i == best)) for i, (name, c) in enumerate(defined)]
@@ -145,7 +147,7 @@ class StateComparison(ComparisonMetric, abc.ABC):
 
     @abc.abstractmethod
     def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
-        """What comes out for two texts."""
+        """Returns the value of two texts."""
 
     def _choices(self) -> dict[str, object]:
         idf = self.idf if self.idf == "none" else label(self.idf)
@@ -166,10 +168,10 @@ class StateComparison(ComparisonMetric, abc.ABC):
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         model = load("states", self.model, self.loading, layer=self._layer)
         texts = [text for pair in pairs for text in (pair.text, pair.other)]
-        found = model.of(texts)
+        states = model.of(texts)
         idf = None if self.idf == "none" else _document_frequencies(self.idf, model)
         compared: list[PairValue | Undefined] = []
-        for pair, text, other in zip(pairs, found[::2], found[1::2], strict=True):
+        for pair, text, other in zip(pairs, states[::2], states[1::2], strict=True):
             if text.empty or other.empty:
                 compared.append(no_token(pair, text=not text.empty))
                 continue

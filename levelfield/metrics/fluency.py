@@ -11,6 +11,7 @@ import abc
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
@@ -63,7 +64,7 @@ class Stretch(NamedTuple):
 
 
 def perplexity(log_p: Floats) -> float:
-    """exp(−(1/n) Σ_i log p(t_i)) of n tokens; infinite where a token is impossible."""
+    """Returns exp(−(1/n) Σ_i log p(t_i)) of n tokens; infinite where a token is impossible."""
     return _exp(-float(log_p.mean()))
 
 
@@ -130,7 +131,7 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
         return load("causal", self.model, self.loading)
 
     def _stretches(self, samples: Sequence[Sample]) -> list[Stretch | Undefined]:
-        """What is scored of each sample."""
+        """Returns the scored tokens of each sample."""
 
         def stretches(readable: list[Sample]) -> Iterable[Stretch | Undefined]:
             likelihoods = self._model().log_likelihood([sample.text for sample in readable])
@@ -139,7 +140,7 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
         return of_defined((self._readable(sample) for sample in samples), stretches)
 
     def _readable(self, sample: Sample) -> Sample | Undefined:
-        """The sample, or why it has no value as far as can be seen without the model."""
+        """Returns the sample, or the reason that rules a value out before the model reads it."""
         if self.text == "whole":
             return sample if sample.text.strip() else Undefined(EMPTY_TEXT)
         rest = continuation(sample)
@@ -170,10 +171,10 @@ class _FluencySampleMetric(_FluencyMetric, SampleMetric, abc.ABC):
 
     @abc.abstractmethod
     def _value(self, stretch: Stretch) -> float:
-        """The value of what is scored of a sample."""
+        """Returns the value of the scored tokens of a sample."""
 
     def _parts(self, stretch: Stretch) -> Sequence[tuple[str, float, float]]:  # noqa: ARG002
-        """What the value is made of."""
+        """Returns the parts of the value."""
         return ()
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
@@ -261,7 +262,7 @@ class SLOR(_FluencySampleMetric):
 
     @property
     def _corpus(self) -> str | tuple[str, ...] | Unigrams | None:
-        """The corpus that is given, or the counts that come with the package for this model."""
+        """The corpus that the user names, or the shipped counts of this model."""
         return self.corpus or SHIPPED.get(self.model)
 
     @functools.cached_property
@@ -340,7 +341,7 @@ class CorpusPerplexity(OfScores, _FluencyMetric):
         return _TextLikelihood(**options)
 
     def state_of(self, scores: Scores) -> Likelihoods:
-        """Sums over these samples."""
+        """Returns the sums over these samples."""
         nll = [] if scores.parts is None else scores.parts["score"].to_list()
         return Likelihoods(
             nll=math.fsum(nll),
@@ -351,17 +352,11 @@ class CorpusPerplexity(OfScores, _FluencyMetric):
         )
 
     def merge(self, a: Likelihoods, b: Likelihoods) -> Likelihoods:
-        """The sums of two partitions together."""
-        return Likelihoods(
-            nll=a.nll + b.nll,
-            tokens=a.tokens + b.tokens,
-            samples=a.samples + b.samples,
-            undefined=a.undefined + b.undefined,
-            truncated=a.truncated + b.truncated,
-        )
+        """Returns the sums of two partitions together."""
+        return Likelihoods(*map(operator.add, a, b))
 
     def value(self, state: Likelihoods) -> CorpusValue:
-        """exp(Σ NLL / N)."""
+        """Returns exp(Σ NLL / N)."""
         if not state.tokens:
             return CorpusValue(math.nan, NO_TEXT_WITH_VALUE)
         return CorpusValue(_exp(state.nll / state.tokens), truncated=state.truncated)
@@ -398,13 +393,13 @@ class InfillingPerplexity(Seq2SeqMetric):
 
     @property
     def _resolved(self) -> Resolved:
-        found = super()._resolved
-        if found.model_type not in GAP_STYLES:
+        resolved = super()._resolved
+        if resolved.model_type not in GAP_STYLES:
             raise ModelError(
-                f"model '{self.model}' is of the family {found.model_type}; {self.name} needs one "
-                f"that fills gaps: {', '.join(GAP_STYLES)}"
+                f"model '{self.model}' is of the family {resolved.model_type}; {self.name} needs "
+                f"one that fills gaps: {', '.join(GAP_STYLES)}"
             )
-        return found
+        return resolved
 
     def kinds(self) -> tuple[Kind, ...]:
         return ("infilling",)
@@ -438,8 +433,8 @@ class InfillingPerplexity(Seq2SeqMetric):
         return of_defined((target(sample.text) for sample in samples), scored)
 
     def _value(self, log_p: Floats, cut: bool) -> SampleValue | Undefined:
-        if why := unfit(log_p):
-            return Undefined(why)
+        if reason := unfit(log_p):
+            return Undefined(reason)
         nll = -float(log_p.mean())
         value = nll if self.value == "nll" else perplexity(log_p)
         return SampleValue(value, [("−log p of a token", nll, 1.0)], cut)

@@ -41,7 +41,9 @@ class InverseWordFrequency:
     def isf(self, texts: Sequence[str], token_ids: TokenIds) -> Floats:
         """Returns the largest IWF of each text's tokens (equation 6): (texts,)."""
         ids = token_ids([text.lower() for text in texts] if self.fold_case else texts)
-        return np.array([self.values[one].max() if one else 0.0 for one in ids], np.float64)
+        return np.array(
+            [self.values[text_ids].max() if text_ids else 0.0 for text_ids in ids], np.float64
+        )
 
 
 def source_of(choice: str, model_type: str) -> str:
@@ -108,9 +110,9 @@ def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> Inve
 def _words(language: str) -> tuple[tuple[str, ...], Floats]:
     import wordfreq
 
-    known = wordfreq.available_languages("small")
-    if language not in known:
-        raise UserError(f"iwf=wordfreq:{language}: wordfreq knows {', '.join(sorted(known))}")
+    languages = wordfreq.available_languages("small")
+    if language not in languages:
+        raise UserError(f"iwf=wordfreq:{language}: wordfreq knows {', '.join(sorted(languages))}")
     table = wordfreq.get_frequency_dict(language, wordlist="small")
     return tuple(table), np.fromiter(table.values(), np.float64, len(table))
 

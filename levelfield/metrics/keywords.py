@@ -51,8 +51,8 @@ class _KeywordMetric(Options, SampleMetric, abc.ABC):
     def _found(self, text: str, keywords: Sequence[str]) -> Found:
         """Which of the keywords a text holds."""
 
-    def _value(self, found: Found) -> float:
-        return sum(found.values()) / len(found)
+    def _value(self, coverage: Found) -> float:
+        return sum(coverage.values()) / len(coverage)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         """A part is a keyword, its score 1 if it is there, else 0."""
@@ -64,9 +64,11 @@ class _KeywordMetric(Options, SampleMetric, abc.ABC):
         text = output(sample, self.text, empty=self.empty)
         if isinstance(text, Undefined):
             return text
-        found = self._found(text, keywords)
-        parts = [(keyword, float(there), 1 / len(found)) for keyword, there in found.items()]
-        return SampleValue(self._value(found), parts, cut=False)
+        coverage = self._found(text, keywords)
+        parts = [
+            (keyword, float(is_held), 1 / len(coverage)) for keyword, is_held in coverage.items()
+        ]
+        return SampleValue(self._value(coverage), parts, cut=False)
 
 
 def keywords_of(control: Control) -> tuple[str, ...]:
@@ -75,8 +77,8 @@ def keywords_of(control: Control) -> tuple[str, ...]:
     >>> keywords_of({"keywords": ("court", "plea ", "court", "")})
     ('court', 'plea')
     """
-    wanted = wanted_values(control.get("keywords", ()))
-    return tuple(dict.fromkeys(keyword.strip() for keyword in wanted if words(keyword)))
+    values = wanted_values(control.get("keywords", ()))
+    return tuple(dict.fromkeys(keyword.strip() for keyword in values if words(keyword)))
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class KeywordsAny(KeywordsCoverage):
 
     name: ClassVar[str] = "keywords.any"
 
-    def _value(self, found: Found) -> float:
-        return float(any(found.values()))
+    def _value(self, coverage: Found) -> float:
+        return float(any(coverage.values()))
 
 
 class KeywordsAll(KeywordsCoverage):
@@ -149,8 +151,8 @@ class KeywordsAll(KeywordsCoverage):
 
     name: ClassVar[str] = "keywords.all"
 
-    def _value(self, found: Found) -> float:
-        return float(all(found.values()))
+    def _value(self, coverage: Found) -> float:
+        return float(all(coverage.values()))
 
 
 @dataclass(frozen=True)
@@ -216,22 +218,22 @@ class KeywordsExtCov(_LemmaCoverage):
         return {"lemmas": f"{super()._choices()['lemmas']}{also}"}
 
     def _found(self, text: str, keywords: Sequence[str]) -> Found:
-        there = {
+        text_lemmas = {
             variant for token in self._tokens(text.lower()) for variant in _first_lemmas(*token)
         }
-        wanted: set[str] = set()
+        variants: set[str] = set()
         for keyword in map(str.lower, keywords):
             # of a phrase the published code takes the first word's lemma
             lemma = _pipeline()(keyword)[0].lemma_ if self.lemmas == "spacy" else None
-            wanted |= _first_lemmas(keyword, lemma)
-        return {variant: variant in there for variant in sorted(wanted)}
+            variants |= _first_lemmas(keyword, lemma)
+        return {variant: variant in text_lemmas for variant in sorted(variants)}
 
 
-def _in_a_row(wanted: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]) -> bool:
+def _in_a_row(phrase: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]) -> bool:
     """Whether tokens one after the other share a lemma each with the words of a phrase."""
     return any(
-        all(lemmas & tokens[i + j] for j, lemmas in enumerate(wanted))
-        for i in range(len(tokens) - len(wanted) + 1)
+        all(lemmas & tokens[i + j] for j, lemmas in enumerate(phrase))
+        for i in range(len(tokens) - len(phrase) + 1)
     )
 
 
@@ -240,10 +242,10 @@ def _lemmas(word: str) -> frozenset[str]:
     """Every lemma of a word; one that the dictionary lacks is itself, and inflected as a noun."""
     from lemminflect import getAllLemmas, getAllLemmasOOV
 
-    known = getAllLemmas(word)
-    found = known or getAllLemmasOOV(word, "NOUN")
-    return frozenset(lemma for forms in found.values() for lemma in forms) | (
-        frozenset() if known else {word}
+    lemmas = getAllLemmas(word)
+    by_class = lemmas or getAllLemmasOOV(word, "NOUN")
+    return frozenset(lemma for forms in by_class.values() for lemma in forms) | (
+        frozenset() if lemmas else {word}
     )
 
 
@@ -252,8 +254,8 @@ def _first_lemmas(word: str, lemma: str | None) -> frozenset[str]:
     """The first lemma of a word for each part of speech, and the given one; else the word."""
     from lemminflect import getAllLemmas
 
-    found = {forms[0] for forms in getAllLemmas(word).values()}
-    return frozenset(found | ({lemma} if lemma is not None else set()) or {word})
+    lemmas = {forms[0] for forms in getAllLemmas(word).values()}
+    return frozenset(lemmas | ({lemma} if lemma is not None else set()) or {word})
 
 
 def _lemminflect() -> str:

@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 
 Combine = Literal["max", "mean"]
 
-_REFERENCES = option(
-    "max", "Value of several references: the largest of their values, or the mean."
-)
-
 
 class ComparisonInput(NamedTuple):
     """A text beside one that it is compared with, under the name that it is reported by."""
@@ -75,6 +71,10 @@ class _LearnedMetric(SampleMetric, abc.ABC):
     def _combine(self) -> Combine:
         return "max"
 
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {}
+
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         def scored(flat: list[ComparisonInput]) -> Iterable[tuple[ComparisonInput, float, bool]]:
             return zip(flat, *self._values(flat), strict=True)
@@ -90,16 +90,20 @@ class _LearnedMetric(SampleMetric, abc.ABC):
         if "source" in self.requires and not sample.source.strip():
             return Undefined(EMPTY_SOURCE)
         against: Against = "references" if "references" in self.requires else "source"
-        of = [
+        comparisons = [
             ComparisonInput(name, sample.source, other, sample.text)
             for name, other in compared(sample, against).items()
         ]
-        return of or Undefined(MISSING[against])
+        return comparisons or Undefined(MISSING[against])
 
     def _sample_value(
-        self, found: Sequence[tuple[ComparisonInput, float, bool]]
+        self, values: Sequence[tuple[ComparisonInput, float, bool]]
     ) -> SampleValue | Undefined:
-        read = [(one, float(value), bool(cut)) for one, value, cut in found if not np.isnan(value)]
+        read = [
+            (comparison, float(value), bool(cut))
+            for comparison, value, cut in values
+            if not np.isnan(value)
+        ]
         if not read:
             return Undefined(UNREADABLE)
         v = np.array([value for _, value, _ in read])
@@ -107,9 +111,27 @@ class _LearnedMetric(SampleMetric, abc.ABC):
         if self._combine == "max":
             weights = np.where(np.arange(v.size) == v.argmax(), 1.0, 0.0)
         parts = [
-            (one.part, value, float(w)) for (one, value, _), w in zip(read, weights, strict=True)
+            (comparison.part, value, float(w))
+            for (comparison, value, _), w in zip(read, weights, strict=True)
         ]
         return SampleValue(float(v @ weights), parts, any(cut for *_, cut in read))
+
+
+@dataclass(frozen=True)
+class _OverReferences(_LearnedMetric, abc.ABC):
+    """A metric whose value of several references is a choice."""
+
+    references: Combine = option(
+        "max", "Value of several references: the largest of their values, or the mean."
+    )
+
+    @property
+    def _combine(self) -> Combine:
+        return self.references
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {"references": self.references}
 
 
 @dataclass(frozen=True)
@@ -125,17 +147,13 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        found = resolve(self.model, self.loading)
-        if found.kind != "classifier":
+        resolved = resolve(self.model, self.loading)
+        if resolved.kind != "classifier":
             raise ModelError(
-                f"model '{self.model}' is a {found.kind} model; {self.name} needs a checkpoint of "
-                "BLEURT, for example Elron/bleurt-base-512; give --model NAME"
+                f"model '{self.model}' is a {resolved.kind} model; {self.name} needs a checkpoint "
+                "of BLEURT, for example Elron/bleurt-base-512; give --model NAME"
             )
-        return found
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {}
+        return resolved
 
     @functools.cached_property
     def signature(self) -> str:
@@ -148,7 +166,9 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
 
     def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         regressor = load("regressor", self.model, self.loading)
-        return regressor.values([(one.reference, one.text) for one in comparisons])
+        return regressor.values(
+            [(comparison.reference, comparison.text) for comparison in comparisons]
+        )
 
 
 @dataclass(frozen=True)
@@ -168,7 +188,7 @@ class BLEURTSource(_BLEURT):
 
 
 @dataclass(frozen=True)
-class BLEURTReferences(_BLEURT):
+class BLEURTReferences(_OverReferences, _BLEURT):
     """BLEURT of each text given its references.
 
     v = w · h_[CLS](reference, text) + b, as for `bleurt.source`; higher is better.
@@ -177,18 +197,8 @@ class BLEURTReferences(_BLEURT):
     model can read. Blank references among good ones are left out. Long texts: as `bleurt.source`.
     """
 
-    references: Combine = _REFERENCES
-
     name: ClassVar[str] = "bleurt.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
-
-    @property
-    def _combine(self) -> Combine:
-        return self.references
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {"references": self.references}
 
 
 class Checkpoint(NamedTuple):
@@ -258,10 +268,6 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
             )
         return environment, _checkpoint(self.model)
 
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {}
-
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
@@ -270,20 +276,20 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
         return signature(self.name, {**choices, "dtype": "float32"})
 
     @abc.abstractmethod
-    def _read(self, one: ComparisonInput, references: str) -> dict[str, str]:
+    def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
         """What the model reads; references: `required`, `optional`, or `none` if it takes none."""
 
     def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         worker, references = _comet(*self._found)
-        asked = [self._read(one, references) for one in comparisons]
-        answer = worker.ask({"score": asked, "batch": self.batch, "device": self.loading.device})
+        inputs = [self._read(comparison, references) for comparison in comparisons]
+        answer = worker.ask({"score": inputs, "batch": self.batch, "device": self.loading.device})
         try:
             values = np.array(answer["values"], np.float64)
             cut = np.array(answer["cut"], np.bool_)
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"comet answered with something else: {str(answer)[:200]}") from error
-        if values.shape != (len(asked),) or cut.shape != values.shape:
-            raise ModelError(f"comet gave {values.size} values for {len(asked)} texts")
+        if values.shape != (len(inputs),) or cut.shape != values.shape:
+            raise ModelError(f"comet gave {values.size} values for {len(inputs)} texts")
         return values, cut
 
 
@@ -304,13 +310,13 @@ class COMETSource(_COMET):
     name: ClassVar[str] = "comet.source"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
 
-    def _read(self, one: ComparisonInput, references: str) -> dict[str, str]:
-        read = {"src": one.source, "mt": one.text}
-        return {**read, "ref": one.source} if references == "required" else read
+    def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
+        read = {"src": comparison.source, "mt": comparison.text}
+        return {**read, "ref": comparison.source} if references == "required" else read
 
 
 @dataclass(frozen=True)
-class COMETReferences(_COMET):
+class COMETReferences(_OverReferences, _COMET):
     """COMET of each text, its source and its references.
 
     v as for `comet.source`, with a reference that people wrote; higher is better. COMET reads the
@@ -320,25 +326,15 @@ class COMETReferences(_COMET):
     left out. Long texts: as `comet.source`.
     """
 
-    references: Combine = _REFERENCES
-
     name: ClassVar[str] = "comet.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source", "references"})
 
-    @property
-    def _combine(self) -> Combine:
-        return self.references
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {"references": self.references}
-
-    def _read(self, one: ComparisonInput, references: str) -> dict[str, str]:
+    def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
         if references == "none":
             raise ModelError(
                 f"model '{self.model}' reads no references; --metric comet.source is what it gives"
             )
-        return {"src": one.source, "mt": one.text, "ref": one.reference}
+        return {"src": comparison.source, "mt": comparison.text, "ref": comparison.reference}
 
 
 _RUNNING: dict[tuple[Any, ...], tuple[Worker, str]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
 from levelfield.metrics.aspects import GAP, TEXT, Aspect
-from levelfield.metrics.scorers import Normalize
+from levelfield.metrics.scorers import Normalize, reduced
 from levelfield.models.contracts import CausalLikelihood, CausalModel, Frame
 
 
@@ -166,12 +166,14 @@ class LikelihoodScorer:
             [text[s.begin : s.end] if alone and s.after else "" for s in spans]
             for text, spans in zip(texts, spans_per_text, strict=True)
         ]
-        distinct = list(dict.fromkeys(one for of_text in needed for one in of_text if one))
+        distinct = list(
+            dict.fromkeys(span_text for of_text in needed for span_text in of_text if span_text)
+        )
         by_text = dict(zip(distinct, self._model.log_likelihood(distinct), strict=True))
         return [
             [
-                _likelihood(of_text, span, by_text.get(one))
-                for span, one in zip(spans, of_spans, strict=True)
+                _likelihood(of_text, span, by_text.get(span_text))
+                for span, span_text in zip(spans, of_spans, strict=True)
             ]
             for of_text, spans, of_spans in zip(of_texts, spans_per_text, needed, strict=True)
         ]
@@ -207,7 +209,7 @@ class LikelihoodScorer:
             of_prompts = []
             for prompt in prompts:
                 words, cut = next(by_prefix[prompt.prefix])
-                log_p = np.array([_reduced(word, normalize) for word in words])
+                log_p = np.array([reduced(word, normalize) for word in words])
                 of_prompts.append(LabelScores(prompt.part, log_p, cut))
             scores_per_text.append(of_prompts)
         if not calibrated:
@@ -227,10 +229,10 @@ class LikelihoodScorer:
     ) -> dict[Frame, Floats]:
         """log P of the words of each frame without a text before it: (words,)."""
         frames = list(dict.fromkeys(p.frame_alone for ps in prompts_per_text for p in ps))
-        (found,) = self._model.words_after([""], [frames])
+        (likelihood,) = self._model.words_after([""], [frames])
         return {
-            frame: np.array([_reduced(word, normalize) for word in words])
-            for frame, words in zip(frames, found.log_p, strict=True)
+            frame: np.array([reduced(word, normalize) for word in words])
+            for frame, words in zip(frames, likelihood.log_p, strict=True)
         }
 
     def text_after(
@@ -244,7 +246,7 @@ class LikelihoodScorer:
         Where a text is longer than the model takes behind a context, as many tokens of it are
         scored after each of them as after the one that leaves least room.
         """
-        found: dict[tuple[str, LabelContexts], LabelScores] = {}
+        scores: dict[tuple[str, LabelContexts], LabelScores] = {}
         for contexts in dict.fromkeys(contexts_per_text):
             distinct = list(
                 dict.fromkeys(
@@ -257,24 +259,19 @@ class LikelihoodScorer:
                 contexts.contexts, [f" {text}" for text in distinct]
             )
             for text, of_text in zip(distinct, zip(*of_contexts, strict=True), strict=True):
-                tokens = min(one.log_p.size for one in of_text)
-                log_p = np.array([_reduced(one.log_p[:tokens], normalize) for one in of_text])
-                cut = any(one.cut for one in of_text)
-                found[text, contexts] = LabelScores(contexts.part, log_p, cut)
-        return [found[key] for key in zip(texts, contexts_per_text, strict=True)]
+                tokens = min(likelihood.log_p.size for likelihood in of_text)
+                log_p = np.array(
+                    [reduced(likelihood.log_p[:tokens], normalize) for likelihood in of_text]
+                )
+                cut = any(likelihood.cut for likelihood in of_text)
+                scores[text, contexts] = LabelScores(contexts.part, log_p, cut)
+        return [scores[key] for key in zip(texts, contexts_per_text, strict=True)]
 
 
 def _without_end(text: str) -> tuple[str, str]:
     """A text without the white space at its end, and that white space."""
     kept = text.rstrip()
     return kept, text[len(kept) :]
-
-
-def _reduced(log_p: Floats, normalize: Normalize) -> float:
-    """Mean of log P of tokens, or their sum; NaN where there are none."""
-    if not log_p.size:
-        return float("nan")
-    return float(log_p.mean() if normalize == "tokens" else log_p.sum())
 
 
 def _likelihood(
@@ -284,8 +281,8 @@ def _likelihood(
     within = (ends > span.after) & (ends <= span.end)
     cut = of_text.cut and span.end > ends.max(initial=0)
     if alone is None:
-        given = of_text.log_p[within]
-        return SpanLikelihood(given, given, cut)
+        log_p = of_text.log_p[within]
+        return SpanLikelihood(log_p, log_p, cut)
     given_ends, alone_ends = ends[within] - span.begin, _ends(alone)
     if not (cut or alone.cut):
         return SpanLikelihood(of_text.log_p[within], alone.log_p, cut=False)

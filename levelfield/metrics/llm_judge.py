@@ -155,10 +155,10 @@ class _LLMJudge(Options, SampleMetric):
         }
         if not self.base_url:
             label = resolve(self.model, self.loading).label
-            own: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
+            exact: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
             return signature(
                 self.name,
-                {**own, **computation(("choices",), self.loading.replace(engine=REFERENCE))},
+                {**exact, **computation(("choices",), self.loading.replace(engine=REFERENCE))},
             )
         drawn = self._expectation == "samples"
         return signature(
@@ -250,14 +250,14 @@ class _LLMJudge(Options, SampleMetric):
         template = self._template
         p: defaultdict[int, float] = defaultdict(float)
         unresolved = 0.0
-        parsed = [(answer, found) for answer in answers if (found := template.read(answer.text))]
+        parsed = [(answer, number) for answer in answers if (number := template.read(answer.text))]
         bad = len(answers) - len(parsed)
         _client(self).count(answers=len(answers), unparsable=bad)
         if not parsed:
             return Undefined(no_number(len(answers), template.scale[0], template.scale[-1]))
-        for answer, found in parsed:
+        for answer, number in parsed:
             if self._expectation == "samples":
-                p[int(found["number"])] += 1.0
+                p[int(number["number"])] += 1.0
                 continue
             masses = template.masses(answer.text, answer.steps) if answer.steps else None
             if masses is None:

@@ -1,4 +1,4 @@
-"""What a model that judges texts is asked, and how its answers are read."""
+"""Questions to a model that judges texts, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHOWN: Mapping[str, Callable[[Sample], str]] = {
     "references": lambda sample: "\n".join(sample.references),
     "context": lambda sample: "\n".join(sample.context),
     "control": lambda sample: "\n".join(
-        f"{name}: {wanted_name(wanted)}" for name, wanted in sorted(sample.control.items())
+        f"{name}: {wanted_name(values)}" for name, values in sorted(sample.control.items())
     ),
     "keywords": lambda sample: wanted_name(sample.control.get("keywords", "")),
 }
@@ -67,7 +67,7 @@ class Template:
         return frozenset("control" if field == "keywords" else field for field, _ in self.shows)
 
     def blocks(self, sample: Sample) -> dict[str, str]:
-        """What is shown of a sample, by field."""
+        """Returns the text of each field that is shown of a sample."""
         return {field: SHOWN[field](sample) for field, _ in self.shows}
 
     def prompt(self, blocks: Mapping[str, str]) -> str:
@@ -107,8 +107,8 @@ class Template:
         `7`, `**7**`, `7.`, `Score: 7`, `7/10` and `7 out of 10` on a scale that ends with 10. None
         for words, for two numbers, for numbers that are not whole or not of the scale.
         """
-        found = self._answer.fullmatch(answer)
-        return found if found and int(found["number"]) in self.scale else None
+        number = self._answer.fullmatch(answer)
+        return number if number and int(number["number"]) in self.scale else None
 
     def masses(self, text: str, steps: Sequence[AnswerToken]) -> Masses | None:
         """What the alternatives along an answer say of the scale; None if they are of other text.
@@ -119,16 +119,16 @@ class Template:
         the answer itself says how it went on. Else `1` is itself where `10` is a token of its own
         in the same list, and otherwise unresolved.
         """
-        found = self.read(text)
+        number = self.read(text)
         # the last place: some servers tell the tokens of thoughts too, which are not in the text
         before = "".join(step.token for step in steps).rfind(text)
-        if found is None or before < 0:
+        if number is None or before < 0:
             return None
-        place, at = before + found.start("number"), 0
-        while place >= len(steps[at].token):
-            place -= len(steps[at].token)
-            at += 1
-        return _along(steps[at:], {str(number) for number in self.scale})
+        place, first = before + number.start("number"), 0
+        while place >= len(steps[first].token):
+            place -= len(steps[first].token)
+            first += 1
+        return _along(steps[first:], {str(number) for number in self.scale})
 
 
 class Masses(NamedTuple):
@@ -139,7 +139,7 @@ class Masses(NamedTuple):
 
 
 def _along(steps: Sequence[AnswerToken], numbers: Set[str]) -> Masses:
-    """Masses of the numbers along an answer, of which `steps` begin where its number does."""
+    """Returns the masses of the numbers along an answer; `steps` begin where its number does."""
     p: defaultdict[int, float] = defaultdict(float)
     unresolved = 0.0
     begun, p_begun = "", 1.0
@@ -149,18 +149,18 @@ def _along(steps: Sequence[AnswerToken], numbers: Set[str]) -> Masses:
         in_list = {digits for digits, _, _ in longer}
         if begun in numbers:
             p[int(begun)] += p_begun * max(0.0, 1 - sum(p_a for _, _, p_a in longer))
-        own, own_ended = _digits(step.token, begun)
+        continuation, own_ended = _digits(step.token, begun)
         p_own = 0.0
         for digits, ended, p_a in longer:
             more = {n for n in numbers if n.startswith(digits) and n != digits}
             if ended or not more or more & in_list:
                 if digits in numbers:
                     p[int(digits)] += p_begun * p_a
-            elif digits == own and not own_ended:
+            elif digits == continuation and not own_ended:
                 p_own += p_begun * p_a
             else:
                 unresolved += p_begun * p_a
-        begun, p_begun = own, p_own
+        begun, p_begun = continuation, p_own
         if not p_own:
             break
     if begun in numbers:  # the steps end with the number
@@ -171,8 +171,8 @@ def _along(steps: Sequence[AnswerToken], numbers: Set[str]) -> Masses:
 def _digits(token: str, begun: str) -> tuple[str, bool]:
     """A number of which `begun` stands already with the digits of a token, and whether the token
     also ends it; no digits if the token does not go on with the number."""
-    found = re.match("[0-9]+", token if begun else token.lstrip(_BEFORE))
-    return (begun + found[0], found.end() < len(found.string)) if found else ("", True)
+    digits = re.match("[0-9]+", token if begun else token.lstrip(_BEFORE))
+    return (begun + digits[0], digits.end() < len(digits.string)) if digits else ("", True)
 
 
 _BEFORE = " \t\n\r:=*_\"'`(["
@@ -208,7 +208,7 @@ class TemplateTable(Options):
 
 @functools.cache
 def shipped() -> Mapping[tuple[str, str], Template]:
-    """The templates that come with the package, by task and aspect."""
+    """Returns the templates that come with the package, by task and aspect."""
     data = read_toml(resources.files(__package__) / _SHIPPED)
     return {
         (task, aspect): _template(f"{_SHIPPED}: {task}.{aspect}", f"{task}.{aspect}", table)
@@ -218,7 +218,7 @@ def shipped() -> Mapping[tuple[str, str], Template]:
 
 
 def read_template(file: str) -> Template:
-    """The template in a TOML file.
+    """Returns the template in a TOML file.
 
     Raises:
         UserError: there is no such file, or it is no template; names the field and the mend.

@@ -81,17 +81,20 @@ class METEOR(Options, TextComparison):
         return signature(self.name, choices)
 
     def _wordnet(self) -> WordNet | None:
-        found = None if self.synonyms == "none" else installed_wordnet()
-        if self.synonyms == "wordnet" and not found:
+        wordnet = None if self.synonyms == "none" else installed_wordnet()
+        if self.synonyms == "wordnet" and not wordnet:
             raise UserError(
                 f"{self.name}: synonyms=wordnet: WordNet is not installed; install Debian's "
                 "wordnet-base or NLTK's corpus 'wordnet', or say synonyms=none"
             )
-        return found
+        return wordnet
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
         words = self._words(text)
-        values = {n: self._of_alignment(words, self._words(one)) for n, one in references.items()}
+        values = {
+            n: self._of_alignment(words, self._words(reference))
+            for n, reference in references.items()
+        }
         best = max(values, key=values.__getitem__)
         rows = [(name, value, float(name == best)) for name, value in values.items()]
         return SampleValue(values[best], rows, cut=False)
@@ -131,7 +134,7 @@ class Match(NamedTuple):
 def aligned(
     words: Sequence[str], reference: Sequence[str], variant: Variant, synonyms: Synonyms
 ) -> list[Match]:
-    """The words of a text with those of a reference that they match, in the text's order."""
+    """Returns the matches of a text's words with those of a reference, in the text's order."""
     left, right = dict(enumerate(words)), dict(enumerate(reference))
     exact = _matches(left, right, lambda word: (word,))
     left, right = _unmatched(left, right, exact)
@@ -145,7 +148,7 @@ def aligned(
 
 
 def chunks(matches: Sequence[Match]) -> int:
-    """Into how many runs the matches fall that are next to each other on both sides."""
+    """Returns the number of runs of matches that are adjacent on both sides."""
     starts = [
         match
         for before, match in itertools.pairwise(matches)
@@ -162,12 +165,12 @@ def _matches(
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in right.items():
         places[word].append(place)
-    found = []
+    matches = []
     for place in reversed(left):
         free = [places[word] for word in equal(left[place]) if places.get(word)]
         if free:
-            found.append(Match(place, max(free, key=lambda of: of[-1]).pop()))
-    return found
+            matches.append(Match(place, max(free, key=lambda positions: positions[-1]).pop()))
+    return matches
 
 
 def _unmatched(
@@ -187,5 +190,5 @@ def _none(_: str) -> Iterable[str]:
 
 @functools.lru_cache(maxsize=4)
 def _synonyms(wordnet: WordNet, *, repeat: bool) -> Synonyms:
-    """Its synonyms, remembered: looking a word up takes longer than all else."""
+    """Returns the lookup of synonyms with a cache: nothing else takes as long."""
     return functools.lru_cache(maxsize=1 << 16)(functools.partial(wordnet.synonyms, repeat=repeat))

@@ -51,9 +51,9 @@ MOST_STEPS = 10_000_000
 
 
 def transport(d: Floats, d_: Floats, cost: Floats) -> float:
-    """The least cost of a flow from the weights d (n,) to d′ (m,), both of sum s: cost (n, m).
+    """Returns the least cost of a flow from the weights d (n,) to d′ (m,), both of sum s.
 
-    NaN if the solver gives up.
+    `cost` is (n, m). NaN if the solver gives up.
     """
     if len(d) == 1 or len(d_) == 1:  # there is one flow only
         return float(d @ cost @ d_ / d.sum())
@@ -66,7 +66,7 @@ def transport(d: Floats, d_: Floats, cost: Floats) -> float:
 
 
 def distance(text: Bag, other: Bag, vectors: Mapping[str, Floats]) -> float:
-    """The Word Mover's Distance of two bags of words, all of which have vectors.
+    """Returns the Word Mover's Distance of two bags of words, all of which have vectors.
 
     d_i = (how often word i occurs) / (how many words the text has).
     """
@@ -146,13 +146,13 @@ class _WMD(ComparisonMetric, abc.ABC):
     ) -> PairValue | Undefined:
         if not text or not other:
             return Undefined(NO_VECTOR if not text else no_vector(pair.part))
-        found = distance(text, other, vectors)
-        return Undefined(NOT_SOLVED) if np.isnan(found) else PairValue(found, cut=False)
+        cost = distance(text, other, vectors)
+        return Undefined(NOT_SOLVED) if np.isnan(cost) else PairValue(cost, cut=False)
 
-    def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
-        """The vectors of those of these words that have one."""
-        known = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
-        if new := [word for word in wanted if word not in known]:
+    def _vectors(self, vocabulary: Sequence[str]) -> dict[str, Floats]:
+        """Returns the vectors of the words that have one."""
+        vectors = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
+        if new := [word for word in vocabulary if word not in vectors]:
             of_model = self.vectors == "input-embeddings"
             # rows of a table, which no engine computes
             weights = dataclasses.replace(self.loading, engine=REFERENCE)
@@ -163,13 +163,13 @@ class _WMD(ComparisonMetric, abc.ABC):
             )
             for word, vector in zip(new, source(new), strict=True):
                 length = 1.0 if vector is None or not self.unit_length else np.linalg.norm(vector)
-                known[word] = None if vector is None or not length else vector / length
-        return {word: vector for word in wanted if (vector := known[word]) is not None}
+                vectors[word] = None if vector is None or not length else vector / length
+        return {word: vector for word in vocabulary if (vector := vectors[word]) is not None}
 
 
 @functools.lru_cache(maxsize=2)
 def _seen(*_: object) -> dict[str, Floats | None]:
-    """The words looked up so far under these options: most words of a text are in others too."""
+    """Returns the words looked up so far under these options: texts share most words."""
     return {}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -116,10 +117,10 @@ class SentenceBLEU(Options, TextComparison):
                 SampleValue(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
             )
         if self.lowercase:
-            text, others = text.lower(), tuple(one.lower() for one in others)
+            text, others = text.lower(), tuple(reference.lower() for reference in others)
         words = treebank_words(text, self._rules)
-        of = [treebank_words(one, self._rules) for one in others]
-        return SampleValue(100 * _nltk_bleu(words, of), (), cut=False)
+        reference_words = [treebank_words(reference, self._rules) for reference in others]
+        return SampleValue(100 * _nltk_bleu(words, reference_words), (), cut=False)
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,12 @@ class SentenceCHRF(_CHRF, TextComparison):
 
 
 class OverlapCounts(NamedTuple):
-    """What a group's value is made of.
+    """Statistics of a group.
 
     Attributes:
         sums: sacreBLEU's statistics, summed over the texts; empty without texts.
         texts: how many there are.
-        without: how many of them have nothing to be compared with.
+        without: how many of them have nothing to compare with.
     """
 
     sums: tuple[int, ...]
@@ -203,34 +204,31 @@ class _OfCorpus(OfGroups, abc.ABC):
 
     @abc.abstractmethod
     def _sacrebleu(self) -> BLEU | CHRF:
-        """What counts."""
+        """Returns the metric of sacreBLEU."""
 
     @abc.abstractmethod
     def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of the sums that say how long the texts are."""
+        """Returns those of the sums that say how long the texts are."""
 
     def state(self, samples: Sequence[Sample]) -> OverlapCounts:
-        """The statistics of these texts."""
+        """Returns the statistics of these texts."""
         pairs = [(sample.text, compared(sample, self.against).values()) for sample in samples]
         usable = [(text, references) for text, references in pairs if references]
         metric = self._sacrebleu()
         rows = [
-            metric._extract_corpus_statistics([text], [[one] for one in references])[0]
+            metric._extract_corpus_statistics([text], [[reference] for reference in references])[0]
             for text, references in usable
         ]
         sums = tuple(map(sum, zip(*rows, strict=True)))
         return OverlapCounts(sums, len(pairs), len(pairs) - len(usable))
 
     def merge(self, a: OverlapCounts, b: OverlapCounts) -> OverlapCounts:
-        """The statistics of both."""
-        if a.sums and b.sums:
-            sums = tuple(x + y for x, y in zip(a.sums, b.sums, strict=True))
-        else:
-            sums = a.sums or b.sums
+        """Returns the sums of two partitions."""
+        sums = tuple(map(sum, itertools.zip_longest(a.sums, b.sums, fillvalue=0)))
         return OverlapCounts(sums, a.texts + b.texts, a.without + b.without)
 
     def value(self, state: OverlapCounts) -> CorpusValue:
-        """sacreBLEU's value of the sums."""
+        """Returns sacreBLEU's value of the sums."""
         if state.without:
             missing = no_field("source") if self.against == "source" else NO_REFERENCES
             reason = texts_without(state.without, state.texts, missing)

@@ -26,37 +26,17 @@ FORMAT = "levelfield pooler 1"
 LENGTH = 32
 
 
-def total(m: Floats) -> float:
-    """Σ_t m_t."""
-    return float(m.sum())
-
-
-def mean(m: Floats) -> float:
-    """(1/T) Σ_t m_t."""
-    return float(m.mean())
-
-
-def largest(m: Floats) -> float:
-    """max_t m_t."""
-    return float(m.max())
-
-
-def smallest(m: Floats) -> float:
-    """min_t m_t."""
-    return float(m.min())
-
-
 POOLINGS: Mapping[str, Callable[[Floats], float]] = {
-    "sum": total,
-    "mean": mean,
-    "max": largest,
-    "min": smallest,
+    "sum": lambda m: float(m.sum()),
+    "mean": lambda m: float(m.mean()),
+    "max": lambda m: float(m.max()),
+    "min": lambda m: float(m.min()),
 }
 """The poolings that need no training: of sequences (T,) with at least one token."""
 
 
 def resample(m: Floats, length: int) -> Floats:
-    """A sequence (T,) as one of `length` numbers with the same mean.
+    """Returns a sequence (T,) as one of `length` numbers with the same mean.
 
     Token t of T holds the stretch from t/T to (t+1)/T of the whole; number l is the mean over the
     stretch from l/length to (l+1)/length. So each token counts, however long the sequence is
@@ -99,7 +79,7 @@ class LinearPooler:
     trained_on: str = ""
 
     def predict(self, sequences: Sequence[Floats]) -> Floats:
-        """The values of sequences, each of at least one token: (sequences,)."""
+        """Returns the values of sequences, each of at least one token: (sequences,)."""
         from scipy.special import expit
 
         z = self._standard(sequences) @ self.weights + self.bias
@@ -111,7 +91,7 @@ class LinearPooler:
 
     @property
     def digest(self) -> str:
-        """What signatures name it by: poolers with equal digests give equal values."""
+        """The name of the pooler in signatures: poolers with equal digests give equal values."""
         numbers = np.concatenate([[self.bias], self.weights, self.mean, self.scale])
         content = self.kind.encode() + numbers.astype("<f8").tobytes()
         return hashlib.sha256(content).hexdigest()[:12]
@@ -132,7 +112,7 @@ class LinearPooler:
 
     @classmethod
     def load(cls, path: str) -> LinearPooler:
-        """The pooler of a file that `save` wrote.
+        """Returns the pooler of a file that `save` wrote.
 
         Raises:
             UserError: the file can't be read, or is not a pooler; says what is wrong with it.
@@ -149,8 +129,8 @@ class LinearPooler:
         try:
             return cls._of(document)
         except (KeyError, TypeError, ValueError) as error:
-            said = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise UserError(f"pooler={path}: {said}") from error
+            problem = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise UserError(f"pooler={path}: {problem}") from error
 
     @classmethod
     def _of(cls, document: Mapping[str, Any]) -> LinearPooler:
@@ -179,5 +159,5 @@ _ARRAYS = ("weights", "mean", "scale")
 
 
 def resampled(sequences: Sequence[Floats], length: int) -> Floats:
-    """Every sequence as `length` numbers: (sequences, length)."""
+    """Returns every sequence as `length` numbers: (sequences, length)."""
     return np.array([resample(m, length) for m in sequences]).reshape(len(sequences), length)

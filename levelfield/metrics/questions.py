@@ -94,7 +94,7 @@ def load_question(name: str) -> YesNoQuestion:
     Raises:
         UserError: there is none, or the file has no questions; says what was expected.
     """
-    file, mark, wanted = name.rpartition(":") if not name.endswith(".toml") else (name, "", "")
+    file, mark, chosen = name.rpartition(":") if not name.endswith(".toml") else (name, "", "")
     if not file:
         if name in shipped():
             return shipped()[name]
@@ -105,12 +105,12 @@ def load_question(name: str) -> YesNoQuestion:
     questions = _parse(file, read_toml(Path(file).expanduser(), file, kind="file of questions"))
     if not mark and len(questions) == 1:
         return next(iter(questions.values()))
-    if wanted not in questions:
+    if chosen not in questions:
         raise UserError(
             f"{file}: which question? name one with question={file}:NAME; there are "
             f"{', '.join(questions)}"
         )
-    return questions[wanted]
+    return questions[chosen]
 
 
 def _parse(name: str, data: Mapping[str, Any]) -> dict[str, YesNoQuestion]:
@@ -133,8 +133,8 @@ def _check(table: TomlTable, question: YesNoQuestion) -> None:
     if question.yes == question.no:
         table.wrong('expected two different words, such as yes = "Yes" and no = "No"')
     if wrong := sorted(field for field in question.fields if not _KNOWN.fullmatch(field)):
-        known = " ".join(f"<{field}>" for field in FIELDS)
-        table.wrong_field("template", f"there is no field <{wrong[0]}>; there are {known}")
+        names = " ".join(f"<{field}>" for field in FIELDS)
+        table.wrong_field("template", f"there is no field <{wrong[0]}>; there are {names}")
     if "text" not in question.fields:
         table.wrong_field("template", "expected <text> in it, where the text goes")
 
@@ -229,7 +229,7 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
             with np.errstate(invalid="ignore"):  # both impossible: no number, which has a reason
                 z = np.array([yes - no for yes, no in logits], np.float64)
             cut = np.logical_or(dropped, likelihood.source_cut)
-            return zip((one.part for one in flat), expit(z), cut, strict=True)
+            return zip((question_input.part for question_input in flat), expit(z), cut, strict=True)
 
         return of_defined(
             inputs, lambda of_samples: map(self._sample_value, in_groups(of_samples, answers_of))
@@ -306,7 +306,7 @@ def _fitted(
 
     Of a context that is too long the oldest turns are dropped, and never the last one.
     """
-    sources = [one.source(question) for one in inputs]
+    sources = [question_input.source(question) for question_input in inputs]
     dropped = [0] * len(inputs)
     if "context" in question.fields:
         for i, ids in enumerate(model.token_ids(sources)):

@@ -46,15 +46,15 @@ class Overlap(NamedTuple):
     text: int
     reference: int
 
-    def value(self, of: Value, beta: float | None) -> float | None:
+    def value(self, quantity: Value, beta: float | None) -> float | None:
         """Precision m/text, recall m/reference, or F; None for 0/0.
 
         F = (1 + β²) P R / (R + β² P) = (1 + β²) m / (text + β² reference), which is defined as long
         as either has a unit. β = P/R if `beta` is None.
         """
-        if of == "precision":
+        if quantity == "precision":
             return self.m / self.text if self.text else None
-        if of == "recall":
+        if quantity == "recall":
             return self.m / self.reference if self.reference else None
         if not (self.text or self.reference):
             return None
@@ -149,14 +149,18 @@ class ROUGE(Options, TextComparison, abc.ABC):
 
     @abc.abstractmethod
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
-        """What the sentences of a text and of a reference share."""
+        """Returns what the sentences of a text and of a reference share."""
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
         of_text = self._sentences(text)
         if not of_text:
             return Undefined(NO_TOKEN)
-        all_of = {name: self._sentences(one) for name, one in references.items()}
-        shared = {name: self._shared(of_text, one) for name, one in all_of.items() if one}
+        all_of = {name: self._sentences(reference) for name, reference in references.items()}
+        shared = {
+            name: self._shared(of_text, sentences)
+            for name, sentences in all_of.items()
+            if sentences
+        }
         return (
             self._of_several(shared)
             if shared
@@ -164,21 +168,21 @@ class ROUGE(Options, TextComparison, abc.ABC):
         )
 
     def _of_several(self, shared: Mapping[str, Overlap]) -> SampleValue | Undefined:
-        """The value of several references; one whose value is 0/0 has none."""
-        found = [
+        """Returns the value over several references; one whose value is 0/0 is left out."""
+        defined = [
             (name, value, f)
-            for name, one in shared.items()
-            if (value := one.value(self.value, self._beta)) is not None
-            and (f := one.value("f", self._beta)) is not None
+            for name, overlap in shared.items()
+            if (value := overlap.value(self.value, self._beta)) is not None
+            and (f := overlap.value("f", self._beta)) is not None
         ]
-        if not found:
-            of = {"f": "either", "precision": "the text", "recall": f"the {self.against}"}
-            return Undefined(no_unit(self._unit, of[self.value]))
-        weights = weights_of(np.array([f for *_, f in found]), self.multiple)
-        value = float(weights @ np.array([value for _, value, _ in found]))
+        if not defined:
+            sides = {"f": "either", "precision": "the text", "recall": f"the {self.against}"}
+            return Undefined(no_unit(self._unit, sides[self.value]))
+        weights = weights_of(np.array([f for *_, f in defined]), self.multiple)
+        value = float(weights @ np.array([value for _, value, _ in defined]))
         rows = [
             (part, value, weight)
-            for (part, value, _), weight in zip(found, weights.tolist(), strict=True)
+            for (part, value, _), weight in zip(defined, weights.tolist(), strict=True)
         ]
         return SampleValue(value, rows, cut=False)
 
@@ -189,19 +193,19 @@ class ROUGE(Options, TextComparison, abc.ABC):
         if self.variant == "lai-2022":
             return split_at_full_stops(treebank_words(text, "3.4"))
         if self.tokenizer == "rouge-score":
-            found = _LATIN.findall(text.lower())
+            tokens = _LATIN.findall(text.lower())
         else:
-            found = [word for word in words(text) if any(map(str.isalnum, word))]
+            tokens = [word for word in words(text) if any(map(str.isalnum, word))]
         if self.stemmer:
-            found = [stem(word) if len(word) > 3 else word for word in found]
-        return [tuple(found)] if found else []
+            tokens = [stem(word) if len(word) > 3 else word for word in tokens]
+        return [tuple(tokens)] if tokens else []
 
 
 class _ROUGEN(ROUGE):
     n: ClassVar[int]
 
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
-        a, b = (Counter(ngrams(_joined(one), self.n)) for one in (text, reference))
+        a, b = (Counter(ngrams(_joined(sentences), self.n)) for sentences in (text, reference))
         if self._once:
             a, b = Counter(set(a)), Counter(set(b))
         return Overlap((a & b).total(), a.total(), b.total())
@@ -256,7 +260,7 @@ class ROUGELReferences(_ROUGEL, AgainstReferences):
 def weights_of(
     f: npt.NDArray[np.float64], multiple: Literal["max", "jackknife", "mean"]
 ) -> npt.NDArray[np.float64]:
-    """(references,) how much each counts, in sum 1, given the F of each.
+    """Returns the weight of each reference, (references,) in sum 1, from the F of each.
 
     Leaving each of k references out in turn, the best is the highest of the rest k − 1 times, and
     the second best once, when the best is left out.
@@ -273,12 +277,12 @@ def weights_of(
 
 
 def ngrams(tokens: Tokens, n: int) -> list[Tokens]:
-    """Every n tokens in a row."""
+    """Returns every n tokens in a row."""
     return [tokens[i : i + n] for i in range(len(tokens) - n + 1)]
 
 
 def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
+    """Returns the length of the longest common subsequence.
 
     Bit-parallel (Hyyrö 2004, "Bit-parallel LCS-length computation revisited"): bit i of `rows` is 0
     where the column of the table of dynamic programming goes up by 1 at a[i].
@@ -295,26 +299,30 @@ def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def lcs(a: Tokens, b: Tokens) -> list[str]:
-    """A longest common subsequence; of several the one whose last words are the earliest in b."""
+    """Returns a longest common subsequence.
+
+    Of several it is the one whose last words are the earliest in b.
+    """
     number: dict[str, int] = {}
     ids_a, ids_b = (
-        np.array([number.setdefault(token, len(number)) for token in one]) for one in (a, b)
+        np.array([number.setdefault(token, len(number)) for token in sequence])
+        for sequence in (a, b)
     )
     table = np.zeros((len(a) + 1, len(b) + 1), np.int32)
     for i, token in enumerate(ids_a):
         longer = table[i, :-1] + (ids_b == token)
         table[i + 1, 1:] = np.maximum.accumulate(np.maximum(table[i, 1:], longer))
-    found: list[str] = []
+    subsequence: list[str] = []
     i, j = len(a), len(b)
     while i and j:
         if a[i - 1] == b[j - 1]:
             i, j = i - 1, j - 1
-            found.append(a[i])
+            subsequence.append(a[i])
         elif table[i - 1, j] > table[i, j - 1]:
             i -= 1
         else:
             j -= 1
-    return found[::-1]
+    return subsequence[::-1]
 
 
 def split_at_full_stops(tokens: Sequence[str]) -> list[Tokens]:

@@ -20,7 +20,7 @@ Y = TypeVar("Y")
 
 
 class SampleValue(NamedTuple):
-    """The value of one sample and what it is made of."""
+    """The value of a sample, with its parts."""
 
     value: float
     parts: Sequence[tuple[str, float, float]]
@@ -41,7 +41,7 @@ class SampleMetric(abc.ABC):
 
     @abc.abstractmethod
     def _sample_values(self, samples: Sequence[Sample]) -> Sequence[SampleValue | Undefined]:
-        """The value of each of these samples, of which there is at least one."""
+        """Returns the value of each of these samples; there is at least one."""
 
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
         """Returns the values of these samples, reasons for undefined ones, and all parts."""
@@ -86,9 +86,9 @@ def of_defined(
     [9, Undefined(reason='empty text'), 16]
     """
     kept = list(inputs)
-    defined = [one for one in kept if not isinstance(one, Undefined)]
+    defined = [value for value in kept if not isinstance(value, Undefined)]
     results = iter(compute(defined) if defined else ())
-    return [one if isinstance(one, Undefined) else next(results) for one in kept]
+    return [value if isinstance(value, Undefined) else next(results) for value in kept]
 
 
 def in_groups(
@@ -99,23 +99,25 @@ def in_groups(
     >>> in_groups([[1, 2], [3]], lambda numbers: [n**2 for n in numbers])
     [[1, 4], [9]]
     """
-    results = iter(compute([one for group in groups for one in group]))
+    results = iter(compute([member for group in groups for member in group]))
     return [[next(results) for _ in group] for group in groups]
 
 
 Against = Literal["source", "references"]
 MISSING: dict[Against, str] = {"source": EMPTY_SOURCE, "references": NO_REFERENCES}
-"""Why a sample that has nothing to compare its text with is undefined."""
+"""Reason why a sample is undefined that has nothing to compare its text with."""
 
 
 def compared(sample: Sample, against: Against) -> dict[str, str]:
-    """What the text is compared with, its source or its references, by the name that it has among
-    a value's parts. Blank ones are left out; the others keep their numbers."""
+    """Returns what the text is compared with, its source or its references, by part name.
+
+    Blank ones are left out; the others keep their numbers.
+    """
     if against == "source":
         written = {"source": sample.source}
     else:
-        written = {f"reference {n}": one for n, one in enumerate(sample.references, 1)}
-    return {name: one for name, one in written.items() if one.strip()}
+        written = {f"reference {n}": reference for n, reference in enumerate(sample.references, 1)}
+    return {name: reference for name, reference in written.items() if reference.strip()}
 
 
 class AgainstSource:
@@ -142,8 +144,7 @@ class TextComparison(SampleMetric):
 
     @abc.abstractmethod
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
-        """What comes out for a text and what it is compared with, by name: at least one, and none
-        is blank."""
+        """Returns the value of a text against references by name: at least one, none blank."""
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return [self._sample_value(sample) for sample in samples]

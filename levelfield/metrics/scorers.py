@@ -1,4 +1,4 @@
-"""What models say of pattern evaluators: by filling gaps, or by comparing embeddings.
+"""Scores of pattern evaluators: from models that fill gaps, or from embeddings.
 
 A pattern evaluator E = (f, g) builds a source f with one gap from a sample, and a target g that
 should fit it (CTRLEval, Ke et al. 2022, section 3.1).
@@ -20,7 +20,7 @@ Patterns = Literal["infilling", "ppl-gpt", "bartscore"]
 Normalize = Literal["tokens", "none"]
 
 TEMPERATURE = 0.05
-"""Of the embedding scorer's softmax over labels."""
+"""Temperature of the embedding scorer's softmax over labels."""
 
 
 class Evaluator(NamedTuple):
@@ -49,7 +49,7 @@ class LabelEvaluator(NamedTuple):
 
 
 class Scorer(Protocol):
-    """What a metric asks of a model."""
+    """A scorer of pattern evaluators."""
 
     def __hash__(self) -> int: ...
 
@@ -85,28 +85,31 @@ class InfillingScorer:
         return self._model.vocabulary_size
 
     def fit(self, evaluators: Sequence[Evaluator], *, end: bool) -> tuple[Floats, Bools]:
-        """Score of every evaluator, (evaluators,), NaN for a target without tokens; and whether
-        the model saw less than all of it, (evaluators,).
+        """Returns the score of every evaluator, and whether the model saw less than all of it.
+
+        Both are (evaluators,). The score of a target without tokens is NaN.
 
         Args:
             end: whether the end-of-sequence token after the target is scored as well.
         """
-        found = self._model.log_likelihood(
+        likelihood = self._model.log_likelihood(
             [self._source(e.f) for e in evaluators],
             [[self._target(e.f, e.g, end)] for e in evaluators],
         )
-        s = np.array([self._reduce(log_p) for (log_p,) in found.log_p], np.float64)
-        cut = np.logical_or(found.source_cut, [any(flags) for flags in found.target_cut])
+        s = np.array([reduced(log_p, self._normalize) for (log_p,) in likelihood.log_p], np.float64)
+        cut = np.logical_or(likelihood.source_cut, [any(flags) for flags in likelihood.target_cut])
         return s, cut
 
     def label_logits(self, evaluators: Sequence[LabelEvaluator]) -> tuple[list[Floats], Bools]:
-        """log P(word | f) of every evaluator's words, (labels,) each; and whether f was cut."""
-        found = self._model.log_likelihood(
+        """Returns log P(word | f) of each evaluator's words, (labels,); and whether f was cut."""
+        likelihood = self._model.log_likelihood(
             [self._source(e.f) for e in evaluators],
             [[self._target(e.f, word, False) for word in e.words] for e in evaluators],
         )
-        logits = [np.array([self._reduce(p) for p in words]) for words in found.log_p]
-        return logits, np.array(found.source_cut, np.bool_)
+        logits = [
+            np.array([reduced(p, self._normalize) for p in words]) for words in likelihood.log_p
+        ]
+        return logits, np.array(likelihood.source_cut, np.bool_)
 
     def _source(self, f: Gapped) -> Gapped:
         return f if self._patterns == "infilling" else f._replace(gap=False)
@@ -117,10 +120,12 @@ class InfillingScorer:
         blank = "" if f.without_gap[-1:].isspace() or g[:1].isspace() else " "
         return Target(f.without_gap + blank + g, end)
 
-    def _reduce(self, log_p: Floats) -> float:
-        if not log_p.size:
-            return float("nan")
-        return float(log_p.mean() if self._normalize == "tokens" else log_p.sum())
+
+def reduced(log_p: Floats, normalize: Normalize) -> float:
+    """Returns the mean of log P of tokens, or their sum; NaN where there are none."""
+    if not log_p.size:
+        return float("nan")
+    return float(log_p.mean() if normalize == "tokens" else log_p.sum())
 
 
 class EmbeddingScorer:
@@ -154,7 +159,7 @@ class EmbeddingScorer:
         return (left * right).sum(axis=1), np.logical_or(cut[:n], cut[n:])
 
     def label_logits(self, evaluators: Sequence[LabelEvaluator]) -> tuple[list[Floats], Bools]:
-        """cosine / T of every evaluator's words, (labels,) each; and whether the text was cut."""
+        """Returns cosine / T of each evaluator's words, (labels,); and whether the text was cut."""
         texts, cut = self._encoder.sentences([e.text for e in evaluators])
         logits = [
             self._filled(e.prompt, e.words) @ text / TEMPERATURE
@@ -163,13 +168,13 @@ class EmbeddingScorer:
         return logits, np.array(cut, np.bool_)
 
     def _embed_filled(self, prompt: Gapped, words: tuple[str, ...]) -> Floats:
-        """Embeddings of a prompt with each of the words in its gap: (words, d)."""
+        """Returns the embeddings of a prompt with each of the words in its gap: (words, d)."""
         filled = [(prompt.left + word + prompt.right).strip() for word in words]
         return self._encoder.sentences(filled)[0].astype(np.float64)
 
 
 def label_evaluators(text: str, aspect: Aspect) -> list[LabelEvaluator]:
-    """Every prompt × verbalizer of an aspect around a text."""
+    """Returns every prompt × verbalizer of an aspect around a text."""
     evaluators = []
     for prompt in aspect.prompts:
         left, right = prompt.split(GAP)

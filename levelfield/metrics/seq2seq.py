@@ -26,24 +26,24 @@ class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        found = resolve(self.model, self.loading)
-        if found.kind != "encoder-decoder":
+        resolved = resolve(self.model, self.loading)
+        if resolved.kind != "encoder-decoder":
             raise ModelError(
-                f"model '{self.model}' is a {found.kind} model; {self.name} needs an "
+                f"model '{self.model}' is a {resolved.kind} model; {self.name} needs an "
                 "encoder-decoder, for example facebook/bart-large-cnn; give --model NAME"
             )
-        return found
+        return resolved
 
     def kinds(self) -> tuple[Kind, ...]:
         return ("encoder-decoder",)
 
     def _seq2seq(self) -> EncoderDecoderModel:
-        """The model for sources without gaps."""
+        """Returns the model for sources without gaps."""
         return load("encoder-decoder", self.model, self.loading)
 
 
 def unfit(log_p: Floats) -> str:
-    """Why the log-probabilities of a target's tokens give no value; empty if they do."""
+    """Returns why the log-probabilities of a target give no value; empty if they do."""
     if not log_p.size:
         return UNREADABLE
     return PROBABILITIES_NOT_NUMBERS if np.isnan(log_p).any() else ""

@@ -38,12 +38,12 @@ def degenerate(text: str, source: str) -> Kind | None:
     >>> degenerate("so it goes", "So it goes.") is None
     True
     """
-    ours, theirs = _plain(text), _plain(source)
+    ours, original = _plain(text), _plain(source)
     if not ours:
         return "empty"
-    if ours == theirs:
+    if ours == original:
         return "copy of the source"
-    return "one word" if " " not in ours and " " in theirs else None
+    return "one word" if " " not in ours and " " in original else None
 
 
 def _plain(text: str) -> str:
@@ -164,17 +164,17 @@ class StylePerplexity(LoadingOptions, SampleMetric):
         labels = [next(self._labels(sample), None) for sample in samples]
         outcomes: list[SampleValue | Undefined] = [Undefined(NO_STYLE)] * len(samples)
         for label, metric in self._of.items():
-            rows = [i for i, own in enumerate(labels) if own == label]
-            found = metric.score([samples[i] for i in rows])
-            for i, id, value in zip(rows, found.ids, found.values.tolist(), strict=True):
-                why = found.undefined.get(id)
+            rows = [i for i, label_of_sample in enumerate(labels) if label_of_sample == label]
+            scores = metric.score([samples[i] for i in rows])
+            for i, id, value in zip(rows, scores.ids, scores.values.tolist(), strict=True):
+                reason = scores.undefined.get(id)
                 outcomes[i] = (
-                    Undefined(why) if why else SampleValue(value, (), id in found.truncated)
+                    Undefined(reason) if reason else SampleValue(value, (), id in scores.truncated)
                 )
         return outcomes
 
     def _labels(self, sample: Sample) -> Iterator[str]:
         """The wanted labels that have a model."""
-        for wanted in sample.control.values():
-            if isinstance(wanted, str) and wanted.casefold() in self._of:
-                yield wanted.casefold()
+        for value in sample.control.values():
+            if isinstance(value, str) and value.casefold() in self._of:
+                yield value.casefold()

@@ -42,20 +42,20 @@ class Unigrams:
     tokenizer: str
 
     def log_p(self) -> npt.NDArray[np.float64]:
-        """log p_u(t) of every token: (vocabulary,), in nats."""
+        """Returns log p_u(t) of every token: (vocabulary,), in nats."""
         p: npt.NDArray[np.float64] = (self.counts + 1) / (self.counts.sum() + len(self.counts))
         return np.log(p)
 
     @property
     def digest(self) -> str:
-        """What signatures name the counts by: equal counts have equal digests."""
+        """The name of the counts in signatures: equal counts have equal digests."""
         return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()[:12]
 
     def check(self, tokens: CausalVocabulary, where: str) -> None:
-        """Nothing, if the counts are of this tokenizer.
+        """Checks that the counts are of this tokenizer.
 
         Args:
-            where: they come from; begins the message.
+            where: the source of the counts; begins the message.
 
         Raises:
             UserError: an id is another token there.
@@ -63,27 +63,27 @@ class Unigrams:
         same = self.tokenizer == tokens.digest
         if same and len(self.counts) == tokens.vocabulary_size:
             return
-        what = (
+        mismatch = (
             f"{len(self.counts)} counts for a vocabulary of {tokens.vocabulary_size}"
             if len(self.counts) != tokens.vocabulary_size
             else f"counts with tokenizer {self.tokenizer}, and this model's is {tokens.digest}"
         )
         raise UserError(
-            f"{where}: {what}; they must be of this model's tokenizer (`levelfield train unigram` "
-            "makes them)"
+            f"{where}: {mismatch}; they must be of this model's tokenizer (`levelfield train "
+            "unigram` makes them)"
         )
 
 
 def count(texts: Iterable[str], tokens: CausalVocabulary, *, batch: int = 4096) -> Unigrams:
-    """The counts over texts; a text that occurs twice counts twice.
+    """Returns the counts over texts; a text that occurs twice counts twice.
 
     Raises:
         UserError: there is no token in the texts.
     """
     counts = np.zeros(tokens.vocabulary_size, np.int64)
     texts = iter(texts)
-    while some := list(itertools.islice(texts, batch)):
-        for ids in tokens.ids(some):
+    while batch_of_texts := list(itertools.islice(texts, batch)):
+        for ids in tokens.ids(batch_of_texts):
             np.add.at(counts, ids, 1)
     if not counts.any():
         raise UserError("there is no token in the corpus")
@@ -97,8 +97,10 @@ def write(unigrams: Unigrams, file: TextIO) -> None:
 
 
 def load(files: Sequence[str], tokens: CausalVocabulary) -> Unigrams:
-    """The counts over files: of texts, as `levelfield.io.corpus` reads them, or of counts, as
-    `levelfield train unigram` writes them; several are added up.
+    """Returns the counts over files, added up.
+
+    A file has texts, as `levelfield.io.corpus` reads them, or counts, as `levelfield train
+    unigram` writes them.
 
     Raises:
         UserError: a file can't be read, has no token, or has counts of another tokenizer.

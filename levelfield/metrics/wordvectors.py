@@ -54,7 +54,7 @@ class WordVectors:
             )
 
     def of(self, words: Sequence[str]) -> list[Floats | None]:
-        """The vector of each word, (d,); None for a word that the file does not have."""
+        """Returns the vector of each word, (d,); None for a word that the file does not have."""
         return [self._vector(word) for word in words]
 
     def _vector(self, word: str) -> Floats | None:
@@ -82,10 +82,10 @@ class WordVectors:
                 unpacked.flush()
                 return mmap.mmap(unpacked.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, EOFError, ValueError) as error:  # ValueError: an empty file
-            why = getattr(error, "strerror", None) or str(error)
+            reason = getattr(error, "strerror", None) or str(error)
             raise UserError(
-                f"vectors={self._path}: the file can't be read ({why}); give word vectors in the "
-                "format of word2vec or GloVe"
+                f"vectors={self._path}: the file can't be read ({reason}); give word vectors in "
+                "the format of word2vec or GloVe"
             ) from error
 
     def _of_binary(self, start: int, _: int) -> Iterator[tuple[bytes, int]]:
@@ -118,13 +118,13 @@ class WordVectors:
 
 @functools.lru_cache(maxsize=2)
 def word_vectors(file: str) -> WordVectors:
-    """The vectors of a file, gone through once a process."""
+    """Returns the vectors of a file, gone through once a process."""
     return WordVectors(Path(file).expanduser())
 
 
 @functools.lru_cache(maxsize=4)
 def label(file: str) -> str:
-    """How signatures name a file: by its name and checksum.
+    """Returns the name of a file in signatures: its name and checksum.
 
     Raises:
         UserError: it can't be read.

@@ -61,9 +61,9 @@ class Aspect(Options):
         fields = (self.attribute, [*self.labels], [*self.prompts], [*self.verbalizers])
         return hashlib.sha256(repr(fields).encode()).hexdigest()[:12]
 
-    def label(self, wanted: object) -> str | None:
+    def label(self, value: object) -> str | None:
         """The label that a control's value means, whatever its case; None if there is none."""
-        folded = wanted.strip().casefold() if isinstance(wanted, str) else None
+        folded = value.strip().casefold() if isinstance(value, str) else None
         return next((label for label in self.labels if label.casefold() == folded), None)
 
 

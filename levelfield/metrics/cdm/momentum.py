@@ -217,19 +217,19 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     @functools.cached_property
     def _choices(self) -> dict[str, object]:
         a, e = self._resolved
-        own: dict[str, object] = {}
+        choices: dict[str, object] = {}
         if a.kind == "encoder-decoder" and self._form == "conditional":
-            own["gap"] = self.gap
+            choices["gap"] = self.gap
         if self.task == "dialogue":
-            own |= {"turns": self.turns, "separator": self.separator.replace("\n", r"\n")}
+            choices |= {"turns": self.turns, "separator": self.separator.replace("\n", r"\n")}
         elif self._form == "infilling":
-            own["segmenter"] = f"punkt-{self.language}"
+            choices["segmenter"] = f"punkt-{self.language}"
         return {
             "amateur": a.label,
             "expert": e.label,
             "task": self.task,
             "form": self._form,
-            **own,
+            **choices,
         }
 
     @property

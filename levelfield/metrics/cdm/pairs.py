@@ -44,10 +44,10 @@ class Reading(NamedTuple):
         """Returns all of it as one text, and where in it each unit begins and ends."""
         text = self.joiner.join([*self.before, *self.units])
         spans = []
-        at = len(text) + len(self.joiner)
+        place = len(text) + len(self.joiner)
         for unit in reversed(self.units):
-            at -= len(self.joiner) + len(unit)
-            spans.append((at, at + len(unit)))
+            place -= len(self.joiner) + len(unit)
+            spans.append((place, place + len(unit)))
         return text, spans[::-1]
 
 
@@ -113,7 +113,10 @@ class EncoderDecoderPair:
             UnitMomentum(
                 m := _difference(of_e.log_p[i][0], of_a.log_p[i][0]),
                 _pieces(unit, 0, ends[i], len(m)),
-                any(of.source_cut[i] or of.target_cut[i][0] for of in (of_a, of_e)),
+                any(
+                    likelihood.source_cut[i] or likelihood.target_cut[i][0]
+                    for likelihood in (of_a, of_e)
+                ),
             )
             for i, unit in enumerate(units)
         )

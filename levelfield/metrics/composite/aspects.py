@@ -53,15 +53,14 @@ class CompositeCoherence(CompositeMetric):
 
     def components(self) -> list[Component]:
         return [
-            Component(one, CTRLEvalCoherence(language=self.language, **self._options(one)))
-            for one in self._ingredients
+            Component(
+                ingredient, CTRLEvalCoherence(language=self.language, **self._options(ingredient))
+            )
+            for ingredient in self._ingredients
         ]
 
     def _own(self) -> Mapping[str, object]:
         return {"segmenter": f"punkt-{self.language}"}
-
-    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return composite_values(samples, self._standard_parts[""])
 
 
 @dataclass(frozen=True)
@@ -90,15 +89,14 @@ class CompositeConsistency(CompositeMetric):
 
     def components(self) -> list[Component]:
         return [
-            Component(one, CTRLEvalConsistency(match=self.match, **self._options(one)))
-            for one in self._ingredients
+            Component(
+                ingredient, CTRLEvalConsistency(match=self.match, **self._options(ingredient))
+            )
+            for ingredient in self._ingredients
         ]
 
     def _own(self) -> Mapping[str, object]:
         return {"match": self.match}
-
-    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return composite_values(samples, self._standard_parts[""])
 
 
 @dataclass(frozen=True)
@@ -153,11 +151,11 @@ class CompositeAttributeRelevance(CompositeMetric):
         components = []
         for name, aspect in self._aspects.items():
             judge = self._judge_of(aspect)
-            for one in self._ingredients:
+            for ingredient in self._ingredients:
                 metric: Metric
-                if one.evidence != "judge":
+                if ingredient.evidence != "judge":
                     metric = CTRLEvalAttributeRelevance(
-                        attribute=name, empty="undefined", **self._options(one)
+                        attribute=name, empty="undefined", **self._options(ingredient)
                     )
                 elif judge:
                     metric = ControlProbability(
@@ -165,7 +163,7 @@ class CompositeAttributeRelevance(CompositeMetric):
                     )
                 else:
                     continue
-                components.append(Component(one, metric, aspect.attribute, aspect.labels))
+                components.append(Component(ingredient, metric, aspect.attribute, aspect.labels))
         if self.judge not in ("auto", "none") and not any(map(_is_judge, components)):
             attributes = ", ".join(aspect.attribute for aspect in self._aspects.values())
             raise UserError(f"judge={self.judge}: it judges none of {attributes}")
@@ -186,8 +184,8 @@ class CompositeAttributeRelevance(CompositeMetric):
         if self.judge == "none":
             return ""
         if self.judge == "auto":
-            known = shipped().get(aspect.attribute)
-            same_labels = known is not None and known.labels == aspect.labels
+            shipped_aspect = shipped().get(aspect.attribute)
+            same_labels = shipped_aspect is not None and shipped_aspect.labels == aspect.labels
             return JUDGES.get(aspect.attribute, "") if same_labels else ""
         judges = choose(self.judge, self.loading)
         judged = any(judge.attribute in ("", aspect.attribute) for judge in judges)
@@ -207,18 +205,21 @@ class CompositeAttributeRelevance(CompositeMetric):
         }
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        wanted = [wanted_label(sample, self.attribute) for sample in samples]
+        targets = [wanted_label(sample, self.attribute) for sample in samples]
         values: dict[str, Iterator[SampleValue | Undefined]] = {}
         for attribute, parts in self._standard_parts.items():
             # a judge speaks of every attribute that the control names
             alone = [
-                (replace(sample, control={attribute: sample.control[attribute]}), of[1])
-                for sample, of in zip(samples, wanted, strict=True)
-                if not isinstance(of, Undefined) and of[0].attribute == attribute
+                (replace(sample, control={attribute: sample.control[attribute]}), target[1])
+                for sample, target in zip(samples, targets, strict=True)
+                if not isinstance(target, Undefined) and target[0].attribute == attribute
             ]
-            texts, labels = [one for one, _ in alone], [label for _, label in alone]
-            values[attribute] = iter(composite_values(texts, parts, labels) if alone else ())
-        return [of if isinstance(of, Undefined) else next(values[of[0].attribute]) for of in wanted]
+            members, labels = [sample for sample, _ in alone], [label for _, label in alone]
+            values[attribute] = iter(composite_values(members, parts, labels) if alone else ())
+        return [
+            target if isinstance(target, Undefined) else next(values[target[0].attribute])
+            for target in targets
+        ]
 
 
 def _is_judge(component: Component) -> bool:

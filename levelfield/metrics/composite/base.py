@@ -49,17 +49,15 @@ class Ingredient(NamedTuple):
     by_label: bool = False
 
 
+_OF_SPANS = (
+    Ingredient("embedding", "embedding"),
+    Ingredient("share", "likelihood", "share"),
+    Ingredient("log-p", "likelihood", "log-p"),
+)
+
 INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
-    "coherence": (
-        Ingredient("embedding", "embedding"),
-        Ingredient("share", "likelihood", "share"),
-        Ingredient("log-p", "likelihood", "log-p"),
-    ),
-    "consistency": (
-        Ingredient("embedding", "embedding"),
-        Ingredient("share", "likelihood", "share"),
-        Ingredient("log-p", "likelihood", "log-p"),
-    ),
+    "coherence": _OF_SPANS,
+    "consistency": _OF_SPANS,
     "attribute-relevance": (
         Ingredient("embedding", "embedding"),
         Ingredient("after", "likelihood", "after"),
@@ -185,8 +183,8 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         """Returns the options of an aspect of CTRLEval that say which model scores it, and how."""
         if ingredient.evidence == "embedding":
             return {"model": self.encoder, "loading": self.loading}
-        own = {"form": ingredient.form, "normalize": ingredient.normalize}
-        return {"model": self.model, **own, "loading": self.loading}
+        choices = {"form": ingredient.form, "normalize": ingredient.normalize}
+        return {"model": self.model, **choices, "loading": self.loading}
 
     def models(self) -> dict[str, object]:
         """Returns both models as signatures name them.
@@ -238,16 +236,19 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
             ]
         return parts
 
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        return composite_values(samples, self._standard_parts[""])
+
     def _no_scale(self, lacking: Sequence[str], attribute: str) -> str:
         chosen = [
             f" --{field.name} {getattr(self, field.name)}"
             for field in fields(self)
             if field.name in TRAINED and getattr(self, field.name) != field.default
         ]
-        of = f" of {attribute}" if attribute else ""
+        suffix = f" of {attribute}" if attribute else ""
         return (
-            f"{self.name}: there is no scale for {', '.join(lacking)}{of} with these models and "
-            f"options; make one with `levelfield train scales CORPUS --out scales.toml"
+            f"{self.name}: there is no scale for {', '.join(lacking)}{suffix} with these models "
+            f"and options; make one with `levelfield train scales CORPUS --out scales.toml"
             f"{''.join(chosen)}` and give it with --option scales=scales.toml"
         )
 

@@ -71,8 +71,8 @@ def scale_key(signature: str, attribute: str = "", label: str = "") -> str:
     """
     metric, *choices = signature.split("|")
     kept = [c for c in choices if c.partition(":")[0] not in _DETERMINES_NOTHING]
-    of = f" of {attribute}" if attribute else ""
-    return "|".join([f"{metric}{of}{f' {label}' if label else ''}", *kept])
+    group = f" of {attribute}" if attribute else ""
+    return "|".join([f"{metric}{group}{f' {label}' if label else ''}", *kept])
 
 
 def scales_digest(scales: Scales) -> str:

@@ -125,7 +125,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     def _default(self, option: str) -> object:
         return next(field.default for field in fields(self) if field.name == option)
 
-    def _choices(self, own: Mapping[str, object]) -> dict[str, object]:
+    def _choices(self, choices: Mapping[str, object]) -> dict[str, object]:
         form = self._chosen_form()
         of_scorer: Mapping[str, object] = AS_TEXT
         if form:
@@ -136,7 +136,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
             "model": self._resolved.label,
             "scorer": self._read_as,
             **of_scorer,
-            **own,
+            **choices,
             **self.computation,
         }
 

@@ -44,15 +44,17 @@ class CTRLEval:
         Raises:
             UserError: an aspect or an option that does not exist.
         """
-        known = {m.name.removeprefix("ctrleval."): m for m in ASPECTS}
+        classes = {m.name.removeprefix("ctrleval."): m for m in ASPECTS}
         options = dict(self.options or {})
-        if unknown := set(self.aspects) - set(known):
-            raise UserError(f"no aspect {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-        names = {name: {*choices(known[name]), "loading"} for name in self.aspects}
+        if unknown := set(self.aspects) - set(classes):
+            raise UserError(
+                f"no aspect {', '.join(sorted(unknown))}; there are {', '.join(classes)}"
+            )
+        names = {name: {*choices(classes[name]), "loading"} for name in self.aspects}
         if unknown := set(options) - set().union(*names.values()):
             raise UserError(f"no option {', '.join(sorted(unknown))} in {', '.join(self.aspects)}")
         return {
-            name: known[name].of(
+            name: classes[name].of(
                 model=self.model, **{k: v for k, v in options.items() if k in names[name]}
             )
             for name in self.aspects

@@ -50,21 +50,21 @@ def values(
     them may be the beginning of one, which is then compared with the same beginning alone.
     """
     likelihoods = scorer.spans(
-        [one.text for one in texts], [one.spans for one in texts], alone=form != "log-p"
+        [text.text for text in texts], [text.spans for text in texts], alone=form != "log-p"
     )
-    return [_value(one, form, of_text) for one, of_text in zip(texts, likelihoods, strict=True)]
+    return [_value(text, form, of_text) for text, of_text in zip(texts, likelihoods, strict=True)]
 
 
 def _value(
     text: TextSpans, form: Form, likelihoods: Sequence[SpanLikelihood]
 ) -> SampleValue | Undefined:
-    unread = [one.cut and not (one.given.size and one.alone.size) for one in likelihoods]
+    unread = [span.cut and not (span.given.size and span.alone.size) for span in likelihoods]
     if any(unread) and unread.count(False) < text.least:
         return Undefined(text.too_long)
     value = combined(
         form,
         [span for span, no in zip(text.spans, unread, strict=True) if not no],
-        [one for one, no in zip(likelihoods, unread, strict=True) if not no],
+        [span for span, no in zip(likelihoods, unread, strict=True) if not no],
     )
     return value if isinstance(value, Undefined) else value._replace(cut=value.cut or any(unread))
 
@@ -82,11 +82,15 @@ def combined(
     So S is the sum of what stands above the fraction line, divided by the sum of what stands below.
     """
     scored = []
-    for span, (given, alone, cut) in zip(spans, likelihoods, strict=True):
-        if not (given.size and alone.size):
+    for span, (in_text, alone, cut) in zip(spans, likelihoods, strict=True):
+        if not (in_text.size and alone.size):
             return Undefined(unreadable(span.part))
-        in_context, by_itself, tokens = float(given.sum()), float(alone.sum()), float(given.size)
-        if np.isnan(given).any() or np.isnan(alone).any():
+        in_context, by_itself, tokens = (
+            float(in_text.sum()),
+            float(alone.sum()),
+            float(in_text.size),
+        )
+        if np.isnan(in_text).any() or np.isnan(alone).any():
             return Undefined(PROBABILITIES_NOT_NUMBERS)
         if math.isinf(in_context) or math.isinf(by_itself):
             return Undefined(INFINITE)

@@ -70,12 +70,14 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
     def _without_meaning(self, form: str) -> Sequence[str]:  # noqa: ARG002
         return "weights", "iwf", "patterns", "normalize"
 
-    def _pattern_choices(self, own: Mapping[str, object]) -> dict[str, object]:
+    def _pattern_choices(self, choices: Mapping[str, object]) -> dict[str, object]:
         if self._chosen_form():
-            return self._choices(own)
+            return self._choices(choices)
         nisf = self.weights == "nisf"
         source = iwf_lists.source_of(self.iwf, self._resolved.model_type) if nisf else ""
-        return self._choices({"weights": self.weights, **({"iwf": source} if nisf else {}), **own})
+        return self._choices(
+            {"weights": self.weights, **({"iwf": source} if nisf else {}), **choices}
+        )
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         if form := self._chosen_form():
@@ -166,8 +168,8 @@ class CTRLEvalCoherence(_PatternMetric):
 
     @functools.cached_property
     def signature(self) -> str:
-        own = {"single": self.single, "segmenter": f"punkt-{self.language}"}
-        return signature(self.name, self._pattern_choices(own))
+        choices = {"single": self.single, "segmenter": f"punkt-{self.language}"}
+        return signature(self.name, self._pattern_choices(choices))
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         sentences = segmenter.sentences(sample.text, self.language)

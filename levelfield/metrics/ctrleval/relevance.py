@@ -114,13 +114,13 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             aspect = load_aspect(self.attribute)
             named = f"{aspect.attribute}@{aspect.digest}"
         form = self._chosen_form()
-        own = {
+        choices = {
             "attribute": named,
             **({} if form == "channel" else {"weights": self._weighting}),
             "empty": self.empty,
             **({"normalize": self.normalize} if form else {}),
         }
-        return signature(self.name, self._choices(own))
+        return signature(self.name, self._choices(choices))
 
     def _without_meaning(self, form: str) -> Sequence[str]:
         return "patterns", *(("weights",) if form == "channel" else ())
@@ -181,12 +181,12 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         if form == "channel":
             contexts = {digest: label_contexts(aspect) for digest, aspect in aspects.items()}
             for digest, aspect in aspects.items():
-                self._check_read(aspect, "before", some=any(contexts[digest].contexts))
+                self._check_read(aspect, "before", has_prompts=any(contexts[digest].contexts))
             of_texts = [contexts[question.aspect.digest] for question in questions]
-            return [[one] for one in scorer.text_after(texts, of_texts, self.normalize)]
+            return [[scores] for scores in scorer.text_after(texts, of_texts, self.normalize)]
         prompts = {digest: label_prompts(aspect) for digest, aspect in aspects.items()}
         for digest, aspect in aspects.items():
-            self._check_read(aspect, "after", some=bool(prompts[digest]))
+            self._check_read(aspect, "after", has_prompts=bool(prompts[digest]))
         return scorer.words_after(
             texts,
             [prompts[question.aspect.digest] for question in questions],
@@ -194,13 +194,15 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             calibrated=form == "after-calibrated",
         )
 
-    def _check_read(self, aspect: Aspect, gap: Literal["after", "before"], *, some: bool) -> None:
+    def _check_read(
+        self, aspect: Aspect, gap: Literal["after", "before"], *, has_prompts: bool
+    ) -> None:
         """Nothing, if an aspect has prompts that the form reads.
 
         Raises:
             UserError: it has none.
         """
-        if not some:
+        if not has_prompts:
             raise UserError(
                 f"form={self._chosen_form()}: the aspect '{aspect.attribute}' has no prompt whose "
                 f"<gap> stands {gap} its <text>; add one to its file, or choose another form"
@@ -231,16 +233,16 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     def _question(
         self, sample: Sample, gap_token: str | None, *, readable: bool
     ) -> LabelQuestion | Undefined:
-        wanted = wanted_label(sample, self.attribute)
-        if isinstance(wanted, Undefined):
-            return wanted
+        target = wanted_label(sample, self.attribute)
+        if isinstance(target, Undefined):
+            return target
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         if not readable:
             return Undefined(UNREADABLE)
         if gap_token and gap_token in sample.text:
             return Undefined(holds_gap_token(gap_token))
-        return LabelQuestion(sample.text, *wanted)
+        return LabelQuestion(sample.text, *target)
 
 
 def wanted_label(sample: Sample, attribute: str) -> tuple[Aspect, str] | Undefined:
@@ -258,8 +260,8 @@ def wanted_label(sample: Sample, attribute: str) -> tuple[Aspect, str] | Undefin
         aspect = shipped()[named[0]]
     else:
         aspect = load_aspect(attribute)
-    wanted = sample.control.get(aspect.attribute)
-    if not wanted:
+    value = sample.control.get(aspect.attribute)
+    if not value:
         return Undefined(no_control(aspect.attribute))
-    label = aspect.label(wanted := single_value(wanted))
-    return (aspect, label) if label else Undefined(unknown_wanted(aspect.attribute, wanted))
+    label = aspect.label(value := single_value(value))
+    return (aspect, label) if label else Undefined(unknown_wanted(aspect.attribute, value))

@@ -79,7 +79,7 @@ class Environment:
 
 
 def recipe(name: str) -> EnvironmentRecipe:
-    """The recipe of this name.
+    """Returns the recipe of this name.
 
     Raises:
         UserError: there is none.
@@ -100,7 +100,7 @@ def folder(name: str, path: str | Path = "") -> Path:
 
 
 def look(name: str, path: str | Path = "") -> Environment | None:
-    """The environment in that folder, finished or not; None if there is none of ours."""
+    """Returns the environment in that folder, finished or not; None if there is none of ours."""
     recipe(name)
     where = folder(name, path)
     try:
@@ -113,7 +113,7 @@ def look(name: str, path: str | Path = "") -> Environment | None:
 
 
 def find(name: str, path: str | Path = "") -> Environment:
-    """The environment, ready to be used.
+    """Returns the environment, ready to use.
 
     Raises:
         UserError: it is not there or was not finished; says which command makes it.
@@ -122,10 +122,10 @@ def find(name: str, path: str | Path = "") -> Environment:
     if environment is not None and environment.is_complete:
         return environment
     state = "is not there" if environment is None else "was not finished"
-    at = f" --path {path}" if path else ""
+    option = f" --path {path}" if path else ""
     raise UserError(
         f"{name} runs in an environment of its own, which {state} ({folder(name, path)}); "
-        f"`levelfield environment create {name}{at}` makes it, where there is a network"
+        f"`levelfield environment create {name}{option}` makes it, where there is a network"
     )
 
 
@@ -227,8 +227,8 @@ def _write(environment: Environment) -> None:
         path.write_text(json.dumps(content, indent=1), "utf-8")
 
 
-def _run(command: Sequence[str], said: Said) -> None:
-    """Runs a tool and passes on its output.
+def _run(command: Sequence[str], output: Said) -> None:
+    """Runs a tool and passes its output on.
 
     Raises:
         UserError: it failed; its last words that say why.
@@ -245,16 +245,16 @@ def _run(command: Sequence[str], said: Said) -> None:
     ) as process:
         try:
             for line in process.stdout or ():
-                said(line.rstrip())
+                output(line.rstrip())
                 if line.strip() and (line.startswith("ERROR") or not last.startswith("ERROR")):
                     last = line.strip()
         except BaseException:
             process.kill()
             raise
     if process.returncode:
-        what = "pip" if "pip" in command else "venv"
+        tool = "pip" if "pip" in command else "venv"
         raise UserError(
-            f"the environment can't be made, {what} says: {last.removeprefix('ERROR: ')}; it needs "
+            f"the environment can't be made, {tool} says: {last.removeprefix('ERROR: ')}; it needs "
             "a network, or an index or wheels that pip's configuration names"
         )
 

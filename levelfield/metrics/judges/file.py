@@ -226,32 +226,32 @@ def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
     chosen: list[Judge] = []
     spellings = list(shipped.spellings)
     for word in (w.strip() for w in choice.split(",")):
-        found: Sequence[Judge]
+        matches: Sequence[Judge]
         if word in shipped.presets:
             names = shipped.presets[word]
-            found = [j for j in shipped.judges if j.name in names.get(j.attribute, ())]
-        elif named := [j for j in shipped.judges if j.name == word]:
-            found = named
+            matches = [j for j in shipped.judges if j.name in names.get(j.attribute, ())]
+        elif same_name := [j for j in shipped.judges if j.name == word]:
+            matches = same_name
         elif word.endswith(".toml"):
             path = Path(word).expanduser()
             file = read_judges(word, read_toml(path, word, kind="judges file"), path.parent)
-            found = file.judges
+            matches = file.judges
             spellings += file.spellings
         elif "/" in word or (word and Path(word).expanduser().is_dir()):
-            found = _on_the_spot(word, loading)
+            matches = _on_the_spot(word, loading)
         else:
-            known = [*shipped.presets, *dict.fromkeys(j.name for j in shipped.judges)]
-            near = difflib.get_close_matches(word, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            all_names = [*shipped.presets, *dict.fromkeys(j.name for j in shipped.judges)]
+            near = difflib.get_close_matches(word, all_names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(all_names)}"
             raise UserError(
                 f"there is no judge '{word}'; {hint} (or give a model's name, or a TOML file)"
             )
-        if twice := {j.name for j in found} & {j.name for j in chosen}:
+        if twice := {j.name for j in matches} & {j.name for j in chosen}:
             raise UserError(
                 f"judges={choice}: two judges are called '{min(twice)}'; leave one out, or name "
                 "them in a TOML file"
             )
-        chosen += found
+        chosen += matches
     # a file's own spellings come first: they may mend ours
     known_words = tuple(reversed(spellings))
     return tuple(replace(judge, spellings=known_words) for judge in chosen)

@@ -49,8 +49,8 @@ class Judge:
     def label(self, word: str, attribute: str = "") -> str:
         """The label that a word means: one that is spelled so, else the word case-folded."""
         word, attribute = word.strip(), attribute or self.attribute
-        known = (s.label for s in self.spellings if s[:2] == (attribute, word.casefold()))
-        return next(known, word.casefold())
+        labels = (s.label for s in self.spellings if s[:2] == (attribute, word.casefold()))
+        return next(labels, word.casefold())
 
     @property
     def all_models(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Judge:
     @property
     def digest(self) -> str:
         """Of everything else that could change a vote."""
-        said = (
+        choices = (
             self.attribute,
             [label for label, _ in self.models],
             self.labels,
@@ -69,7 +69,7 @@ class Judge:
             load_aspect(self.aspect).digest if self.aspect else "",
             self.spellings,
         )
-        return hashlib.sha256(repr(said).encode()).hexdigest()[:8]
+        return hashlib.sha256(repr(choices).encode()).hexdigest()[:8]
 
 
 TIE = 1e-9
@@ -120,13 +120,15 @@ class LoadedJudge:
         """Returns its verdict on each text."""
         keys = [_key(text) for text in texts]
         fresh = {k: text for k, text in zip(keys, texts, strict=True) if k not in self._known}
-        said = dict(self._new(fresh)) if fresh else {}
-        said |= {k: self._known[k] for k in keys if k not in said}
+        answers = dict(self._new(fresh)) if fresh else {}
+        answers |= {k: self._known[k] for k in keys if k not in answers}
         if len(self._known) + len(fresh) > _REMEMBERED:
             self._known.clear()
-        self._known |= {k: said[k] for k in fresh}
+        self._known |= {k: answers[k] for k in fresh}
         return [
-            JudgeVerdict(self.judge.name, vote(said[k][0], self.labels), self.labels, *said[k])
+            JudgeVerdict(
+                self.judge.name, vote(answers[k][0], self.labels), self.labels, *answers[k]
+            )
             for k in keys
         ]
 

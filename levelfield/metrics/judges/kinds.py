@@ -30,26 +30,28 @@ def describe(judges: Sequence[Judge], loading: Loading = AS_USUAL) -> str:
     digests: dict[str, list[str]] = {}
     for judge in judges:
         names = [f"vaderSentiment@{_vader_version()}"] if judge.lexicon else judge.all_models
-        found = {name: revisions.get(name, name) for name in names}
-        what = [f"{n}@unavailable" if isinstance(r, ModelError) else r for n, r in found.items()]
-        digests.setdefault(f"{judge.name}={','.join(what)}", []).append(judge.digest)
+        versions = {name: revisions.get(name, name) for name in names}
+        models = [
+            f"{n}@unavailable" if isinstance(r, ModelError) else r for n, r in versions.items()
+        ]
+        digests.setdefault(f"{judge.name}={','.join(models)}", []).append(judge.digest)
     return " ".join(f"{named}#{'+'.join(several)}" for named, several in digests.items())
 
 
 def lacking(
-    wanted: Sequence[Judge], judges: Sequence[Judge], loading: Loading = AS_USUAL
+    needed: Sequence[Judge], judges: Sequence[Judge], loading: Loading = AS_USUAL
 ) -> list[ModelError]:
     """What some judges lack, an error a model: it is not available now, or was not when `describe`
     asked for those of all `judges`; or the lexicon."""
     revisions = revisions_of(models_of(judges), loading)
     errors: dict[str, ModelError] = {}
-    for judge in wanted:
+    for judge in needed:
         if judge.lexicon and _vader_version() == _UNAVAILABLE:
             errors[judge.lexicon] = ModelError(_VADER_MISSING)
         for model in filter(None, judge.all_models):
             try:
-                if isinstance(known := revisions[model], ModelError):
-                    raise known
+                if isinstance(revision := revisions[model], ModelError):
+                    raise revision
                 resolve(model, loading)
             except ModelError as error:
                 errors.setdefault(
@@ -93,14 +95,14 @@ def revisions_of(models: tuple[str, ...], loading: Loading) -> Mapping[str, str 
 
     A name with a commit needs no request.
     """
-    found: dict[str, str | ModelError] = {}
+    revisions: dict[str, str | ModelError] = {}
     for model in models:
         try:
-            known = _COMMIT.fullmatch(model)
-            found[model] = model[:-28] if known else resolve(model, loading).label
+            commit = _COMMIT.fullmatch(model)
+            revisions[model] = model[:-28] if commit else resolve(model, loading).label
         except ModelError as error:
-            found[model] = error
-    return found
+            revisions[model] = error
+    return revisions
 
 
 _COMMIT = re.compile(r"[^@]+@[0-9a-f]{40}")
@@ -151,9 +153,9 @@ def _load(judge: Judge, loading: Loading) -> LoadedJudge:
 
 def _classifier(judge: Judge, loading: Loading) -> LoadedJudge:
     model = load_model("classifier", judge.model, loading)
-    ours = {theirs.strip().casefold(): label for theirs, label in judge.labels}
-    own = {label.strip().casefold() for label in model.labels}
-    if unknown := sorted(set(ours) - own):
+    ours = {model_label.strip().casefold(): label for model_label, label in judge.labels}
+    model_labels = {label.strip().casefold() for label in model.labels}
+    if unknown := sorted(set(ours) - model_labels):
         raise ModelError(
             f"judge '{judge.name}': its model has no label '{unknown[0]}'; it has "
             f"{', '.join(model.labels)}"
@@ -195,10 +197,10 @@ def _words(judge: Judge, loading: Loading) -> LoadedJudge:
             else Gapped("", before + text + after, gap=False)
             for text in texts
         ]
-        found = model.log_likelihood(sources, [targets] * len(texts))
-        log_p = np.array([[of_word.sum() for of_word in row] for row in found.log_p])
+        likelihood = model.log_likelihood(sources, [targets] * len(texts))
+        log_p = np.array([[of_word.sum() for of_word in row] for row in likelihood.log_p])
         log_p[[not ids for ids in model.token_ids([t[:_BEGINNING] for t in texts])]] = np.nan
-        return softmax(log_p, axis=1), np.array(found.source_cut, np.bool_)
+        return softmax(log_p, axis=1), np.array(likelihood.source_cut, np.bool_)
 
     return LoadedJudge(judge, judge.attribute, labels, ask)
 
