@@ -153,10 +153,10 @@ def quality_drift(
     for _ in range(draws):
         quarter = quarters(q, rng)
         for j in range(QUARTERS):
-            taken = rng.random(x.size) < 1 / (np.abs(j - quarter) + 1)
-            correlations[j].append(statistics(x[taken], y[taken], (statistic,))[statistic])
-            sizes[j].append(int(taken.sum()))
-            shares[j] += np.bincount(quarter[taken], minlength=QUARTERS) / draws
+            subset = rng.random(x.size) < 1 / (np.abs(j - quarter) + 1)
+            correlations[j].append(statistics(x[subset], y[subset], (statistic,))[statistic])
+            sizes[j].append(int(subset.sum()))
+            shares[j] += np.bincount(quarter[subset], minlength=QUARTERS) / draws
     subsets = tuple(spread(f, s) for f, s in zip(correlations, sizes, strict=True))
     nan = float("nan")
     bounds = tuple(
@@ -332,10 +332,10 @@ def _drifts(
         if named:
             systems = table.groups("system")
             for name in np.unique(systems[rows]):
-                one = correlation_within(
+                correlation = correlation_within(
                     table, metric, aspect, systems == name, str(name), (statistic,), resampling
                 )
-                by_system.append((str(name), one.estimates[statistic]))
+                by_system.append((str(name), correlation.estimates[statistic]))
         evaluators = None
         if metric in parts:
             sign = -1.0 if metric in table.flipped else 1.0

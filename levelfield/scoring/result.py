@@ -52,10 +52,10 @@ class Grouping:
         """
         if by is None:
             by = "system" if census.systems else "control" if census.control else "none"
-        known = ["system", "dataset", "seed", "control", "none"]
-        known += [f"control.{attribute}" for attribute in census.control]
-        if by not in known:
-            raise UserError(f"--by {by}: these samples can be grouped by {', '.join(known)}")
+        choices = ["system", "dataset", "seed", "control", "none"]
+        choices += [f"control.{attribute}" for attribute in census.control]
+        if by not in choices:
+            raise UserError(f"--by {by}: these samples can be grouped by {', '.join(choices)}")
         few = all(len(labels) <= MOST_LABELS for labels in census.control.values())
         return cls(by, by_label=by == "system" and bool(census.control) and few)
 
@@ -78,7 +78,7 @@ class Grouping:
         if self.by == "none":
             return "all texts"
         if self.by == "control":
-            labels = [wanted_name(wanted) for wanted in sample.control.values()]
+            labels = [wanted_name(label) for label in sample.control.values()]
             return " + ".join(labels) or "(none)"
         if self.by.startswith("control."):
             return wanted_name(sample.control.get(self.by.removeprefix("control."), "")) or "(none)"
@@ -128,7 +128,7 @@ class Corpora:
 
 
 def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
-    return {key: next(iter(of)) for key, of in names.items() if len(of) == 1}
+    return {key: next(iter(members)) for key, members in names.items() if len(members) == 1}
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class PartTally:
         }
 
     def _of_metric(self, metric: str, names: Sequence[str]) -> list[PartMean]:
-        groups = sorted({group for of, group, _ in self._sums if of == metric}, key=natural)
+        groups = sorted({group for name, group, _ in self._sums if name == metric}, key=natural)
         means = []
         for group in groups:
             for part in names:
