@@ -243,9 +243,7 @@ class AgreementReport:
                 escape_latex(g.aspect),
                 *([escape_latex(g.part)] if self.by else []),
                 _cell(g.alpha.value),
-                "--"
-                if g.alpha.why_no_interval
-                else f"{_cell(g.alpha.low)} to {_cell(g.alpha.high)}",
+                _ends(g.alpha),
                 *(_cell(g.icc[name].value) for name in _ICC),
                 f"{g.alpha.n:,}",
             ]
@@ -277,7 +275,7 @@ def agreement(
     chosen: AgreementOptions | None = None,
     **words: Any,
 ) -> AgreementReport:
-    """How far raters agree with each other, and on what they do not.
+    """Measures how far raters agree, and names what they disagree on.
 
     Args:
         ratings: files of samples with ratings or of one rating a row, what `load_ratings`
@@ -314,9 +312,9 @@ def rater_agreement(
     worst: int = 10,
     resampling: Resampling = DEFAULT,
 ) -> AgreementReport:
-    """How far the raters agree, on each aspect and, if there are several, on all of them together.
+    """Measures agreement on each aspect and, if there are several, on all of them together.
 
-    Raters of the same name are taken for the same person, also in different parts. Intervals
+    Raters of the same name count as one person, also in different parts. Intervals
     resample what samples share (the source, else the prompt, else the context) and, where nothing
     is known of that, samples, since the aspects of a sample are not independent.
 

@@ -167,7 +167,7 @@ def compare(
     alpha: float = 0.05,
     resampling: Resampling = DEFAULT,
 ) -> Comparisons:
-    """Every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
+    """Compares every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
 
     At system level the systems are the sample: the two metrics' standardised means are swapped
     system by system. For `these` systems the difference is of their true means, and metrics are in

@@ -102,7 +102,7 @@ def correlations(
     wanted: Sequence[Statistic] = STATISTICS,
     resampling: Resampling = DEFAULT,
 ) -> list[Correlation]:
-    """Every metric against every aspect.
+    """Correlates every metric with every aspect.
 
     Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
     by `source`, the mean over sources of the correlation among the outputs for one source. A group

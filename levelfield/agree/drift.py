@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +56,12 @@ class CorrelationSpread:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "mean": finite(self.mean),
-            "deviation": finite(self.deviation),
-            "low": finite(self.low),
-            "high": finite(self.high),
-            "defined": self.defined,
-            "total": self.total,
-            "n": finite(self.n),
-        }
+        return {name: finite(value) for name, value in asdict(self).items()}
 
 
 def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> CorrelationSpread:
-    """
+    """Returns the spread of correlations, each from a sample of the given size.
+
     >>> spread([0.25, 0.75, float("nan")]).mean
     0.5
     """
@@ -308,7 +301,7 @@ def drift(
     draws: int = DRAWS,
     resampling: Resampling = DEFAULT,
 ) -> list[Drift]:
-    """Every metric on every aspect: by system, by quality, and by number of evaluators.
+    """Returns the drift of every metric on every aspect: by system, quality and evaluators.
 
     Args:
         parts: metric -> its parts, as `load_parts` reads them.

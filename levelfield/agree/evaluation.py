@@ -180,7 +180,7 @@ def evaluate(
     parts: Mapping[str, pl.DataFrame] | None = None,
     resampling: Resampling = DEFAULT,
 ) -> MetaEvaluation:
-    """`correlations`, `compare` and, if asked for, `drift`, with the same choices."""
+    """Runs `correlations`, `compare` and, on request, `drift` with the same choices."""
     return MetaEvaluation(
         table=table,
         correlations=correlations(
@@ -219,7 +219,7 @@ def correlate(
     chosen: CorrelateOptions | None = None,
     **words: Any,
 ) -> MetaEvaluation:
-    """How far metrics agree with people's ratings, and which agrees best.
+    """Measures how far metrics agree with people's ratings, and which agrees best.
 
     Args:
         scores: files that `levelfield score` or another program wrote, as `load_scores` reads

@@ -237,10 +237,10 @@ class Standardised(NamedTuple):
 def z_scores(
     rated: Rated, *, aspects: Sequence[str] = (), by: str = ""
 ) -> tuple[Standardised, ...]:
-    """Every rating as z = (x − mean) / sd over the ratings of its rater on its aspect.
+    """Returns every rating as z = (x − mean) / sd over the ratings of its rater on its aspect.
 
-    Takes out that raters use a scale differently. sd with n, so that the z of a rater have mean 0
-    and variance 1 exactly. With `by`, over those within the part.
+    This removes differences in how raters use the scale. sd with n, so that the z of a rater have
+    mean 0 and variance 1 exactly. With `by`, over those within the part.
 
     Undefined (NaN): all those ratings are equal, one rating among them.
     """
@@ -313,7 +313,7 @@ def parts_of(
 
 
 def of_aspects(ratings: Sequence[Rating], aspects: Sequence[str]) -> list[Rating]:
-    """The ratings on some aspects; on all, if none is named."""
+    """Returns the ratings on the named aspects; on all, if none is named."""
     names = dict.fromkeys(r.aspect for r in ratings)
     for aspect in aspects:
         if aspect not in names:
@@ -322,7 +322,7 @@ def of_aspects(ratings: Sequence[Rating], aspects: Sequence[str]) -> list[Rating
 
 
 def split(ratings: Sequence[Rating], key: Callable[[Rating], K]) -> dict[K, list[Rating]]:
-    """The ratings by a key, keys sorted."""
+    """Groups ratings by a key; the keys are sorted."""
     groups: dict[K, list[Rating]] = {}
     for rating in ratings:
         groups.setdefault(key(rating), []).append(rating)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class Grouping:
 
     @classmethod
     def choose(cls, by: str | None, census: Census) -> Grouping:
-        """What the user says; else systems if there are any, else labels.
+        """Returns the grouping that the user names; else by system if there is any, else by label.
 
         Raises:
             UserError: the samples can't be grouped so.
@@ -151,7 +151,7 @@ class PartMean:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {name: getattr(self, name) for name in ("group", "part", "mean", "weight", "n")}
+        return asdict(self)
 
 
 class PartTally:

@@ -311,8 +311,8 @@ class _Swappable:
 
     def __call__(self, swap: Floats) -> Floats:
         """(r,) from (r, K), 1 where a cluster is swapped."""
-        signs = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
-        return self.statistic(signs @ self.gap)
+        flips = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
+        return self.statistic(flips @ self.gap)
 
     def slopes(self, K: int) -> Floats:
         """(K,) a of the linear part Σ a_k g_k in signs g_k, −1 where a cluster is swapped."""
@@ -339,9 +339,9 @@ class _GroupSums:
 
     def swapped(self, swap: Bits) -> dict[int, Floats]:
         """(r, 3) Σx, Σx² and Σxy of each metric over the clusters that are swapped."""
-        signs = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
+        flips = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
         sums = bits_times(
-            signs, np.concatenate([M[:, _OF_X] for M in self.moments.values()], axis=1)
+            flips, np.concatenate([M[:, _OF_X] for M in self.moments.values()], axis=1)
         )
         return dict(zip(self.moments, np.split(sums, len(self.moments), axis=1), strict=True))
 
