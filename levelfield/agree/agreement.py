@@ -243,9 +243,7 @@ class AgreementReport:
                 escape_latex(g.aspect),
                 *([escape_latex(g.part)] if self.by else []),
                 _cell(g.alpha.value),
-                "--"
-                if g.alpha.why_no_interval
-                else f"{_cell(g.alpha.low)} to {_cell(g.alpha.high)}",
+                _ends(g.alpha),
                 *(_cell(g.icc[name].value) for name in _ICC),
                 f"{g.alpha.n:,}",
             ]
@@ -277,7 +275,7 @@ def agreement(
     chosen: AgreementOptions | None = None,
     **words: Any,
 ) -> AgreementReport:
-    """How far raters agree with each other, and on what they do not.
+    """Measures how far raters agree, and names what they disagree on.
 
     Args:
         ratings: files of samples with ratings or of one rating a row, what `load_ratings`
@@ -314,9 +312,9 @@ def rater_agreement(
     worst: int = 10,
     resampling: Resampling = DEFAULT,
 ) -> AgreementReport:
-    """How far the raters agree, on each aspect and, if there are several, on all of them together.
+    """Measures agreement on each aspect and, if there are several, on all of them together.
 
-    Raters of the same name are taken for the same person, also in different parts. Intervals
+    Raters of the same name count as one person, also in different parts. Intervals
     resample what samples share (the source, else the prompt, else the context) and, where nothing
     is known of that, samples, since the aspects of a sample are not independent.
 
@@ -345,13 +343,13 @@ def rater_agreement(
     if len(of_aspect) > 1:
         of_aspect[ALL_ASPECTS] = ratings
     groups = []
-    for aspect, some in of_aspect.items():
-        of_part = split(some, part)
+    for aspect, aspect_ratings in of_aspect.items():
+        of_part = split(aspect_ratings, part)
         if len(of_part) > 1:
-            of_part[OVERALL] = some
+            of_part[OVERALL] = aspect_ratings
         groups += [
-            _group(aspect, name, rating_table(few, rated.samples), level, resampling)
-            for name, few in of_part.items()
+            _group(aspect, name, rating_table(part_ratings, rated.samples), level, resampling)
+            for name, part_ratings in of_part.items()
         ]
     choices = {
         "aspects": ",".join(sorted({r.aspect for r in ratings})),
@@ -396,9 +394,9 @@ def _group(
 def _pair(
     table: RatingTable, a: int, b: int, level: Measurement, resampling: Resampling
 ) -> RaterPair:
-    both = ~np.isnan(table.values[:, [a, b]]).any(axis=1)
-    x, y = table.values[both, a], table.values[both, b]
-    clusters = table.clusters[both]
+    common = ~np.isnan(table.values[:, [a, b]]).any(axis=1)
+    x, y = table.values[common, a], table.values[common, b]
+    clusters = table.clusters[common]
     r = estimates(x, y, clusters, wanted=("pearson", "spearman"), resampling=resampling)
     names = (table.raters[a], table.raters[b])
     if constant := [
@@ -406,12 +404,12 @@ def _pair(
         for name, v in zip(names, (x, y), strict=True)
         if len(v) > 1 and v.min() == v.max()
     ]:
-        why = " and ".join(constant)
-        r = {s: replace(e, why_undefined=why, why_no_interval=why) for s, e in r.items()}
+        reason = " and ".join(constant)
+        r = {s: replace(e, why_undefined=reason, why_no_interval=reason) for s, e in r.items()}
     return RaterPair(
         a=names[0],
         b=names[1],
-        items=int(both.sum()),
+        items=int(common.sum()),
         pearson=r["pearson"],
         spearman=r["spearman"],
         kappa=cohen_kappa(
@@ -433,10 +431,10 @@ def _worst(
     ratings: Sequence[Rating], part: Callable[[Rating], str], most: int
 ) -> tuple[Disagreement, ...]:
     disagreements = []
-    for some in split(sorted(ratings), lambda r: (r.id, r.aspect)).values():
-        x = np.array([r.value for r in some])
+    for item_ratings in split(sorted(ratings), lambda r: (r.id, r.aspect)).values():
+        x = np.array([r.value for r in item_ratings])
         if len(x) > 1 and x.min() < x.max():
-            first, values = some[0], {r.rater: r.value for r in some}
+            first, values = item_ratings[0], {r.rater: r.value for r in item_ratings}
             variance = float(x.var(ddof=1))
             disagreements.append(
                 Disagreement(first.id, first.aspect, part(first), variance, values)

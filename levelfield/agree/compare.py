@@ -167,7 +167,7 @@ def compare(
     alpha: float = 0.05,
     resampling: Resampling = DEFAULT,
 ) -> Comparisons:
-    """Every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
+    """Compares every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
 
     At system level the systems are the sample: the two metrics' standardised means are swapped
     system by system. For `these` systems the difference is of their true means, and metrics are in
@@ -183,21 +183,21 @@ def compare(
         by: which correlation. For Spearman values are ranked within groups beforehand.
         alpha: for the clusters of the ranking, on the adjusted p of the test.
     """
-    of = None if level == "system" or group == "all" else table.groups(group)
+    group_of = None if level == "system" or group == "all" else table.groups(group)
     names = table.groups("system") if level == "system" else None
     pairs: list[MetricComparison] = []
     parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
     for aspect in table.aspects:
         usable, why_not = _usable(table, aspect)
         rows = table.rows(aspect, *usable)
-        if of is not None:
-            rows = rows[_varying(table, aspect, usable, rows, of)]
+        if group_of is not None:
+            rows = rows[_varying(table, aspect, usable, rows, group_of)]
         y = table.aspects[aspect][rows]
         r = {}
         for metric in usable:
             r[metric] = _agreement(
                 table.metrics[metric][rows], y,
-                None if of is None else of[rows],
+                None if group_of is None else group_of[rows],
                 None if names is None else names[rows], by,
             )  # fmt: skip
         for metric in [m for m in usable if math.isnan(r[m])]:
@@ -218,7 +218,7 @@ def compare(
             of_clusters = swap_tests(
                 [table.metrics[m][rows] for m in order],
                 [(place[a], place[b]) for a, b in metric_pairs],
-                y, clusters, None if of is None else of[rows],
+                y, clusters, None if group_of is None else group_of[rows],
                 ranks=by == "spearman",
                 permutations=resampling.permutations, seed=resampling.seed,
             )  # fmt: skip
@@ -239,7 +239,7 @@ def compare(
             n = rows.size if within is None else np.unique(within).size
             r_ab = _agreement(xa, xb, None, within, by)
             K = np.unique(clusters).size
-            tested = _williams(r[a], r[b], r_ab, n, K, of is None, test)
+            tested = _williams(r[a], r[b], r_ab, n, K, group_of is None, test)
             pairs.append(
                 MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, tested, swapped, test)
             )
@@ -338,9 +338,9 @@ def _usable(table: RatedScores, aspect: str) -> tuple[list[str], dict[str, str]]
     usable, why_not = [], {}
     for metric in table.metrics:
         rows = table.rows(aspect, metric)
-        why = why_undefined("pearson", table.metrics[metric][rows], table.aspects[aspect][rows])
-        if why:
-            why_not[metric] = why
+        reason = why_undefined("pearson", table.metrics[metric][rows], table.aspects[aspect][rows])
+        if reason:
+            why_not[metric] = reason
         else:
             usable.append(metric)
     return usable, why_not
@@ -351,10 +351,10 @@ def _varying(
     aspect: str,
     metrics: Sequence[str],
     rows: Codes,
-    of: npt.NDArray[Any],
+    group_of: npt.NDArray[Any],
 ) -> Bools:
     """Which rows are in a group where the ratings and every metric vary."""
-    _, code = np.unique(of[rows], return_inverse=True)
+    _, code = np.unique(group_of[rows], return_inverse=True)
     varies = np.ones(code.size, dtype=bool)
     G = int(code.max(initial=-1)) + 1
     for v in (table.aspects[aspect][rows], *(table.metrics[m][rows] for m in metrics)):
@@ -368,14 +368,16 @@ def _varying(
 def _agreement(
     x: Floats,
     y: Floats,
-    of: npt.NDArray[Any] | None,
+    group_of: npt.NDArray[Any] | None,
     systems: npt.NDArray[Any] | None,
     by: CompareBy,
 ) -> float:
     if systems is not None:
         return statistics(means_of(x, systems), means_of(y, systems), (by,))[by]
-    if of is None:
+    if group_of is None:
         return statistics(x, y, (by,))[by]
-    values = [statistics(x[of == g], y[of == g], (by,))[by] for g in np.unique(of)]
+    values = [
+        statistics(x[group_of == g], y[group_of == g], (by,))[by] for g in np.unique(group_of)
+    ]
     defined = [v for v in values if not math.isnan(v)]
     return float(np.mean(defined)) if defined else math.nan

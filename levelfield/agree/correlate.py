@@ -86,8 +86,8 @@ class Correlation:
             "corrected": finite(self.corrected),
             "groups": self.groups if self.is_mean else None,
             "left_out": {
-                why: {"n": len(groups), "groups": list(groups[:20])}
-                for why, groups in self.left_out.items()
+                reason: {"n": len(groups), "groups": list(groups[:20])}
+                for reason, groups in self.left_out.items()
             },
             "statistics": {s: e.to_dict() for s, e in self.estimates.items()},
         }
@@ -102,7 +102,7 @@ def correlations(
     wanted: Sequence[Statistic] = STATISTICS,
     resampling: Resampling = DEFAULT,
 ) -> list[Correlation]:
-    """Every metric against every aspect.
+    """Correlates every metric with every aspect.
 
     Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
     by `source`, the mean over sources of the correlation among the outputs for one source. A group
@@ -122,22 +122,24 @@ def correlations(
         ]
     if group == "all":
         return _together(table, wanted, resampling)
-    of = table.groups(group)
+    group_of = table.groups(group)
     results: list[Correlation] = []
     for aspect, metric in itertools.product(table.aspects, table.metrics):
         if group == "source":
-            results.append(_source_mean(table, metric, aspect, of, wanted, resampling))
+            results.append(_source_mean(table, metric, aspect, group_of, wanted, resampling))
             continue
         rows = [
-            correlation_within(table, metric, aspect, of == name, str(name), wanted, resampling)
-            for name in np.unique(of[~np.isnan(table.aspects[aspect])])
+            correlation_within(
+                table, metric, aspect, group_of == name, str(name), wanted, resampling
+            )
+            for name in np.unique(group_of[~np.isnan(table.aspects[aspect])])
         ]
-        results += [*rows, _group_mean(table, metric, aspect, of, rows, wanted, resampling)]
+        results += [*rows, _group_mean(table, metric, aspect, group_of, rows, wanted, resampling)]
     return results
 
 
 def _together(
-    table: RatedScores, wanted: Sequence[Statistic], resampling: Resampling
+    table: RatedScores, kinds: Sequence[Statistic], resampling: Resampling
 ) -> list[Correlation]:
     """All samples together; metrics and aspects on the same samples share what is drawn."""
     of_rows: dict[bytes, list[tuple[str, str]]] = {}
@@ -149,11 +151,13 @@ def _together(
         rows = table.rows(*same[0])
         pairs = ((table.metrics[m][rows], table.aspects[a][rows]) for a, m in same)
         estimated = shared_estimates(
-            pairs, table.clusters[rows], wanted=wanted, resampling=resampling
+            pairs, table.clusters[rows], kinds=kinds, resampling=resampling
         )
-        for (aspect, metric), of in zip(same, estimated, strict=True):
+        for (aspect, metric), by_statistic in zip(same, estimated, strict=True):
             lacking = table.rows(aspect).size - rows.size
-            results[aspect, metric] = Correlation(metric, aspect, ALL, of, rows.size, lacking)
+            results[aspect, metric] = Correlation(
+                metric, aspect, ALL, by_statistic, rows.size, lacking
+            )
     return [results[key] for key in itertools.product(table.aspects, table.metrics)]
 
 
@@ -163,7 +167,7 @@ def correlation_within(
     aspect: str,
     within: Bools | None,
     name: str,
-    wanted: Sequence[Statistic],
+    kinds: Sequence[Statistic],
     resampling: Resampling,
 ) -> Correlation:
     rated = table.rows(aspect)
@@ -174,7 +178,7 @@ def correlation_within(
         table.metrics[metric][rows],
         table.aspects[aspect][rows],
         table.clusters[rows],
-        wanted=wanted,
+        wanted=kinds,
         resampling=resampling,
     )
     return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
@@ -184,9 +188,9 @@ def _group_mean(
     table: RatedScores,
     metric: str,
     aspect: str,
-    of: npt.NDArray[Any],
+    group_of: npt.NDArray[Any],
     groups: Sequence[Correlation],
-    wanted: Sequence[Statistic],
+    kinds: Sequence[Statistic],
     resampling: Resampling,
 ) -> Correlation:
     """The mean over systems or datasets; the sources they share are drawn for all at once."""
@@ -196,28 +200,28 @@ def _group_mean(
         table.metrics[metric][rows],
         table.aspects[aspect][rows],
         K_of,
-        np.unique(of[rows], return_inverse=True)[1],
-        wanted=[s for s in wanted if s != "calibrated"],
+        np.unique(group_of[rows], return_inverse=True)[1],
+        kinds=[s for s in kinds if s != "calibrated"],
         resampling=resampling,
     )
     K = int(K_of.max(initial=-1)) + 1
     results: dict[Statistic, Estimate] = {}
-    for s in wanted:
+    for s in kinds:
         defined = [g.estimates[s].value for g in groups if not g.estimates[s].why_undefined]
         whys = {g.estimates[s].why_undefined for g in groups}
-        why = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
+        reason = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
         value = float(np.mean(defined)) if defined else math.nan
         e = estimate_from_draws(
-            value, drawn.get(s), n=rows.size, clusters=K, why=why, level=resampling.level
+            value, drawn.get(s), n=rows.size, clusters=K, why=reason, level=resampling.level
         )
-        if s == "calibrated" and not why:
+        if s == "calibrated" and not reason:
             e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")
         results[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
     reasons: dict[str, tuple[str, ...]] = {}
     for g in groups:
-        why = g.estimates[wanted[0]].why_undefined
-        if why:
-            reasons[why] = (*reasons.get(why, ()), g.group)
+        reason = g.estimates[kinds[0]].why_undefined
+        if reason:
+            reasons[reason] = (*reasons.get(reason, ()), g.group)
     return Correlation(
         metric, aspect, "", results, rows.size, sum(g.undefined for g in groups),
         groups=len(groups) - sum(map(len, reasons.values())), left_out=reasons,
@@ -233,37 +237,37 @@ def _source_mean(
     table: RatedScores,
     metric: str,
     aspect: str,
-    of: npt.NDArray[Any],
-    wanted: Sequence[Statistic],
+    group_of: npt.NDArray[Any],
+    kinds: Sequence[Statistic],
     resampling: Resampling,
 ) -> Correlation:
     """The mean over sources of the correlation among the outputs for one source."""
     rows = table.rows(aspect, metric)
-    x, y, source = table.metrics[metric][rows], table.aspects[aspect][rows], of[rows]
+    x, y, source = table.metrics[metric][rows], table.aspects[aspect][rows], group_of[rows]
     order = np.argsort(source, kind="stable")
     names, starts = np.unique(source[order], return_index=True)
     parts = np.split(order, starts[1:]) if rows.size else []
-    plain = [s for s in wanted if s != "calibrated"]
-    of_source: dict[Statistic, list[float]] = {s: [] for s in wanted}
+    plain = [s for s in kinds if s != "calibrated"]
+    of_source: dict[Statistic, list[float]] = {s: [] for s in kinds}
     reasons: dict[str, tuple[str, ...]] = {}
     for part in parts:
         for s, value in statistics(x[part], y[part], plain).items():
             of_source[s].append(value)
-        why = why_undefined(wanted[0], x[part], y[part])
-        if why:
-            reasons[why] = (*reasons.get(why, ()), _source_name(table, int(rows[part[0]])))
-    if "calibrated" in wanted:
+        reason = why_undefined(kinds[0], x[part], y[part])
+        if reason:
+            reasons[reason] = (*reasons.get(reason, ()), _source_name(table, int(rows[part[0]])))
+    if "calibrated" in kinds:
         accuracy, _ = calibrated_within(x, y, source, seed=resampling.seed)
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
-    for s in wanted:
+    for s in kinds:
         e = cluster_bootstrap_mean(of_source[s], names, resampling=resampling)
-        why = "" if e.n else "undefined for every source"
+        reason = "" if e.n else "undefined for every source"
         results[s] = replace(
             e,
             n=rows.size,
-            why_undefined=why,
-            why_no_interval=why or ("one source" if e.why_no_interval else ""),
+            why_undefined=reason,
+            why_no_interval=reason or ("one source" if e.why_no_interval else ""),
             note=_used("", e.n, len(parts)) if e.n else "",
         )
     return Correlation(
@@ -284,7 +288,7 @@ def _system_level(
     aspect: str,
     names: npt.NDArray[Any],
     systems: Systems,
-    wanted: Sequence[Statistic],
+    kinds: Sequence[Statistic],
     resampling: Resampling,
 ) -> Correlation:
     rows = table.rows(aspect, metric)
@@ -293,9 +297,9 @@ def _system_level(
     K, cluster = coded(table.clusters[rows])
     if S < 2:
         none = undefined("one system" if S else "no samples", n=S, clusters=K)
-        return Correlation(metric, aspect, ALL, dict.fromkeys(wanted, none), rows.size, lacking, S)
+        return Correlation(metric, aspect, ALL, dict.fromkeys(kinds, none), rows.size, lacking, S)
     results, corrected = system_correlations(
-        table.metrics[metric][rows], table.aspects[aspect][rows], cluster, system, wanted,
+        table.metrics[metric][rows], table.aspects[aspect][rows], cluster, system, kinds,
         systems=systems, resampling=resampling,
     )  # fmt: skip
     return Correlation(metric, aspect, ALL, results, rows.size, lacking, S, corrected)
@@ -312,7 +316,7 @@ HEADINGS: Mapping[Statistic, str] = {
 
 
 def correlation_table(
-    correlations: Sequence[Correlation], wanted: Sequence[Statistic], *, comment: str, what: str
+    correlations: Sequence[Correlation], kinds: Sequence[Statistic], *, comment: str, subject: str
 ) -> str:
     """A booktabs table, metric × (aspect × statistic), the best of a column in bold.
 
@@ -321,14 +325,14 @@ def correlation_table(
 
     Args:
         correlations: one a metric and aspect.
-        wanted: statistics; those that some correlation lacks are left out.
+        kinds: statistics; those that some correlation lacks are left out.
         comment: what a reader of the source sees above the table.
-        what: is correlated, for the caption.
+        subject: is correlated, for the caption.
     """
     rows = {(c.metric, c.aspect): c for c in correlations}
     aspects = list(dict.fromkeys(c.aspect for c in correlations))
     metrics = list(dict.fromkeys(c.metric for c in correlations))
-    stats = [s for s in wanted if all(s in c.estimates for c in correlations)]
+    stats = [s for s in kinds if all(s in c.estimates for c in correlations)]
     best = {
         (a, s): max(
             (
@@ -353,7 +357,7 @@ def correlation_table(
     width = len(stats)
     sizes = ", ".join(f"{a}: {_range([rows[m, a].n for m in metrics])}" for a in aspects)
     caption = (
-        f"Agreement of metrics with ratings ({what}). Number of samples: {sizes}. "
+        f"Agreement of metrics with ratings ({subject}). Number of samples: {sizes}. "
         "Bold: highest of its column."
     )
     head = [

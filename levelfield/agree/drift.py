@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +56,12 @@ class CorrelationSpread:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "mean": finite(self.mean),
-            "deviation": finite(self.deviation),
-            "low": finite(self.low),
-            "high": finite(self.high),
-            "defined": self.defined,
-            "total": self.total,
-            "n": finite(self.n),
-        }
+        return {name: finite(value) for name, value in asdict(self).items()}
 
 
 def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> CorrelationSpread:
-    """
+    """Returns the spread of correlations, each from a sample of the given size.
+
     >>> spread([0.25, 0.75, float("nan")]).mean
     0.5
     """
@@ -153,10 +146,10 @@ def quality_drift(
     for _ in range(draws):
         quarter = quarters(q, rng)
         for j in range(QUARTERS):
-            taken = rng.random(x.size) < 1 / (np.abs(j - quarter) + 1)
-            correlations[j].append(statistics(x[taken], y[taken], (statistic,))[statistic])
-            sizes[j].append(int(taken.sum()))
-            shares[j] += np.bincount(quarter[taken], minlength=QUARTERS) / draws
+            subset = rng.random(x.size) < 1 / (np.abs(j - quarter) + 1)
+            correlations[j].append(statistics(x[subset], y[subset], (statistic,))[statistic])
+            sizes[j].append(int(subset.sum()))
+            shares[j] += np.bincount(quarter[subset], minlength=QUARTERS) / draws
     subsets = tuple(spread(f, s) for f, s in zip(correlations, sizes, strict=True))
     nan = float("nan")
     bounds = tuple(
@@ -308,7 +301,7 @@ def drift(
     draws: int = DRAWS,
     resampling: Resampling = DEFAULT,
 ) -> list[Drift]:
-    """Every metric on every aspect: by system, by quality, and by number of evaluators.
+    """Returns the drift of every metric on every aspect: by system, quality and evaluators.
 
     Args:
         parts: metric -> its parts, as `load_parts` reads them.
@@ -332,10 +325,10 @@ def _drifts(
         if named:
             systems = table.groups("system")
             for name in np.unique(systems[rows]):
-                one = correlation_within(
+                correlation = correlation_within(
                     table, metric, aspect, systems == name, str(name), (statistic,), resampling
                 )
-                by_system.append((str(name), one.estimates[statistic]))
+                by_system.append((str(name), correlation.estimates[statistic]))
         evaluators = None
         if metric in parts:
             sign = -1.0 if metric in table.flipped else 1.0

@@ -162,7 +162,7 @@ class MetaEvaluation:
             self.rows(),
             statistics,
             comment=self.signature,
-            what=self.what,
+            subject=self.what,
         )
 
 
@@ -172,7 +172,7 @@ def evaluate(
     level: CorrelationLevel = "segment",
     group: GroupBy = "all",
     systems: Systems = "like-these",
-    wanted: Sequence[Statistic] = STATISTICS,
+    kinds: Sequence[Statistic] = STATISTICS,
     by: CompareBy = "pearson",
     correction: Correction = "holm",
     alpha: float = 0.05,
@@ -180,7 +180,7 @@ def evaluate(
     parts: Mapping[str, pl.DataFrame] | None = None,
     resampling: Resampling = DEFAULT,
 ) -> MetaEvaluation:
-    """`correlations`, `compare` and, if asked for, `drift`, with the same choices."""
+    """Runs `correlations`, `compare` and, on request, `drift` with the same choices."""
     return MetaEvaluation(
         table=table,
         correlations=correlations(
@@ -188,7 +188,7 @@ def evaluate(
             level=level,
             group=group,
             systems=systems,
-            wanted=wanted,
+            wanted=kinds,
             resampling=resampling,
         ),
         comparisons=compare(
@@ -219,7 +219,7 @@ def correlate(
     chosen: CorrelateOptions | None = None,
     **words: Any,
 ) -> MetaEvaluation:
-    """How far metrics agree with people's ratings, and which agrees best.
+    """Measures how far metrics agree with people's ratings, and which agrees best.
 
     Args:
         scores: files that `levelfield score` or another program wrote, as `load_scores` reads
@@ -239,7 +239,7 @@ def correlate(
     >>> evaluation.to_polars()  # doctest: +SKIP
     """
     chosen = CorrelateOptions.of(chosen, **words)
-    columns, rated, known = read_all(
+    columns, rated, samples = read_all(
         scores, ratings, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
     )
     table = join(
@@ -248,9 +248,9 @@ def correlate(
         aspects=chosen.aspects,
         metrics=chosen.metrics,
         flip=chosen.lower_is_better,
-        samples=known,
+        samples=samples,
     )
-    del columns, rated, known  # the table has what is needed of them
+    del columns, rated, samples  # the table has what is needed of them
     of_metric = load_parts(chosen.parts) if chosen.parts else None
     if of_metric is not None and not set(of_metric) & set(table.metrics):
         raise UserError(
@@ -262,7 +262,7 @@ def correlate(
         level=chosen.level,
         group=chosen.group,
         systems=chosen.systems,
-        wanted=chosen.statistics or STATISTICS,
+        kinds=chosen.statistics or STATISTICS,
         by=chosen.compare,
         correction=chosen.correction,
         alpha=chosen.alpha,

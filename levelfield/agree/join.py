@@ -115,10 +115,10 @@ class RatedScores:
         return np.where(names == "", UNNAMED, names)
 
 
-def _unknown(what: str, option: str) -> str:
+def _unknown(field: str, option: str) -> str:
     return (
-        f"no rated sample has a {what}, which {option} needs; "
-        f"name its column with --map {what}=COLUMN, or give a file of the samples with --samples"
+        f"no rated sample has a {field}, which {option} needs; "
+        f"name its column with --map {field}=COLUMN, or give a file of the samples with --samples"
     )
 
 
@@ -154,10 +154,10 @@ def join(
         by_name[column.metric] = column
     chosen = _chosen("metric", list(by_name), metrics)
     turned = set(_chosen("metric", list(by_name), flip)) if flip else set()
-    given: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
+    ratings: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
     raters: dict[str, set[str]] = {}
     for rating in rated.ratings:
-        of_aspect = given.setdefault(rating.aspect, {})
+        of_aspect = ratings.setdefault(rating.aspect, {})
         earlier = of_aspect.get(rating.id)
         if earlier is None:
             of_aspect[rating.id] = rating.value
@@ -166,8 +166,8 @@ def join(
         else:
             of_aspect[rating.id] = [earlier, rating.value]
         raters.setdefault(rating.aspect, set()).add(rating.rater)
-    names = _chosen("aspect", list(given), aspects)
-    rated_ids = set().union(*(given[aspect] for aspect in names))
+    names = _chosen("aspect", list(ratings), aspects)
+    rated_ids = set().union(*(ratings[aspect] for aspect in names))
     scored_ids = set().union(*(by_name[metric].values for metric in chosen))
     only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
     ids = tuple(sorted(rated_ids & scored_ids))
@@ -178,8 +178,8 @@ def join(
             f"the ratings have {_some(only_rated)}; ids must be equal; --map id=COLUMN names "
             "another column, and id=system+segment joins several with /"
         )
-    known = samples or {}
-    of_id = [known.get(id) or rated.samples.get(id) for id in ids]
+    known_samples = samples or {}
+    of_id = [known_samples.get(id) or rated.samples.get(id) for id in ids]
     every = {s.shared for s in of_id if s}
     codes = {key: i for i, key in enumerate(sorted(key for key in every if key))}
     sources = np.array([codes.get(s.shared, -1) if s else -1 for s in of_id], dtype=np.intp)
@@ -193,7 +193,7 @@ def join(
         ids=ids,
         metrics={metric: values(by_name[metric]) for metric in chosen},
         aspects={
-            a: np.array([_mean(given[a].get(id, [])) for id in ids], dtype=np.float64)
+            a: np.array([_mean(ratings[a].get(id, [])) for id in ids], dtype=np.float64)
             for a in names
         },
         clusters=np.where(sources >= 0, sources, len(codes) + np.arange(len(ids))),
@@ -210,14 +210,14 @@ def join(
     )
 
 
-def _chosen(kind: str, there: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    if not wanted:
-        return list(there)
+def _chosen(kind: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
+    if not choices:
+        return list(names)
     chosen: list[str] = []
-    for name in wanted:
-        matching = [t for t in there if t == name or t.startswith(f"{name}.")]
+    for name in choices:
+        matching = [t for t in names if t == name or t.startswith(f"{name}.")]
         if not matching:
-            raise UserError(f"there is no {kind} '{name}'; there are {', '.join(there)}")
+            raise UserError(f"there is no {kind} '{name}'; there are {', '.join(names)}")
         chosen += [m for m in matching if m not in chosen]
     return chosen
 
@@ -260,9 +260,9 @@ def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColu
     of_file = _without_common_ids(of_file)
     signatures: dict[str, list[str]] = {}
     for _, column in of_file:
-        known = signatures.setdefault(column.metric, [])
-        if column.signature not in known:
-            known.append(column.signature)
+        metric_signatures = signatures.setdefault(column.metric, [])
+        if column.signature not in metric_signatures:
+            metric_signatures.append(column.signature)
     merged: dict[str, ScoreColumn] = {}
     for path, column in of_file:
         several = len(signatures[column.metric]) > 1
@@ -300,8 +300,8 @@ def _without_common_ids(
     whole: list[tuple[str, ScoreColumn]] = []
     for path, column in of_file:
         for n, (first_path, first) in enumerate(whole):
-            both = first.elsewhere and column.elsewhere and first.metric == column.metric
-            if both and not first.values.keys() & column.values.keys():
+            joinable = first.elsewhere and column.elsewhere and first.metric == column.metric
+            if joinable and not first.values.keys() & column.values.keys():
                 signature = f"{first.signature}|{column.signature.partition('|')[2]}"
                 values = {**first.values, **column.values}
                 whole[n] = (first_path, replace(first, signature=signature, values=values))

@@ -66,16 +66,16 @@ def read_all(
             return None
 
     of_scores = attempt(lambda: read_scores(scores, mapping=mapping))
-    known = attempt(lambda: read_samples(samples, mapping=mapping))
+    known_samples = attempt(lambda: read_samples(samples, mapping=mapping))
     files = file_names(samples)
     optional = {"id", *(name for file in files for name in _words_of(file, mapping))}
-    plain = {ours: theirs for ours, theirs in mapping.items() if not is_of_scores(ours)}
+    plain = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
     of_people = attempt(
         lambda: read_ratings(ratings, format=format, mapping=plain, optional=optional)
     )
-    if of_scores is None or of_people is None or known is None:
+    if of_scores is None or of_people is None or known_samples is None:
         raise InputError(problems)
-    return of_scores, of_people, known
+    return of_scores, of_people, known_samples
 
 
 def read_ratings(
@@ -94,9 +94,9 @@ def read_ratings(
         return ratings
     if isinstance(ratings, str | os.PathLike):
         return load_ratings(ratings, format=format, mapping=mapping, optional=optional)
-    samples = [one for one in ratings if isinstance(one, Sample)]
+    samples = [item for item in ratings if isinstance(item, Sample)]
     if not samples:
-        paths = [one for one in ratings if not isinstance(one, Sample)]
+        paths = [item for item in ratings if not isinstance(item, Sample)]
         return load_ratings(paths, format=format, mapping=mapping, optional=optional)
     return Rated(
         tuple(
@@ -119,10 +119,10 @@ def read_scores(
         mapping: our field -> their field, in files of scores from elsewhere; fields that scores
             don't have are left out.
     """
-    one = isinstance(scores, str | os.PathLike | Scores | ScoreColumn)
-    items: list[PathLike | Scores | ScoreColumn] = [scores] if one else list(scores)  # type: ignore[list-item, arg-type]
+    single = isinstance(scores, str | os.PathLike | Scores | ScoreColumn)
+    items: list[PathLike | Scores | ScoreColumn] = [scores] if single else list(scores)  # type: ignore[list-item, arg-type]
     paths = [item for item in items if not isinstance(item, Scores | ScoreColumn)]
-    words = {o: theirs for o, theirs in mapping.items() if o == "id" or is_of_scores(o)}
+    words = {field: name for field, name in mapping.items() if field == "id" or is_of_scores(field)}
     of_file = load_score_files(paths, mapping=words)
     columns: list[tuple[str, ScoreColumn]] = []
     for number, item in enumerate(items, start=1):
@@ -181,9 +181,9 @@ def _words_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, str]:
     if isinstance(first, Wrong):
         return {}
     return {
-        ours: theirs
-        for ours, theirs in mapping.items()
-        if ours not in COLUMNS and not is_of_scores(ours) and has(first, ours, theirs)
+        field: column
+        for field, column in mapping.items()
+        if field not in COLUMNS and not is_of_scores(field) and has(first, field, column)
     }
 
 
@@ -237,21 +237,21 @@ class Standardised(NamedTuple):
 def z_scores(
     rated: Rated, *, aspects: Sequence[str] = (), by: str = ""
 ) -> tuple[Standardised, ...]:
-    """Every rating as z = (x − mean) / sd over the ratings of its rater on its aspect.
+    """Returns every rating as z = (x − mean) / sd over the ratings of its rater on its aspect.
 
-    Takes out that raters use a scale differently. sd with n, so that the z of a rater have mean 0
-    and variance 1 exactly. With `by`, over those within the part.
+    This removes differences in how raters use the scale. sd with n, so that the z of a rater have
+    mean 0 and variance 1 exactly. With `by`, over those within the part.
 
     Undefined (NaN): all those ratings are equal, one rating among them.
     """
     ratings = of_aspects(rated.ratings, aspects)
     part = parts_of(ratings, rated.samples, by)
     z: dict[Rating, float] = {}
-    for some in split(ratings, lambda r: (r.aspect, r.rater, part(r))).values():
-        x = np.array([r.value for r in some])
+    for rater_ratings in split(ratings, lambda r: (r.aspect, r.rater, part(r))).values():
+        x = np.array([r.value for r in rater_ratings])
         varied = x.min() < x.max()
         scores = (x - x.mean()) / x.std() if varied else np.full(x.shape, np.nan)
-        z.update(zip(some, scores.tolist(), strict=True))
+        z.update(zip(rater_ratings, scores.tolist(), strict=True))
     return tuple(Standardised(*r, z[r]) for r in ratings)
 
 
@@ -300,29 +300,29 @@ def parts_of(
         return lambda _: OVERALL
     part = {id: part_of(samples.get(id), by) for id in {r.id for r in ratings}}
     if all(name == NO_PART for name in part.values()):
-        there = dict.fromkeys(
+        fields = dict.fromkeys(
             name
             for sample in samples.values()
             for name in ("system", "dataset", "seed", *(f"control.{a}" for a in sample.control))
             if part_of(sample, name) != NO_PART
         )
-        there |= dict.fromkeys(name for sample in samples.values() for name in sample.extra)
-        which = f"there are {', '.join(there)}" if there else "the files hold nothing to group by"
+        fields |= dict.fromkeys(name for sample in samples.values() for name in sample.extra)
+        which = f"there are {', '.join(fields)}" if fields else "the files hold nothing to group by"
         raise UserError(f"--by {by}: no rated sample has it; {which}")
     return lambda r: part[r.id]
 
 
 def of_aspects(ratings: Sequence[Rating], aspects: Sequence[str]) -> list[Rating]:
-    """The ratings on some aspects; on all, if none is named."""
-    there = dict.fromkeys(r.aspect for r in ratings)
+    """Returns the ratings on the named aspects; on all, if none is named."""
+    names = dict.fromkeys(r.aspect for r in ratings)
     for aspect in aspects:
-        if aspect not in there:
-            raise UserError(f"--aspect {aspect}: nothing is rated on it; there are {list(there)}")
+        if aspect not in names:
+            raise UserError(f"--aspect {aspect}: nothing is rated on it; there are {list(names)}")
     return [r for r in ratings if not aspects or r.aspect in aspects]
 
 
 def split(ratings: Sequence[Rating], key: Callable[[Rating], K]) -> dict[K, list[Rating]]:
-    """The ratings by a key, keys sorted."""
+    """Groups ratings by a key; the keys are sorted."""
     groups: dict[K, list[Rating]] = {}
     for rating in ratings:
         groups.setdefault(key(rating), []).append(rating)

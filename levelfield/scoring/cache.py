@@ -145,11 +145,11 @@ class SegmentCache:
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Segment]:
         """The segments that are there and as they were written."""
         segments = {}
-        for at in range(0, len(keys), 500):
-            some = keys[at : at + 500]
-            marks = ",".join("?" * len(some))
+        for start in range(0, len(keys), 500):
+            batch = keys[start : start + 500]
+            marks = ",".join("?" * len(batch))
             query = f"SELECT checksum, {_COLUMNS} FROM segments WHERE key IN ({marks})"
-            for checksum, *row in self._run(query, some):
+            for checksum, *row in self._run(query, batch):
                 try:
                     segments[row[0]] = _unpacked(checksum, *row)
                 except (zlib.error, ValueError, TypeError):
@@ -222,14 +222,14 @@ def _wait_for_turn(action: Callable[[], object]) -> None:
             time.sleep(0.01)
 
 
-def _unusable(path: Path, what: str, error: BaseException) -> CacheError:
+def _unusable(path: Path, problem: str, error: BaseException) -> CacheError:
     mend = "another process is busy with it" if _is_busy(error) else _MEND
-    return CacheError(f"cache {path} can't be {what} ({_line(error)}); {mend}")
+    return CacheError(f"cache {path} can't be {problem} ({_line(error)}); {mend}")
 
 
-def _line(said: object) -> str:
+def _line(value: object) -> str:
     """What SQLite says, of a schema perhaps, in one line."""
-    return " ".join(str(said).split())
+    return " ".join(str(value).split())
 
 
 def _is_busy(error: object) -> bool:

@@ -158,8 +158,8 @@ def compare(
     tally = RunTally()
     for sample in load_samples(texts, **options):
         tally.add(sample, _SYSTEMS.group(sample))
-    for some in scores:
-        tally.add_scores(some)
+    for metric_scores in scores:
+        tally.add_scores(metric_scores)
     try:
         summaries = summarise(tally, resampling=resampling)
     except ValueError as error:

@@ -276,9 +276,11 @@ def compared_systems(
             )
             start = 0
             for d in held:
-                own = slice(start, start := start + d.S.shape[1])
-                of_own = SignFlips(tests.p[own], tests.low[own], tests.high[own], tests.least[own])
-                results.append(d.comparisons(of_own, of_seeds[own]))
+                columns = slice(start, start := start + d.S.shape[1])
+                of_own = SignFlips(
+                    tests.p[columns], tests.low[columns], tests.high[columns], tests.least[columns]
+                )
+                results.append(d.comparisons(of_own, of_seeds[columns]))
         held.clear()
 
     for values in of_metrics:
@@ -333,13 +335,13 @@ class _Draft:
     """What no test says of a comparison.
 
     Attributes:
-        known: the comparison without it.
+        untested: the comparison without it.
         differs: whether any difference is not 0.
         seeds: system -> how many it has; empty without seeds.
         notes: on numbers that are missing.
     """
 
-    known: Comparison
+    untested: Comparison
     differs: bool
     seeds: Mapping[str, int]
     notes: Sequence[str]
@@ -348,21 +350,21 @@ class _Draft:
         self, tests: SignFlips, j: int, of_seeds: bool, bounds: Bounds | None
     ) -> Comparison:
         least = float(tests.least[j])
-        basis = [verdict_basis(self.seeds, of_seeds)] if self.seeds and self.known.inputs else []
+        basis = [verdict_basis(self.seeds, of_seeds)] if self.seeds and self.untested.inputs else []
         few = f"too few independent inputs: p can't go below {least:.3g}"
         return replace(
-            self.known,
+            self.untested,
             low=float(tests.low[j]),
             high=float(tests.high[j]),
             p=float(tests.p[j]),
             note="; ".join([*basis, *self.notes, *[few] * (least > ALPHA and self.differs)]),
             bounds=bounds,
-            least_p=least if self.known.inputs else 0.0,
+            least_p=least if self.untested.inputs else 0.0,
         )
 
 
-def _tested(of: ValuesOfSystems) -> _Tested:
-    values, names = of.values, of.names
+def _tested(systems: ValuesOfSystems) -> _Tested:
+    values, names = systems.values, systems.names
     has_values = ~np.isnan(values).all(axis=0)
     complete = ~np.isnan(values[:, has_values]).any(axis=1) & has_values.any()
     pairs = list(itertools.combinations(range(len(names)), 2))
@@ -371,19 +373,21 @@ def _tested(of: ValuesOfSystems) -> _Tested:
     if not np.isnan(values).all():
         worst, best = float(np.nanmin(values)), float(np.nanmax(values))
         for j, p in enumerate(pairs):
-            pair = undefined_pair(values[:, p], of.texts[:, p], of.lacking[:, p], worst, best)
+            pair = undefined_pair(
+                values[:, p], systems.texts[:, p], systems.lacking[:, p], worst, best
+            )
             if pair is not None:
                 undefined[j] = pair
                 columns += [pair.lowest, pair.highest]
     D = np.stack(columns, axis=1)
     use = ~np.isnan(D)
-    K, code = coded(of.clusters)
+    K, code = coded(systems.clusters)
     S = cluster_sums(np.where(use, D, 0.0), code, K)
     W = cluster_sums(use.astype(np.float64), code, K)
     with np.errstate(invalid="ignore"):
         means = (S.sum(axis=0) / W.sum(axis=0)).tolist()
     contrasts: list[Contrast | None] = [None] * D.shape[1]
-    texts = of.seeded
+    texts = systems.seeded
     if texts is not None:
         omega = use / np.maximum(use.sum(axis=0), 1)
         contrasts = [texts.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
@@ -397,7 +401,7 @@ def _tested(of: ValuesOfSystems) -> _Tested:
     for j, (a, b) in enumerate(pairs):
         rows = use[:, j]
         d, clusters = D[rows, j], int(np.count_nonzero(W[:, j]))
-        known = Comparison(
+        comparison = Comparison(
             a=names[a],
             b=names[b],
             inputs=d.size,
@@ -412,16 +416,16 @@ def _tested(of: ValuesOfSystems) -> _Tested:
             note="",
         )
         of_pair = {names[s]: seeds[s] for s in (a, b)} if seeds else {}
-        notes = _notes(known) if d.size else [of.why_empty(names[a], names[b])]
-        drafts.append(_Draft(known, bool(d.any()), of_pair, notes))
+        notes = _notes(comparison) if d.size else [systems.why_empty(names[a], names[b])]
+        drafts.append(_Draft(comparison, bool(d.any()), of_pair, notes))
     counts = {j: (pair.only_a, pair.only_b, pair.inputs) for j, pair in undefined.items()}
     return _Tested(S, W, means, contrasts, drafts, counts)
 
 
-def _notes(known: Comparison) -> list[str]:
+def _notes(comparison: Comparison) -> list[str]:
     """Why numbers are missing."""
-    if known.inputs == 1:
+    if comparison.inputs == 1:
         return ["one input: no interval, no effect size"]
-    one_cluster = ["one cluster: no interval"] * (known.clusters == 1)
-    equal = ["all differences are equal: no effect size"] * math.isnan(known.effect)
+    one_cluster = ["one cluster: no interval"] * (comparison.clusters == 1)
+    equal = ["all differences are equal: no effect size"] * math.isnan(comparison.effect)
     return one_cluster + equal

@@ -209,16 +209,16 @@ class WorkerPool:
     def _packed(self, metric: Metric) -> bytes | None:
         """A metric as bytes; None if it has to stay here."""
         if id(metric) not in self._sent:
-            packed, why = None, ""
+            packed, reason = None, ""
             try:
                 if type(metric).__module__ == "__main__":
-                    why = "it belongs to a script"
+                    reason = "it belongs to a script"
                 elif not hasattr(metric, "costs"):
                     packed = pickle.dumps(metric)
             except Exception as error:  # whatever a third party's class raises
-                why = first_line(error)
-            if why:
-                self._note(f"{metric.name} can't be sent to workers ({why}); it is scored here")
+                reason = first_line(error)
+            if reason:
+                self._note(f"{metric.name} can't be sent to workers ({reason}); it is scored here")
             self._sent[id(metric)] = (metric, packed)  # kept, so that the id stays its own
         return self._sent[id(metric)][1]
 

@@ -211,16 +211,16 @@ class Gateway:
 
 def _ending(error: BaseException) -> RuntimeError:
     """How an actor has ended, as it continues "the last one"; all that Ray says is a note."""
-    said = str(error)
-    if "its node has died" in said:
+    message = str(error)
+    if "its node has died" in message:
         ending = "with its node"
-    elif "low on memory" in said or "OutOfMemory" in said:
+    elif "low on memory" in message or "OutOfMemory" in message:
         ending = "for want of memory"
     elif type(error).__name__.startswith("Actor"):
         ending = "without a word, perhaps for want of memory"
     else:
         ending = f"with {type(error).__name__}: {first_line(error)}"
-    return RuntimeError(ending, said)
+    return RuntimeError(ending, message)
 
 
 def main() -> None:

@@ -107,12 +107,12 @@ def joint(
         else None
     )
 
-    def row(code: int | None, of: OfMeans) -> GroupSummary:
+    def row(code: int | None, joint_mean: OfMeans) -> GroupSummary:
         rows = np.ones(len(values), np.bool_) if code is None else table.groups == code
         v = values[rows]
-        mean = cluster_bootstrap(v, clusters[rows], of, resampling=resampling)
+        mean = cluster_bootstrap(v, clusters[rows], joint_mean, resampling=resampling)
         if pairing is not None and code is not None and mean.n:
-            linear = values @ slopes(of, v[~np.isnan(v).any(axis=1)].mean(axis=0))
+            linear = values @ slopes(joint_mean, v[~np.isnan(v).any(axis=1)].mean(axis=0))
             texts = pairing.seeded(linear, code)
             if texts is not None and texts.values.size == mean.n:
                 c = texts.mean(np.full(mean.n, 1 / mean.n))
@@ -122,21 +122,23 @@ def joint(
         name = OVERALL if code is None else table.names[code]
         return GroupSummary(name, len(v), len(v) - mean.n, mean)
 
-    def compared(of: OfMeans) -> list[Comparison]:
+    def compared(joint_mean: OfMeans) -> list[Comparison]:
         if pairing is None or len(table.names) < 2:
             return []
         of_content, of_style = (pairing.means(column) for column in values.T)
-        both = np.stack([of_content, of_style], axis=2)  # (inputs, systems, 2)
-        complete: Bools = np.asarray(~np.isnan(both).any(axis=(1, 2)))
+        content_and_style = np.stack([of_content, of_style], axis=2)  # (inputs, systems, 2)
+        complete: Bools = np.asarray(~np.isnan(content_and_style).any(axis=(1, 2)))
         texts = None
         if complete.any():
-            of_systems = np.stack([slopes(of, means) for means in both[complete].mean(axis=0)])
+            of_systems = np.stack(
+                [slopes(joint_mean, means) for means in content_and_style[complete].mean(axis=0)]
+            )
             texts = pairing.seeded((values * of_systems[table.groups]).sum(axis=1))
         compare = _PairComparison(
-            table.names, of, pairing, texts, ends_of_range, complete, resampling
+            table.names, joint_mean, pairing, texts, ends_of_range, complete, resampling
         )
         return [
-            compare((a, b), both[:, [a, b]], pairing.texts[:, [a, b]] > 0)
+            compare((a, b), content_and_style[:, [a, b]], pairing.texts[:, [a, b]] > 0)
             for a, b in itertools.combinations(range(len(table.names)), 2)
         ]
 
@@ -155,12 +157,12 @@ def joint(
                 signature(f"joint.{name}", choices), n=len(values), undefined=undefined, truncated=0
             ),
             higher_is_better=True,
-            overall=row(None, of),
-            groups=tuple(row(code, of) for code in range(len(table.names))),
-            comparisons=tuple(compared(of)),
+            overall=row(None, joint_mean),
+            groups=tuple(row(code, joint_mean) for code in range(len(table.names))),
+            comparisons=tuple(compared(joint_mean)),
             reasons={"content or style undefined": undefined} if undefined else {},
         )
-        for name, of in MEANS.items()
+        for name, joint_mean in MEANS.items()
     ]
 
 
@@ -176,14 +178,15 @@ class _PairComparison:
 
     Attributes:
         names: of the systems.
-        of: the mean of both criteria.
-        texts: with `of` linearised at each system's means, Σ_j ∂f/∂m_j x_j; None without seeds.
+        joint_mean: of both criteria.
+        texts: with `joint_mean` linearised at each system's means, Σ_j ∂f/∂m_j x_j;
+            None without seeds.
         ends: (2, criteria) the worst and the best value of the run; None without any.
         complete: (inputs,) on which all systems have both values.
     """
 
     names: tuple[str, ...]
-    of: OfMeans
+    joint_mean: OfMeans
     pairing: Pairing
     texts: SeededTexts | None
     ends: Floats | None
@@ -256,12 +259,12 @@ class _PairComparison:
         return cluster_bootstrap(
             values.reshape(len(values), 4),
             clusters,
-            lambda means: self.of(means[:, :2]) - self.of(means[:, 2:]),
+            lambda means: self.joint_mean(means[:, :2]) - self.joint_mean(means[:, 2:]),
             resampling=self.resampling,
         )
 
     def _p(self, values: Floats, clusters: Hashes) -> float:
         return swap_permutation(
-            values[:, 0], values[:, 1], clusters, self.of,
+            values[:, 0], values[:, 1], clusters, self.joint_mean,
             permutations=self.resampling.permutations, seed=self.resampling.seed,
         )  # fmt: skip

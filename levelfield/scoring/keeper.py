@@ -106,15 +106,15 @@ class Keeper:
         signature, fields = metric.signature, fields_read(metric)
         keys = [sample_key(signature, sample, fields) for sample in samples]
         try:
-            known = cache.get(keys)
+            hits = cache.get(keys)
         except CacheError as error:
             self._fails(cache, error)
             return self._executor.begin(metric, samples)
-        fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in known}
+        fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in hits}
         if samples and not fresh:
-            segments = [known[key] for key in keys]
+            segments = [hits[key] for key in keys]
             return Later(lambda: _scores(metric, signature, samples, segments))
-        part = _Part(metric, samples, keys, known, self._executor.begin(metric, [*fresh.values()]))
+        part = _Part(metric, samples, keys, hits, self._executor.begin(metric, [*fresh.values()]))
         self._under_way.append(part)
         return Later(lambda: self._result(part, cache))
 
@@ -124,13 +124,13 @@ class Keeper:
         while part in self._under_way:
             ready = [part]
             if isinstance(part.pending, Future):
-                others = [p for p in self._under_way if p is part or not _failed(p.pending)]
-                wait_for_one([p.pending for p in others if isinstance(p.pending, Future)])
-                ready = [p for p in others if p.pending.done()]
-            for one in ready:
-                if one is part or not _failed(one.pending):
-                    self._under_way.remove(one)
-                    self._keep(cache, one)
+                parts = [p for p in self._under_way if p is part or not _failed(p.pending)]
+                wait_for_one([p.pending for p in parts if isinstance(p.pending, Future)])
+                ready = [p for p in parts if p.pending.done()]
+            for candidate in ready:
+                if candidate is part or not _failed(candidate.pending):
+                    self._under_way.remove(candidate)
+                    self._keep(cache, candidate)
         return part.scores()
 
     def _keep(self, cache: SegmentCache, part: _Part) -> None:

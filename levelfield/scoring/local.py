@@ -105,7 +105,7 @@ def _ending(process: subprocess.Popen[bytes]) -> str:
 
 
 def worker_count(
-    wanted: int | Literal["auto"], metrics: Sequence[Metric], samples: int, device: str = "auto"
+    workers: int | Literal["auto"], metrics: Sequence[Metric], samples: int, device: str = "auto"
 ) -> int:
     """How many processes score: `auto` is as many as processors, memory and samples allow; one
     where models are on a GPU.
@@ -114,8 +114,8 @@ def worker_count(
         metrics: each worker holds the weights of their models, as far as they name them.
         samples: of the run; a worker takes at least four partitions of them.
     """
-    if wanted != "auto":
-        return wanted
+    if workers != "auto":
+        return workers
     if device != "cpu" and _has_gpu():
         return 1
     left = usable_memory()

@@ -34,13 +34,13 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
         (member for name in (task.metrics if task else ()) for member in matching(name)), False
     )
     instances: list[Metric] = []
-    for wanted in options.metrics:
-        if not isinstance(wanted, str):
-            check_metric(wanted)
-            instances.append(wanted)
+    for choice in options.metrics:
+        if not isinstance(choice, str):
+            check_metric(choice)
+            instances.append(choice)
             continue
-        for member in matching(wanted):
-            named[member] = named.get(member, False) or member == wanted
+        for member in matching(choice):
+            named[member] = named.get(member, False) or member == choice
     common = options.execution.loading.to_dict()
     if options.model is not None:
         common["model"] = options.model
@@ -105,7 +105,7 @@ def required_fields(options: ScoreOptions) -> list[str]:
     for name in names:
         members = matching(name) if isinstance(name, str) else ()
         classes += map(metric_class, members) if isinstance(name, str) else [name]
-    needs = [getattr(one, "requires", ()) for one in classes]
+    needs = [getattr(cls, "requires", ()) for cls in classes]
     required = {field for fields in needs if isinstance(fields, Collection) for field in fields}
     return [field for field in FIELDS if field in required]
 

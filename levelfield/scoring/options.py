@@ -62,8 +62,8 @@ class ScoringTask:
 
 def _covers(chosen: str, word: str) -> bool:
     """Whether one `METRIC:NAME` is of all metrics that another is of, and of the same option."""
-    (whose, _, option), (of, _, same) = chosen.rpartition(":"), word.rpartition(":")
-    return option == same and (not whose or of == whose or of.startswith(f"{whose}."))
+    (owner, _, option), (metric, _, same) = chosen.rpartition(":"), word.rpartition(":")
+    return option == same and (not owner or metric == owner or metric.startswith(f"{owner}."))
 
 
 TASKS: Mapping[str, ScoringTask] = {

@@ -169,24 +169,24 @@ def _reach(control: str, address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"--ray {address}: nothing answers there ({why}); check the address"
+            f"--ray {address}: nothing answers there ({reason}); check the address"
         ) from None
 
 
 def _not_joined(address: str, error: BaseException) -> LevelfieldError:
-    what = "Ray can't be started here" if address == "local" else "the cluster can't be joined"
-    why = str(error)
+    problem = "Ray can't be started here" if address == "local" else "the cluster can't be joined"
+    reason = str(error)
     if isinstance(error, TimeoutError):
-        why = f"no answer within {CONNECT_S:g} s"
-    elif "AuthToken" in why or "Authentication" in why:
-        why = "it asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, as on its head"
+        reason = f"no answer within {CONNECT_S:g} s"
+    elif "AuthToken" in reason or "Authentication" in reason:
+        reason = "it asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, as on its head"
     elif isinstance(error, ClusterError):
-        why = "it ended at once"
-    elif address == "auto" and "Could not find any running Ray" in why:
-        why = "none runs on this machine, and RAY_ADDRESS is not set"
-    failure = UserError(f"--ray {address}: {what}: {why[:500]}")
+        reason = "it ended at once"
+    elif address == "auto" and "Could not find any running Ray" in reason:
+        reason = "none runs on this machine, and RAY_ADDRESS is not set"
+    failure = UserError(f"--ray {address}: {problem}: {reason[:500]}")
     for note in getattr(error, "__notes__", ()):
         failure.add_note(note)
     return failure
@@ -283,7 +283,7 @@ def _amount(cpus: float, gpus: float) -> str:
 
 
 def actors(
-    wanted: Workers,
+    workers: Workers,
     cluster: Joined,
     metrics: Sequence[Metric],
     samples: int,
@@ -295,7 +295,7 @@ def actors(
     free, as far as memory allows.
 
     Args:
-        wanted: how many; `auto` and None leave it to the cluster.
+        workers: how many; `auto` and None leave it to the cluster.
         metrics: each actor holds the weights of their models, as far as they name them.
         samples: of the run; an actor takes at least four partitions of them.
 
@@ -309,8 +309,8 @@ def actors(
     if device == "cuda" and not gpus:
         raise UserError(f"--device cuda: no node of the Ray cluster has a GPU ({cpus:g} CPU)")
     on_gpus = device in ("auto", "cuda") and gpus >= 1
-    if isinstance(wanted, int):
-        count = wanted
+    if isinstance(workers, int):
+        count = workers
         if on_gpus and count > gpus:
             raise UserError(
                 f"--workers {count}: the Ray cluster has {gpus:g} GPU, for one worker each; "
@@ -340,9 +340,9 @@ _joined: ContextVar[Cluster | None] = ContextVar("joined", default=None)
 @contextlib.contextmanager
 def joined(address: str | None) -> Iterator[Cluster | None]:
     """A cluster; the same one for every call inside. None without an address."""
-    there = _joined.get()
-    if address is None or (there and there.address == address):
-        yield there if address else None
+    current = _joined.get()
+    if address is None or (current and current.address == address):
+        yield current if address else None
         return
     cluster = Cluster(address)
     token = _joined.set(cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,17 +45,17 @@ class Grouping:
 
     @classmethod
     def choose(cls, by: str | None, census: Census) -> Grouping:
-        """What the user says; else systems if there are any, else labels.
+        """Returns the grouping that the user names; else by system if there is any, else by label.
 
         Raises:
             UserError: the samples can't be grouped so.
         """
         if by is None:
             by = "system" if census.systems else "control" if census.control else "none"
-        known = ["system", "dataset", "seed", "control", "none"]
-        known += [f"control.{attribute}" for attribute in census.control]
-        if by not in known:
-            raise UserError(f"--by {by}: these samples can be grouped by {', '.join(known)}")
+        choices = ["system", "dataset", "seed", "control", "none"]
+        choices += [f"control.{attribute}" for attribute in census.control]
+        if by not in choices:
+            raise UserError(f"--by {by}: these samples can be grouped by {', '.join(choices)}")
         few = all(len(labels) <= MOST_LABELS for labels in census.control.values())
         return cls(by, by_label=by == "system" and bool(census.control) and few)
 
@@ -78,7 +78,7 @@ class Grouping:
         if self.by == "none":
             return "all texts"
         if self.by == "control":
-            labels = [wanted_name(wanted) for wanted in sample.control.values()]
+            labels = [wanted_name(label) for label in sample.control.values()]
             return " + ".join(labels) or "(none)"
         if self.by.startswith("control."):
             return wanted_name(sample.control.get(self.by.removeprefix("control."), "")) or "(none)"
@@ -128,7 +128,7 @@ class Corpora:
 
 
 def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
-    return {key: next(iter(of)) for key, of in names.items() if len(of) == 1}
+    return {key: next(iter(members)) for key, members in names.items() if len(members) == 1}
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class PartMean:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {name: getattr(self, name) for name in ("group", "part", "mean", "weight", "n")}
+        return asdict(self)
 
 
 class PartTally:
@@ -184,7 +184,7 @@ class PartTally:
         }
 
     def _of_metric(self, metric: str, names: Sequence[str]) -> list[PartMean]:
-        groups = sorted({group for of, group, _ in self._sums if of == metric}, key=natural)
+        groups = sorted({group for name, group, _ in self._sums if name == metric}, key=natural)
         means = []
         for group in groups:
             for part in names:

@@ -181,8 +181,8 @@ class ResultTable:
     def heads(self) -> list[tuple[str, int]]:
         """The heads above neighbouring columns, each with the number of its columns."""
         return [
-            (name, len(list(of)))
-            for name, of in itertools.groupby(column.above for column in self.columns)
+            (name, len(list(neighbours)))
+            for name, neighbours in itertools.groupby(column.above for column in self.columns)
         ]
 
     @property
@@ -411,10 +411,10 @@ def _shared(columns: Sequence[ResultColumn], words: Callable[[ResultColumn], str
     """What holds for columns, each once, after the metrics that it holds for if not all."""
     titles: dict[str, list[str]] = {}
     for column in columns:
-        if said := words(column):
-            titles.setdefault(said, []).append(column.title)
-    for said, of in titles.items():
-        yield said if len(of) == len(columns) else f"{', '.join(of)}: {said}"
+        if sentence := words(column):
+            titles.setdefault(sentence, []).append(column.title)
+    for sentence, names in titles.items():
+        yield sentence if len(names) == len(columns) else f"{', '.join(names)}: {sentence}"
 
 
 def _why_no_interval(column: ResultColumn) -> str:
@@ -423,8 +423,8 @@ def _why_no_interval(column: ResultColumn) -> str:
     if not means or "" in reasons:
         return ""
     if not any(mean.clusters for mean in means):
-        what = "no interval, not compared" if len(means) > 1 else "no interval"
-        return f"{what}: {CORPUS}"
+        text = "no interval, not compared" if len(means) > 1 else "no interval"
+        return f"{text}: {CORPUS}"
     return f"no interval: {', '.join(sorted(reasons))}"
 
 
@@ -450,18 +450,18 @@ def _withheld(column: ResultColumn) -> str:
     withheld = sum(verdict(c, better) == WITHHELD for c in column.summary.comparisons)
     if not withheld:
         return ""
-    of = f"{withheld:,} of {len(column.summary.comparisons):,} verdicts"
-    return f"{of} withheld: values undefined for one system alone could turn them"
+    share = f"{withheld:,} of {len(column.summary.comparisons):,} verdicts"
+    return f"{share} withheld: values undefined for one system alone could turn them"
 
 
 def _inputs(comparisons: Sequence[Comparison]) -> str:
     counts = sorted({c.inputs for c in comparisons})
-    of = sorted({c.inputs + c.left_out for c in comparisons})
+    totals = sorted({c.inputs + c.left_out for c in comparisons})
     shown = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    of_all = f" of {of[-1]:,}" if counts[0] < of[-1] else ""
-    return f"{shown}{of_all} input{'' if of[-1] == 1 else 's'}"
+    of_all = f" of {totals[-1]:,}" if counts[0] < totals[-1] else ""
+    return f"{shown}{of_all} input{'' if totals[-1] == 1 else 's'}"
 
 
 def _common_notes(comparisons: Sequence[Comparison]) -> list[str]:
     notes = [c.note.split("; ") if c.note else [] for c in comparisons]
-    return [note for note in notes[0] if all(note in of for of in notes[1:])]
+    return [note for note in notes[0] if all(note in column_notes for column_notes in notes[1:])]

@@ -226,8 +226,8 @@ def measure(
         keeper = stack.enter_context(
             keeping(notes, enabled=options.execution.cache, executor=executor)
         )
-        what = metrics[0].name if len(metrics) == 1 else "scoring"
-        progress = stack.enter_context(stages(what, census.n * len(metrics)))
+        title = metrics[0].name if len(metrics) == 1 else "scoring"
+        progress = stack.enter_context(stages(title, census.n * len(metrics)))
         scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
         for partition in scored:
             groups = [grouping.group(sample) for sample in partition.samples]

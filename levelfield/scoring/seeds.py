@@ -68,14 +68,14 @@ class SeededTexts:
         return self._contrast([of_a, of_b._replace(weights=-of_b.weights)])
 
     def _texts(self, system: int, omega: Floats, filled: float, uneven: Bools | None) -> _Texts:
-        own = np.flatnonzero((self.systems == system) & (omega[self.inputs] > 0))
-        values, inputs = self.values[own], self.inputs[own]
+        rows = np.flatnonzero((self.systems == system) & (omega[self.inputs] > 0))
+        values, inputs = self.values[rows], self.inputs[rows]
         if uneven is not None:
             values = np.where(np.isnan(values) & uneven[inputs], filled, values)
         defined = ~np.isnan(values)
         values, inputs = values[defined], inputs[defined]
         n = np.bincount(inputs, minlength=len(omega))
-        return _Texts(values, omega[inputs] / n[inputs], self.seeds[own][defined], inputs)
+        return _Texts(values, omega[inputs] / n[inputs], self.seeds[rows][defined], inputs)
 
     def _contrast(self, of_systems: Sequence[_Texts]) -> Contrast | None:
         values, weights, seeds, inputs = map(np.concatenate, zip(*of_systems, strict=True))

@@ -185,7 +185,9 @@ def summarise(
             groups=tuple(row() for row in groups),
             comparisons=tuple(of_metric),
             reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
-            by_label={name: tuple(row() for row in of) for name, of in by_label.items()},
+            by_label={
+                name: tuple(row() for row in label_rows) for name, label_rows in by_label.items()
+            },
         )
         for column, (every, groups, by_label), of_metric in zip(
             tally.columns(), rows, comparisons, strict=True
@@ -254,4 +256,7 @@ def adjusted(
 ) -> list[MetricSummary]:
     """The summaries with p adjusted over the comparisons of each family."""
     of_metrics = adjusted_comparisons([s.comparisons for s in summaries], resampling)
-    return [replace(s, comparisons=of) for s, of in zip(summaries, of_metrics, strict=True)]
+    return [
+        replace(s, comparisons=comparisons)
+        for s, comparisons in zip(summaries, of_metrics, strict=True)
+    ]

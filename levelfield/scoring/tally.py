@@ -299,9 +299,9 @@ def _difference(a: str, b: str, examples: Mapping[str, Input]) -> str:
         return f"texts of {' and '.join(without)} name no {', '.join(INPUT_FIELDS[1:])}"
     parts = zip(INPUT_FIELDS, examples[a], examples[b], strict=True)
     differing = [(field, x, y) for field, x, y in parts if x != y]
-    (field, x, y), *others = sorted(differing, key=lambda part: part[0] == "dataset")
-    names = ", ".join(name for name, *_ in others)
-    also = f"; {names} {'differs' if len(others) == 1 else 'differ'} as well" if others else ""
+    (field, x, y), *rest = sorted(differing, key=lambda part: part[0] == "dataset")
+    names = ", ".join(name for name, *_ in rest)
+    also = f"; {names} {'differs' if len(rest) == 1 else 'differ'} as well" if rest else ""
     return f"{a} has {_shown(field, x)}, {b} has {_shown(field, y)}{also}"
 
 

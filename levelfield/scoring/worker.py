@@ -64,8 +64,8 @@ class Answers:
         except LevelfieldError as error:
             return _packed(error)
         except Exception as error:  # a metric that can't be read here, say
-            what = f"{type(error).__name__}: {first_line(error)}"
-            return _packed(MetricError(f"a worker failed: {what}"))
+            text = f"{type(error).__name__}: {first_line(error)}"
+            return _packed(MetricError(f"a worker failed: {text}"))
 
 
 def serve(messages: IO[bytes], answers: IO[bytes]) -> None:

@@ -147,8 +147,8 @@ def _drawn_means(columns: Sequence[_Sums], K: int, resampling: Resampling) -> li
 
     places = [(place(sums.S), place(sums.n)) for sums in columns]
     sums = _drawn_sums(list(arrays.values()), K, resampling)
-    of = dict(zip(arrays, sums, strict=True))
-    return [of[S] / of[n] for S, n in places]
+    sum_of = dict(zip(arrays, sums, strict=True))
+    return [sum_of[S] / sum_of[n] for S, n in places]
 
 
 def _drawn_sums(arrays: Sequence[Floats], K: int, resampling: Resampling) -> list[Floats]:

@@ -79,14 +79,14 @@ def pair_counts(x: npt.ArrayLike, y: npt.ArrayLike) -> PairCounts:
 
 
 def statistics(
-    x: npt.ArrayLike, y: npt.ArrayLike, wanted: Sequence[Statistic] = (*CORRELATIONS, "accuracy")
+    x: npt.ArrayLike, y: npt.ArrayLike, kinds: Sequence[Statistic] = (*CORRELATIONS, "accuracy")
 ) -> dict[Statistic, float]:
     """Several statistics of the same samples; `calibrated` is not among them."""
     x, y = finite_pair(x, y)
     if x.size < 2:
-        return dict.fromkeys(wanted, float("nan"))
-    values = Reweighted(x, y, np.arange(x.size)).values(np.ones((1, x.size)), wanted)
-    return {s: float("nan") if why_undefined(s, x, y) else float(values[s][0]) for s in wanted}
+        return dict.fromkeys(kinds, float("nan"))
+    values = Reweighted(x, y, np.arange(x.size)).values(np.ones((1, x.size)), kinds)
+    return {s: float("nan") if why_undefined(s, x, y) else float(values[s][0]) for s in kinds}
 
 
 def estimates(
@@ -114,14 +114,14 @@ def estimates(
         resampling: equal seeds and clusters give equal intervals, in whatever order the samples
             come.
     """
-    return shared_estimates([(x, y)], clusters, wanted=wanted, resampling=resampling)[0]
+    return shared_estimates([(x, y)], clusters, kinds=wanted, resampling=resampling)[0]
 
 
 def shared_estimates(
     pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
     clusters: npt.ArrayLike,
     *,
-    wanted: Sequence[Statistic] = STATISTICS,
+    kinds: Sequence[Statistic] = STATISTICS,
     resampling: Resampling = DEFAULT,
 ) -> list[dict[Statistic, Estimate]]:
     """`estimates` of several metrics and aspects on the same samples, which share draws.
@@ -130,26 +130,26 @@ def shared_estimates(
         pairs: values and ratings, (n,) each.
     """
     K, code = coded(clusters)
-    plain = tuple(s for s in wanted if s != "calibrated")
+    plain = tuple(s for s in kinds if s != "calibrated")
     results: list[dict[Statistic, Estimate]] = []
     held: list[tuple[Floats, Floats]] = []
 
     def finish() -> None:
         every = _drawn([pair for pair in held if plain and K > 1], code, plain, resampling)
         for (x, y), drawn in zip(held, every or [{}] * len(held), strict=True):
-            of: dict[Statistic, Estimate] = {}
+            by_statistic: dict[Statistic, Estimate] = {}
             value = statistics(x, y, plain)
             for s in plain:
-                why = why_undefined(s, x, y)
+                reason = why_undefined(s, x, y)
                 e = estimate_from_draws(
-                    value[s], drawn.get(s), n=x.size, clusters=K, why=why, level=resampling.level
+                    value[s], drawn.get(s), n=x.size, clusters=K, why=reason, level=resampling.level
                 )
                 if s != "pearson" and not e.why_no_interval and first_order(x.size, K):
                     e = replace(e, note="; ".join(filter(None, (e.note, NOTE))))
-                of[s] = e
-            if "calibrated" in wanted:
-                of["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
-            results.append({s: of[s] for s in wanted})
+                by_statistic[s] = e
+            if "calibrated" in kinds:
+                by_statistic["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
+            results.append({s: by_statistic[s] for s in kinds})
         held.clear()
 
     for x, y in pairs:
@@ -163,7 +163,7 @@ def shared_estimates(
 def _drawn(
     pairs: Sequence[tuple[Floats, Floats]],
     code: Codes,
-    wanted: Sequence[Statistic],
+    kinds: Sequence[Statistic],
     resampling: Resampling,
 ) -> list[Mapping[Statistic, Floats]]:
     """(resamples,) of every statistic of each pair, from the same draws of clusters."""
@@ -171,7 +171,7 @@ def _drawn(
         return []
     K, n, draws = int(code.max()) + 1, code.size, (resampling.resamples, resampling.seed)
     if first_order(n, K):
-        expanded = [FirstOrder(x, y, code, wanted) for x, y in pairs]
+        expanded = [FirstOrder(x, y, code, kinds) for x, y in pairs]
         G = np.concatenate([e.gradients for e in expanded], axis=1)
         sums = np.concatenate([counts @ G for counts in shared_draws(K, *draws)])
         ends = np.cumsum([e.gradients.shape[1] for e in expanded])
@@ -179,10 +179,10 @@ def _drawn(
         return [e.of_sums(part) for e, part in zip(expanded, parts, strict=True)]
     weighted = [Reweighted(x, y, code) for x, y in pairs]
     chunks = [
-        [w.values(counts, wanted) for w in weighted] for counts in cluster_draws(K, *draws, width=n)
+        [w.values(counts, kinds) for w in weighted] for counts in cluster_draws(K, *draws, width=n)
     ]
     return [
-        {s: np.concatenate([c[s] for c in of_pair]) for s in wanted}
+        {s: np.concatenate([c[s] for c in of_pair]) for s in kinds}
         for of_pair in zip(*chunks, strict=True)
     ]
 
@@ -193,7 +193,7 @@ def mean_over_groups(
     code: npt.ArrayLike,
     groups: npt.ArrayLike,
     *,
-    wanted: Sequence[Statistic],
+    kinds: Sequence[Statistic],
     resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Floats]:
     """(resamples,) means over groups of a statistic; one draw of clusters is for all groups.
@@ -206,30 +206,30 @@ def mean_over_groups(
     x, y = finite_pair(x, y)
     code, groups = np.asarray(code, dtype=np.intp), np.asarray(groups, dtype=np.intp)
     K = int(code.max(initial=-1)) + 1
-    if K < 2 or not wanted:
+    if K < 2 or not kinds:
         return {}
     order = np.argsort(code, kind="stable")  # so that equal samples in any order give equal sums
     order = order[np.argsort(groups[order], kind="stable")]
     starts = np.flatnonzero(np.r_[True, groups[order][1:] != groups[order][:-1]])
 
     def pair(rows: Codes) -> Reweighted | FirstOrder:
-        K, own = coded(code[rows])
+        K, cluster = coded(code[rows])
         if first_order(rows.size, K):
-            return FirstOrder(x[rows], y[rows], own, wanted)
-        return Reweighted(x[rows], y[rows], own)
+            return FirstOrder(x[rows], y[rows], cluster, kinds)
+        return Reweighted(x[rows], y[rows], cluster)
 
     weighted = [
         (np.unique(code[rows]), pair(rows)) for rows in np.split(order, starts[1:]) if rows.size > 1
     ]
     chunks: list[dict[Statistic, Floats]] = []
     for counts in cluster_draws(K, resampling.resamples, resampling.seed, width=x.size):
-        sums = {s: np.zeros(counts.shape[0]) for s in wanted}
-        n = {s: np.zeros(counts.shape[0]) for s in wanted}
+        sums = {s: np.zeros(counts.shape[0]) for s in kinds}
+        n = {s: np.zeros(counts.shape[0]) for s in kinds}
         for clusters, group in weighted:
-            for s, v in group.values(counts[:, clusters], wanted).items():
+            for s, v in group.values(counts[:, clusters], kinds).items():
                 defined = ~np.isnan(v)
                 sums[s] += np.where(defined, v, 0.0)
                 n[s] += defined
         with np.errstate(invalid="ignore", divide="ignore"):
-            chunks.append({s: sums[s] / n[s] for s in wanted})
-    return {s: np.concatenate([c[s] for c in chunks]) for s in wanted}
+            chunks.append({s: sums[s] / n[s] for s in kinds})
+    return {s: np.concatenate([c[s] for c in chunks]) for s in kinds}

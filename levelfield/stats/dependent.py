@@ -191,23 +191,25 @@ def swap_tests(
     y = np.asarray(y, dtype=np.float64)
     K, cluster = coded(clusters)
     n, nan = y.size, math.nan
-    of = np.zeros(n, dtype=np.intp) if groups is None else np.asarray(groups)
-    order = np.argsort(of, kind="stable")
-    starts = np.flatnonzero(of[order][1:] != of[order][:-1]) + 1
+    group = np.zeros(n, dtype=np.intp) if groups is None else np.asarray(groups)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(group[order][1:] != group[order][:-1]) + 1
     sums = [
         _group_sums([v[rows] for v in columns], y[rows], cluster[rows], ranks)
         for rows in np.split(order, starts)
     ]
-    defined = [[s for s in sums if a in s.of and b in s.of] for a, b in pairs]
+    defined = [[s for s in sums if a in s.moments and b in s.moments] for a, b in pairs]
 
     def differences(swap: Bits) -> list[Floats]:
         """(r,) of each pair, mean over its groups. swap: (r, K) 1 where a cluster is swapped."""
-        swapped = {id(s): s.swapped(swap) for s in sums if s.of}
+        swapped = {id(s): s.swapped(swap) for s in sums if s.moments}
         return [
-            np.asarray(np.mean([s.difference(a, b, swapped[id(s)], fisher) for s in of], axis=0))
-            if of
+            np.asarray(
+                np.mean([s.difference(a, b, swapped[id(s)], fisher) for s in swappables], axis=0)
+            )
+            if swappables
             else np.empty(0)
-            for (a, b), of in zip(pairs, defined, strict=True)
+            for (a, b), swappables in zip(pairs, defined, strict=True)
         ]
 
     tallies = [
@@ -222,8 +224,8 @@ def swap_tests(
     results = []
     for (a, b), parts, tally in zip(pairs, defined, tallies, strict=True):
         if not parts:
-            why = "constant in every group" if groups is not None and n > 1 else _why(y)
-            results.append(Swapped(nan, nan, nan, n, K, 0, why))
+            reason = "constant in every group" if groups is not None and n > 1 else _why(y)
+            results.append(Swapped(nan, nan, nan, n, K, 0, reason))
             continue
         exact = permutations >= 2**K
         p, p_greater = tally.p(exact=exact)
@@ -254,9 +256,9 @@ class _SwapTally:
 
     def p(self, *, exact: bool) -> tuple[float, float]:
         """Two-sided and one-sided."""
-        own = int(not exact)
-        total = max(1, self.tried + own)
-        return (self.both + own) / total, (self.greater + own) / total
+        identity = int(not exact)
+        total = max(1, self.tried + identity)
+        return (self.both + identity) / total, (self.greater + identity) / total
 
 
 def _swaps(K: int, permutations: int, seed: int, *, rows: int) -> Iterator[Bits]:
@@ -268,8 +270,8 @@ def _swaps(K: int, permutations: int, seed: int, *, rows: int) -> Iterator[Bits]
     step = max(1, _CHUNK // K)
     if permutations >= 2**K:
         for start in range(0, 2**K, step):
-            of = np.arange(start, min(start + step, 2**K))
-            yield ((of[:, None] >> np.arange(K)) & 1).astype(np.uint8)
+            numbers = np.arange(start, min(start + step, 2**K))
+            yield ((numbers[:, None] >> np.arange(K)) & 1).astype(np.uint8)
         return
     rng = np.random.default_rng(seed)
     sizes = (min(step, permutations - start) for start in range(0, permutations, step))
@@ -300,23 +302,23 @@ class _Swappable:
     Attributes:
         clusters: (k,) those that it depends on.
         gap: (k, p) what A gains, and B loses, of p sums when a cluster is swapped.
-        of: (r, p) what A gained -> (r,) the difference.
+        statistic: (r, p) what A gained -> (r,) the difference.
     """
 
     clusters: Codes
     gap: Floats
-    of: Callable[[Floats], Floats]
+    statistic: Callable[[Floats], Floats]
 
     def __call__(self, swap: Floats) -> Floats:
         """(r,) from (r, K), 1 where a cluster is swapped."""
-        own = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
-        return self.of(own @ self.gap)
+        flips = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
+        return self.statistic(flips @ self.gap)
 
     def slopes(self, K: int) -> Floats:
         """(K,) a of the linear part Σ a_k g_k in signs g_k, −1 where a cluster is swapped."""
         half = self.gap.sum(axis=0) / 2
         steps = _STEP * np.diag(np.maximum(np.abs(self.gap).sum(axis=0), 1e-12))
-        ends = self.of(np.concatenate([half + steps, half - steps]))
+        ends = self.statistic(np.concatenate([half + steps, half - steps]))
         slope = np.subtract(*np.split(ends, 2)) / (2 * np.diag(steps))
         of_all = np.zeros(K)
         of_all[self.clusters] = -self.gap @ np.nan_to_num(slope) / 2
@@ -329,17 +331,19 @@ class _GroupSums:
 
     Attributes:
         clusters: (k,) those of the group.
-        of: place of a metric -> its (k, 6) `moments`; without those that are constant.
+        moments: place of a metric -> its (k, 6) `moments`; without those that are constant.
     """
 
     clusters: Codes
-    of: Mapping[int, Floats]
+    moments: Mapping[int, Floats]
 
     def swapped(self, swap: Bits) -> dict[int, Floats]:
         """(r, 3) Σx, Σx² and Σxy of each metric over the clusters that are swapped."""
-        own = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
-        sums = bits_times(own, np.concatenate([M[:, _OF_X] for M in self.of.values()], axis=1))
-        return dict(zip(self.of, np.split(sums, len(self.of), axis=1), strict=True))
+        flips = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
+        sums = bits_times(
+            flips, np.concatenate([M[:, _OF_X] for M in self.moments.values()], axis=1)
+        )
+        return dict(zip(self.moments, np.split(sums, len(self.moments), axis=1), strict=True))
 
     def difference(self, a: int, b: int, swapped: Mapping[int, Floats], fisher: bool) -> Floats:
         """(r,) r(A') − r(B')."""
@@ -348,10 +352,12 @@ class _GroupSums:
         return self._of_gained(a, b, fisher)(gained)
 
     def swappable(self, a: int, b: int, fisher: bool) -> _Swappable:
-        return _Swappable(self.clusters, self.of[b] - self.of[a], self._of_gained(a, b, fisher))
+        return _Swappable(
+            self.clusters, self.moments[b] - self.moments[a], self._of_gained(a, b, fisher)
+        )
 
     def _of_gained(self, a: int, b: int, fisher: bool) -> Callable[[Floats], Floats]:
-        total_a, total_b = self.of[a].sum(axis=0), self.of[b].sum(axis=0)
+        total_a, total_b = self.moments[a].sum(axis=0), self.moments[b].sum(axis=0)
 
         def difference(gained: Floats) -> Floats:
             r_a, r_b = r_of_moments(total_a + gained), r_of_moments(total_b - gained)
@@ -366,12 +372,12 @@ def _group_sums(columns: Sequence[Floats], y: Floats, cluster: Codes, ranks: boo
         return _GroupSums(np.empty(0, np.intp), {})
     mine, code = np.unique(cluster, return_inverse=True)
     y = standardised(_ranked(y) if ranks else y)
-    of = {
+    sums_of = {
         j: moments(standardised(_ranked(v) if ranks else v), y, code, mine.size)
         for j, v in enumerate(columns)
         if not constant(v)
     }
-    return _GroupSums(mine, of)
+    return _GroupSums(mine, sums_of)
 
 
 def _z(r: Floats) -> Floats:

@@ -56,7 +56,7 @@ class Estimate:
             "high": finite(self.high),
             "n": self.n,
             "clusters": self.clusters,
-            **{name: why for name, why in reasons.items() if why},
+            **{name: reason for name, reason in reasons.items() if reason},
         }
 
 
@@ -65,9 +65,9 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def undefined(why: str, *, n: int, clusters: int) -> Estimate:
+def undefined(reason: str, *, n: int, clusters: int) -> Estimate:
     """An estimate without a value."""
-    return Estimate(math.nan, math.nan, math.nan, n, clusters, why, why)
+    return Estimate(math.nan, math.nan, math.nan, n, clusters, reason, reason)
 
 
 def estimate_of_mean(
@@ -80,8 +80,8 @@ def estimate_of_mean(
     """
     if n == 0:
         return Estimate(value, low, high, n, clusters, "no values", "no values")
-    why = "one value" if n == 1 else why_no_interval or (ONE_CLUSTER if clusters == 1 else "")
-    return Estimate(value, low, high, n, clusters, why_no_interval=why)
+    reason = "one value" if n == 1 else why_no_interval or (ONE_CLUSTER if clusters == 1 else "")
+    return Estimate(value, low, high, n, clusters, why_no_interval=reason)
 
 
 def estimate_from_draws(
@@ -142,10 +142,10 @@ def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, 
     return float(low), float(high)
 
 
-def too_few(n: int, what: str = "sample") -> str:
+def too_few(n: int, unit: str = "sample") -> str:
     """Why a statistic of two or more is undefined for n; empty if it is not.
 
     >>> too_few(0), too_few(1)
     ('no samples', 'one sample')
     """
-    return "" if n > 1 else f"one {what}" if n else f"no {what}s"
+    return "" if n > 1 else f"one {unit}" if n else f"no {unit}s"

@@ -41,41 +41,41 @@ class FirstOrder:
     costs K steps, whatever the number of samples.
     """
 
-    def __init__(self, x: Floats, y: Floats, code: Codes, wanted: Sequence[Statistic]) -> None:
+    def __init__(self, x: Floats, y: Floats, code: Codes, kinds: Sequence[Statistic]) -> None:
         K = int(code.max()) + 1
-        self._wanted = wanted
+        self._kinds = kinds
         of_moments = moments(standardised(x), standardised(y), code, K)
         pair = SortedPair(x, y)
-        of = code[pair.order]
-        ranks = _rank_sums(pair) if "spearman" in wanted else np.empty((x.size, 0))
-        pairs = _pair_counts(pair) if set(OF_PAIRS) & set(wanted) else np.empty((x.size, 0))
+        cluster = code[pair.order]
+        ranks = _rank_sums(pair) if "spearman" in kinds else np.empty((x.size, 0))
+        pairs = _pair_counts(pair) if set(OF_PAIRS) & set(kinds) else np.empty((x.size, 0))
         # sums of squares of ranks are of degree 3 in w, counts of pairs of degree 2
         self._ranks_at_0 = ranks.sum(axis=0) * (1 / 3 - 1)
         self._pairs_at_0 = pairs.sum(axis=0) * (1 / 2 - 1)
         of_samples = np.concatenate([ranks, pairs], axis=1)
         self.gradients: Floats = np.concatenate(
-            [of_moments, *(cluster_sums(g, of, K)[:, None] for g in of_samples.T)], axis=1
+            [of_moments, *(cluster_sums(g, cluster, K)[:, None] for g in of_samples.T)], axis=1
         )
 
-    def values(self, counts: Floats, wanted: Sequence[Statistic]) -> dict[Statistic, Floats]:
+    def values(self, counts: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
         """(r,) of every statistic wanted, as `Reweighted.values`; counts: (r, K)."""
         results = self.of_sums(counts @ self.gradients)
-        return {s: results[s] for s in wanted}
+        return {s: results[s] for s in kinds}
 
     def of_sums(self, sums: Floats) -> dict[Statistic, Floats]:
         """(r,) of every statistic; sums: (r, p) counts @ gradients."""
         of_moments, ranks, pairs = np.split(sums, np.cumsum([6, self._ranks_at_0.size]), axis=1)
         results: dict[Statistic, Floats] = {}
-        if "pearson" in self._wanted:
+        if "pearson" in self._kinds:
             results["pearson"] = r_of_moments(of_moments)
-        if "spearman" in self._wanted:
+        if "spearman" in self._kinds:
             covariance, vx, vy = (self._ranks_at_0 + ranks).T
             with np.errstate(invalid="ignore", divide="ignore"):
                 r = covariance / np.sqrt(vx * vy)
             results["spearman"] = np.where((vx > 0) & (vy > 0), np.clip(r, -1, 1), np.nan)
         if pairs.shape[1]:
             of_counts = of_pairs(*(self._pairs_at_0 + pairs).T)
-            results |= {s: v for s, v in of_counts.items() if s in self._wanted}
+            results |= {s: v for s, v in of_counts.items() if s in self._kinds}
         return results
 
 
@@ -127,13 +127,13 @@ def _inversions_of_each(ranks: Codes, rows: Codes) -> Floats:
     order = np.arange(ranks.size)
     for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):
         r = ranks[order]
-        one, group = (r >> bit) & 1, r >> (bit + 1)
+        bits, group = (r >> bit) & 1, r >> (bit + 1)
         starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
         sizes = np.diff(np.r_[starts, r.size])
-        ones = np.cumsum(one)
+        ones = np.cumsum(bits)
         zeros = np.arange(1, r.size + 1) - ones
-        ones_before = ones - np.repeat(ones[starts] - one[starts], sizes)
+        ones_before = ones - np.repeat(ones[starts] - bits[starts], sizes)
         zeros_after = np.repeat(zeros[starts + sizes - 1], sizes) - zeros
-        inversions[rows[order]] += np.where(one == 1, zeros_after, ones_before)
+        inversions[rows[order]] += np.where(bits == 1, zeros_after, ones_before)
         order = order[np.argsort(r >> bit, kind="stable")]
     return inversions

@@ -46,7 +46,7 @@ def intraclass(
     Returns:
         By name: ICC(1,1), ICC(2,1), ICC(3,1), ICC(1,k), ICC(2,k), ICC(3,k).
     """
-    v, of = checked_ratings(values, clusters)
+    v, cluster = checked_ratings(values, clusters)
     v = v[:, (~np.isnan(v)).any(axis=0)]
     m = (~np.isnan(v)).sum(axis=1)
     raters = v.shape[1]
@@ -62,15 +62,15 @@ def intraclass(
     by_name = {}
     for several in (False, True):
         for form in (1, 2, 3):
-            rows, why = (of_k, why_one) if form == 1 else (complete, why_two)
-            items, K = int(rows.sum()), len(np.unique(of[rows]))
-            estimate = undefined(why, n=items, clusters=K)
-            if not why:
+            rows, reason = (of_k, why_one) if form == 1 else (complete, why_two)
+            items, K = int(rows.sum()), len(np.unique(cluster[rows]))
+            estimate = undefined(reason, n=items, clusters=K)
+            if not reason:
                 anova = one_way if form == 1 else two_way
-                value, low, high, why, why_no_interval = anova.icc(form, several=several)
+                value, low, high, reason, why_no_interval = anova.icc(form, several=several)
                 note = f"k = {k} ratings an item" if form == 1 and k != raters else ""
                 estimate = Estimate(
-                    value, low, high, items, K, why, why_no_interval, "" if why else note
+                    value, low, high, items, K, reason, why_no_interval, "" if reason else note
                 )
             by_name[f"ICC({form},{'k' if several else 1})"] = estimate
     return by_name

@@ -59,8 +59,8 @@ def cohen_kappa(
     """
 
     def unweighted(x: Floats, y: Floats, code: Codes, K: int) -> tuple[OfDraws, int]:
-        both = np.concatenate([x, y])
-        _, category = np.unique(both, return_inverse=True)
+        pooled = np.concatenate([x, y])
+        _, category = np.unique(pooled, return_inverse=True)
         V = int(category.max()) + 1
         by_x = value_counts(category[: len(x)], code, V, K)
         by_y = value_counts(category[len(x) :], code, V, K)
@@ -83,10 +83,12 @@ def cohen_kappa(
 
         return kappa, K
 
-    v, of = checked_ratings(np.column_stack([np.asarray(x, float), np.asarray(y, float)]), clusters)
-    both = ~np.isnan(v).any(axis=1)
-    v = v[both]
-    K, code = coded(of[both])
+    v, cluster = checked_ratings(
+        np.column_stack([np.asarray(x, float), np.asarray(y, float)]), clusters
+    )
+    complete = ~np.isnan(v).any(axis=1)
+    v = v[complete]
+    K, code = coded(cluster[complete])
     if len(v) < 3:
         few = ("no item", "one item", "two items")[len(v)]
         return undefined(f"{few} in common", n=len(v), clusters=K)

@@ -55,14 +55,14 @@ def krippendorff_alpha(
     """
     if level not in MEASUREMENTS:
         raise ValueError(f"level: expected one of {', '.join(MEASUREMENTS)}, found {level!r}")
-    v, of = checked_ratings(values, clusters)
+    v, cluster = checked_ratings(values, clusters)
     raters = int((~np.isnan(v)).any(axis=0).sum())
     pairable = (~np.isnan(v)).sum(axis=1) >= 2
-    v, of = v[pairable], of[pairable]
-    why = why_incomparable(v, raters)
-    K, code = coded(of)
-    if why:
-        return undefined(why, n=len(v), clusters=K)
+    v, cluster = v[pairable], cluster[pairable]
+    reason = why_incomparable(v, raters)
+    K, code = coded(cluster)
+    if reason:
+        return undefined(reason, n=len(v), clusters=K)
     make = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}[level]
     return resampled(*make(v, code, K), items=len(v), clusters=K, resampling=resampling)
 

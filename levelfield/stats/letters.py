@@ -49,7 +49,8 @@ def compact_letters(n: int, differ: Callable[[int, int], bool]) -> tuple[tuple[s
             cliques.append(clique)
     ordered = sorted(_needed(cliques, n))
     return tuple(
-        tuple(letter(at) for at, clique in enumerate(ordered) if i in clique) for i in range(n)
+        tuple(letter(place) for place, clique in enumerate(ordered) if i in clique)
+        for i in range(n)
     )
 
 

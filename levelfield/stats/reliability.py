@@ -52,10 +52,10 @@ def checked_ratings(
     v = np.asarray(values, dtype=np.float64)
     if v.ndim != 2 or np.isinf(v).any():
         raise ValueError("expected ratings of shape (items, raters), finite or NaN")
-    of = np.arange(len(v)) if clusters is None else np.asarray(clusters)
-    if of.shape != (len(v),):
-        raise ValueError(f"expected one cluster an item, got {of.shape} for {v.shape}")
-    return v, of
+    cluster = np.arange(len(v)) if clusters is None else np.asarray(clusters)
+    if cluster.shape != (len(v),):
+        raise ValueError(f"expected one cluster an item, got {cluster.shape} for {v.shape}")
+    return v, cluster
 
 
 def why_incomparable(pairable: Floats, raters: int) -> str:
@@ -89,6 +89,6 @@ def ratio(top: Floats, bottom: Floats) -> Floats:
     return np.divide(top, bottom, out=quotient, where=bottom > TINY)
 
 
-def value_counts(of: Codes, code: Codes, V: int, K: int) -> csr_array:
+def value_counts(category: Codes, code: Codes, V: int, K: int) -> csr_array:
     """(V, K): how often each of V values occurs in each cluster; most values occur in few."""
-    return csr_array((np.ones(len(of)), (of, code)), shape=(V, K))
+    return csr_array((np.ones(len(category)), (category, code)), shape=(V, K))

@@ -28,16 +28,16 @@ class Reweighted:
         self._code = code[pair.order]
         self._levels = _levels(*pair.inverted)
 
-    def values(self, counts: Floats, wanted: Sequence[Statistic]) -> dict[Statistic, Floats]:
+    def values(self, counts: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
         """(r,) of every statistic wanted; counts: (r, K)."""
         results: dict[Statistic, Floats] = {}
-        if "pearson" in wanted:
+        if "pearson" in kinds:
             results["pearson"] = r_of_moments(counts @ self._moments)
-        if "spearman" in wanted:
+        if "spearman" in kinds:
             results["spearman"] = self._spearman(counts)
-        if set(OF_PAIRS) & set(wanted):
+        if set(OF_PAIRS) & set(kinds):
             values = of_pairs(*self.pairs(counts))
-            results |= {s: v for s, v in values.items() if s in wanted}
+            results |= {s: v for s, v in values.items() if s in kinds}
         return results
 
     def pairs(self, counts: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -141,16 +141,16 @@ def _levels(ranks: Codes, rows: Codes) -> list[_Level]:
     order = np.arange(ranks.size)
     for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):
         r = ranks[order]
-        one = (r >> bit) & 1
+        bits = (r >> bit) & 1
         group = r >> (bit + 1)
         starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
         sizes = np.diff(np.r_[starts, r.size])
-        before = np.cumsum(one) - one  # ones strictly before
+        before = np.cumsum(bits) - bits  # ones strictly before
         base = np.repeat(before[starts], sizes)
-        zeros = np.flatnonzero((one == 0) & (before > base))
+        zeros = np.flatnonzero((bits == 0) & (before > base))
         levels.append(
             _Level(
-                ones=rows[order[one == 1]],
+                ones=rows[order[bits == 1]],
                 zeros=rows[order[zeros]],
                 before=before[zeros],
                 base=base[zeros],

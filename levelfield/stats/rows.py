@@ -26,7 +26,7 @@ def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
     return np.where((vx > 0) & (vy > 0), np.clip(r, -1, 1), np.nan)
 
 
-def row_statistics(X: Floats, Y: Floats, wanted: Sequence[Statistic]) -> dict[Statistic, Floats]:
+def row_statistics(X: Floats, Y: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
     """(r,) statistics of the rows of X and Y, both (r, S); NaN where a row holds NaN.
 
     Means that are equal but for rounding are tied.
@@ -49,7 +49,7 @@ def row_statistics(X: Floats, Y: Floats, wanted: Sequence[Statistic]) -> dict[St
         )
     )
     counts["calibrated"] = np.full(X.shape[0], np.nan)
-    for s in wanted:
+    for s in kinds:
         values = r_of_rows(X, Y, s == "spearman") if s in ("pearson", "spearman") else counts[s]
         results[s] = np.where(lacking, np.nan, values)
     return results

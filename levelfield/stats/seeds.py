@@ -113,8 +113,8 @@ def contrast(
     sampled = [c for c in components if c is not None]
     if prompts.sizes.max() < 2:
         return None
-    S, own = coded(systems)
-    place = own * D + stratum
+    S, system = coded(systems)
+    place = system * D + stratum
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = cluster_sums(weights * values, place, S * D) / cluster_sums(weights, place, S * D)
     z = cluster_sums(weights * (values - mean[place]), cluster, K)
@@ -172,16 +172,16 @@ class _Clusters(NamedTuple):
 
     def variances(self, z: Floats) -> Floats:
         """(D,) `K_d / (K_d − 1) Σ_{k∈d} (z_k − z̄_d)²` of (K,); 0 if K_d is 1."""
-        of = self.of_clusters
-        centred = z - (cluster_sums(z, of, self.D) / self.sizes)[of]
-        return self._factors * cluster_sums(centred**2, of, self.D)
+        cluster = self.of_clusters
+        centred = z - (cluster_sums(z, cluster, self.D) / self.sizes)[cluster]
+        return self._factors * cluster_sums(centred**2, cluster, self.D)
 
     def residual(self, deviation: Floats, rows: Codes, seed: Codes) -> float:
         """`Σ_s Σ_d K_d / (K_d − 1) Σ_{k∈d} (u_sk − ū_sd)²` of the deviations of these texts."""
         S = int(seed.max()) + 1
 
-        def squares(of: Codes) -> tuple[Floats, Codes]:
-            names, code = np.unique(of * S + seed, return_inverse=True)
+        def squares(cluster: Codes) -> tuple[Floats, Codes]:
+            names, code = np.unique(cluster * S + seed, return_inverse=True)
             return cluster_sums(deviation, code, names.size) ** 2, names // S
 
         of_clusters, k = squares(self.code[rows])
@@ -205,10 +205,10 @@ class _Seeds(NamedTuple):
 
 
 def _seeds(
-    values: Floats, weights: Floats, own: Bools, seeds: Codes, inputs: Codes, prompts: _Clusters
+    values: Floats, weights: Floats, members: Bools, seeds: Codes, inputs: Codes, prompts: _Clusters
 ) -> _Seeds | None:
     """Returns the component of a system's seeds; None if no input has two."""
-    rows = np.flatnonzero(own)
+    rows = np.flatnonzero(members)
     S, s = coded(seeds[rows])
     n, i = coded(inputs[rows])
     shared = (np.bincount(np.unique(i * S + s) // S, minlength=n) > 1)[i]

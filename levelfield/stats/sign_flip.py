@@ -153,10 +153,10 @@ def _sums_of_many(
 ) -> Iterator[tuple[Floats, Floats]]:
     """(r, comparisons) sums of S and of W over the clusters with a +, equal columns of W once."""
     columns: dict[bytes, int] = {}
-    of = [columns.setdefault(w.tobytes(), j) for j, w in enumerate(W.T)]
-    own = list(columns.values())
-    X = np.concatenate([S, W[:, own]], axis=1)
-    place = [S.shape[1] + own.index(j) for j in of]
+    first = [columns.setdefault(w.tobytes(), j) for j, w in enumerate(W.T)]
+    columns_used = list(columns.values())
+    X = np.concatenate([S, W[:, columns_used]], axis=1)
+    place = [S.shape[1] + columns_used.index(j) for j in first]
     for plus in held_together(patterns, _MOST_ROWS):
         sums = bits_times(plus, X)
         yield sums[:, : S.shape[1]], sums[:, place]

@@ -83,24 +83,24 @@ def corrected_difference(
         names: of A and B, for the reason.
     """
     S, K, nan = int(system.max(initial=-1)) + 1, int(cluster.max(initial=-1)) + 1, math.nan
-    why = f"fewer than {FEWEST} systems" if S < FEWEST else ONE_CLUSTER if K < 2 else ""
-    if not why:
+    reason = f"fewer than {FEWEST} systems" if S < FEWEST else ONE_CLUSTER if K < 2 else ""
+    if not reason:
         varies = all(np.ptp(means_of(v, system)) > 0 for v in (y, a, b))
-        why = "" if varies else "constant means"
-    if not why:
-        of = system_means((y, a, b), cluster, system)
-        why = of.indistinct(("ratings", *names), level)
-    if why:
-        return Swapped(nan, nan, nan, S, K, 0, why)
-    if np.allclose(of.means[:, 1], of.means[:, 2], rtol=0, atol=1e-9):
+        reason = "" if varies else "constant means"
+    if not reason:
+        moments = system_means((y, a, b), cluster, system)
+        reason = moments.indistinct(("ratings", *names), level)
+    if reason:
+        return Swapped(nan, nan, nan, S, K, 0, reason)
+    if np.allclose(moments.means[:, 1], moments.means[:, 2], rtol=0, atol=1e-9):
         return Swapped(0.0, 1.0, 0.5, S, K, 1)
-    r = r_of_covariances(of.C - of.E)
-    true_means = drawn_true_means(of, draws, np.random.default_rng(seed))
+    r = r_of_covariances(moments.C - moments.E)
+    true_means = drawn_true_means(moments, draws, np.random.default_rng(seed))
     drawn = r_of_covariances(covariances(true_means))[:, 0, 1:]
     z = np.arctanh(np.clip(drawn, -1 + JITTER, 1 - JITTER))
     d = z[:, 0] - z[:, 1]
     sign = 1.0 if np.median(d) >= 0 else -1.0
-    tail = min(0.5, _tail(sign * d, of.df))
+    tail = min(0.5, _tail(sign * d, moments.df))
     return Swapped(float(r[0, 1] - r[0, 2]), 2 * tail, tail if sign > 0 else 1 - tail, S, K, 1)
 
 
@@ -116,10 +116,10 @@ def corrected_r(
         return math.nan
     if any(np.ptp(means_of(v, system)) == 0 for v in (x, y)):
         return math.nan
-    of = system_means((x, y), cluster, system)
-    if of.indistinct(("x", "y"), level):
+    moments = system_means((x, y), cluster, system)
+    if moments.indistinct(("x", "y"), level):
         return math.nan
-    return float(r_of_covariances(of.C - of.E)[0, 1])
+    return float(r_of_covariances(moments.C - moments.E)[0, 1])
 
 
 def _tail(drawn: Floats, df: int) -> float:

@@ -67,7 +67,7 @@ def system_correlations(
     y: Floats,
     cluster: Codes,
     system: Codes,
-    wanted: Sequence[Statistic],
+    kinds: Sequence[Statistic],
     *,
     systems: Systems = "like-these",
     resampling: Resampling = DEFAULT,
@@ -99,28 +99,28 @@ def system_correlations(
     """
     S, K = int(system.max()) + 1, int(cluster.max()) + 1
     X, Y = means_of(x, system), means_of(y, system)
-    value = {s: float(v[0]) for s, v in row_statistics(X[None], Y[None], wanted).items()}
+    value = {s: float(v[0]) for s, v in row_statistics(X[None], Y[None], kinds).items()}
     corrected, why_none = math.nan, "constant means"
     ends: Mapping[Statistic, tuple[float, float]] = {}
     if np.ptp(X) > 0 and np.ptp(Y) > 0:
-        of = system_means((x, y), cluster, system)
+        moments = system_means((x, y), cluster, system)
         why_none = (
             ("two systems" if S == 2 else f"fewer than {FEWEST} systems") if S < FEWEST
             else ONE_CLUSTER if K < 2
-            else of.indistinct(("metric", "ratings"), resampling.level)
+            else moments.indistinct(("metric", "ratings"), resampling.level)
         )  # fmt: skip
         if not why_none:
-            corrected = float(r_of_covariances(of.C - of.E)[0, 1])
-            ends = _ends(of, value, systems, resampling)
+            corrected = float(r_of_covariances(moments.C - moments.E)[0, 1])
+            ends = _ends(moments, value, systems, resampling)
     few = f"{S} systems: little can be said" if S < FEW else ""
     results: dict[Statistic, Estimate] = {}
     for s, v in value.items():
-        why = (
+        reason = (
             "not calibrated at system level" if s == "calibrated"
             else "constant means" if math.isnan(v) else ""
         )  # fmt: skip
-        if why:
-            results[s] = undefined(why, n=S, clusters=K)
+        if reason:
+            results[s] = undefined(reason, n=S, clusters=K)
             continue
         low, high = ends.get(s, (math.nan, math.nan))
         no = why_none or ("" if s in ends else "noise can't be taken out of ranks")
@@ -129,26 +129,26 @@ def system_correlations(
 
 
 def _ends(
-    of: SystemMeans, value: Mapping[Statistic, float], systems: Systems, resampling: Resampling
+    moments: SystemMeans, value: Mapping[Statistic, float], systems: Systems, resampling: Resampling
 ) -> dict[Statistic, tuple[float, float]]:
     q, rng = (1 - resampling.level) / 2, np.random.default_rng(resampling.seed)
     B = resampling.resamples
     ends: dict[Statistic, tuple[float, float]] = {}
     if "pearson" in value:
         blocks = [min(_BLOCK, B - start) for start in range(0, B, _BLOCK)]
-        drawn = np.concatenate([_drawn_r(of, draws, systems, rng) for draws in blocks])
+        drawn = np.concatenate([_drawn_r(moments, draws, systems, rng) for draws in blocks])
         lost = np.isnan(drawn)
         ends["pearson"] = (
             float(np.quantile(np.where(lost, -1.0, drawn), q)),
             float(np.quantile(np.where(lost, 1.0, drawn), 1 - q)),
         )
     if systems == "like-these":
-        (cx, cy), (ex, ey), exy = np.diag(of.C), np.diag(of.E), of.E[0, 1]
+        (cx, cy), (ex, ey), exy = np.diag(moments.C), np.diag(moments.E), moments.E[0, 1]
         for s, v in value.items():
             if s in ("pearson", "calibrated") or math.isnan(v):
                 continue
             tau = 2 * v - 1 if s == "accuracy" else v
-            of_means = _copula_ends(tau, s == "spearman", len(of.means), resampling.level)
+            of_means = _copula_ends(tau, s == "spearman", len(moments.means), resampling.level)
             low, high = (
                 float(np.clip((ρ * math.sqrt(cx * cy) - exy)
                               / math.sqrt((cx - ex) * (cy - ey)), -1, 1))
@@ -158,11 +158,15 @@ def _ends(
     return ends
 
 
-def _drawn_r(of: SystemMeans, draws: int, systems: Systems, rng: np.random.Generator) -> Floats:
+def _drawn_r(
+    moments: SystemMeans, draws: int, systems: Systems, rng: np.random.Generator
+) -> Floats:
     """(draws,) Pearson's r; NaN where a variance is not positive."""
     if systems == "these":
-        return np.asarray(r_of_covariances(covariances(drawn_true_means(of, draws, rng)))[:, 0, 1])
-    T, E = drawn_covariances(of, draws, rng)
+        return np.asarray(
+            r_of_covariances(covariances(drawn_true_means(moments, draws, rng)))[:, 0, 1]
+        )
+    T, E = drawn_covariances(moments, draws, rng)
     return np.asarray(r_of_covariances(T - E)[:, 0, 1])
 
 

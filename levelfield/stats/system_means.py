@@ -100,31 +100,31 @@ def means_of(values: npt.ArrayLike, systems: npt.ArrayLike) -> Floats:
     return np.asarray(rounded(means[None])[0], dtype=np.float64)
 
 
-def drawn_true_means(of: SystemMeans, draws: int, rng: np.random.Generator) -> Floats:
+def drawn_true_means(moments: SystemMeans, draws: int, rng: np.random.Generator) -> Floats:
     """(draws, S, v) true means of these systems, given the observed ones."""
-    T, E = drawn_covariances(of, draws, rng)
+    T, E = drawn_covariances(moments, draws, rng)
     V = _nonnegative(T - E)
-    shrink = V @ np.linalg.inv(V + E + JITTER * np.eye(len(of.C)))
+    shrink = V @ np.linalg.inv(V + E + JITTER * np.eye(len(moments.C)))
     left = V - shrink @ V
     w, U = np.linalg.eigh((left + left.transpose(0, 2, 1)) / 2)
     root = U * np.sqrt(np.maximum(w, 0.0))[:, None, :]
-    noise = rng.normal(size=(draws, *of.means.shape))
-    means = of.means @ shrink.transpose(0, 2, 1) + noise @ root.transpose(0, 2, 1)
+    noise = rng.normal(size=(draws, *moments.means.shape))
+    means = moments.means @ shrink.transpose(0, 2, 1) + noise @ root.transpose(0, 2, 1)
     return np.asarray(means, dtype=np.float64)
 
 
 def drawn_covariances(
-    of: SystemMeans, draws: int, rng: np.random.Generator
+    moments: SystemMeans, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """(draws, v, v) covariance matrices of observed means, and of their noise."""
-    v, df = len(of.C), len(of.means) - 1
-    L = np.linalg.cholesky(of.C + JITTER * np.eye(v))
+    v, df = len(moments.C), len(moments.means) - 1
+    L = np.linalg.cholesky(moments.C + JITTER * np.eye(v))
     A = np.tril(rng.normal(size=(draws, v, v)), -1)  # Bartlett's decomposition of a Wishart matrix
     for i in range(v):
         A[:, i, i] = np.sqrt(rng.chisquare(df - i, draws))
     root = math.sqrt(df) * L @ np.linalg.inv(A)
-    noise = of.df / rng.chisquare(of.df, draws)
-    return root @ root.transpose(0, 2, 1), noise[:, None, None] * of.E
+    noise = moments.df / rng.chisquare(moments.df, draws)
+    return root @ root.transpose(0, 2, 1), noise[:, None, None] * moments.E
 
 
 def _nonnegative(V: Floats) -> Floats:

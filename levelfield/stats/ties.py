@@ -91,8 +91,8 @@ def calibrated(
     halves = [np.sort(sampled[: sampled.size // 2]), np.sort(sampled[sampled.size // 2 :])]
     tables = [_HalfPairs(x, y, code, half) for half in halves]
     if K < 2 or not all(t.n > 1 for t in tables):
-        why = too_few(n) or (ONE_CLUSTER if K < 2 else "too few samples to hold pairs out")
-        return Calibrated(undefined(why, n=n, clusters=K), (nan, nan))
+        reason = too_few(n) or (ONE_CLUSTER if K < 2 else "too few samples to hold pairs out")
+        return Calibrated(undefined(reason, n=n, clusters=K), (nan, nan))
     thresholds = (tables[1].threshold(), tables[0].threshold())
     right = [t.right(e) for t, e in zip(tables, thresholds, strict=True)]
     ones = [np.ones((1, half.size)) for half in halves]
@@ -158,7 +158,7 @@ def calibrated_within(
     """
     x, y = finite_pair(x, y)
     names, code = np.unique(np.asarray(groups), return_inverse=True)
-    of: list[tuple[Floats, Floats]] = []
+    differences: list[tuple[Floats, Floats]] = []
     paired = np.flatnonzero(np.bincount(code, minlength=names.size) > 1).tolist()
     order = np.argsort(code, kind="stable")
     starts = np.searchsorted(code[order], np.arange(names.size + 1))
@@ -167,19 +167,21 @@ def calibrated_within(
     for k in paired:
         rows = order[starts[k] : starts[k + 1]]
         i, j = np.triu_indices(rows.size, k=1)
-        of.append((x[rows][i] - x[rows][j], y[rows][i] - y[rows][j]))
+        differences.append((x[rows][i] - x[rows][j], y[rows][i] - y[rows][j]))
     shuffled = np.random.default_rng(seed).permutation(len(paired))
     halves = (shuffled[: len(paired) // 2], shuffled[len(paired) // 2 :])
     chosen = []
     for half in halves:
-        dx = np.concatenate([of[k][0] for k in half])
-        dy = np.concatenate([of[k][1] for k in half])
-        weights = np.concatenate([np.full(of[k][0].size, 1 / of[k][0].size) for k in half])
+        dx = np.concatenate([differences[k][0] for k in half])
+        dy = np.concatenate([differences[k][1] for k in half])
+        weights = np.concatenate(
+            [np.full(differences[k][0].size, 1 / differences[k][0].size) for k in half]
+        )
         chosen.append(best_threshold(np.abs(dx), dx * dy > 0, dy == 0, weights))
     accuracy: dict[object, float] = {}
     for half, threshold in zip(halves, reversed(chosen), strict=True):
         for k in half:
-            dx, dy = of[k]
+            dx, dy = differences[k]
             sign = np.where(np.abs(dx) <= threshold, 0, np.sign(dx))
             accuracy[names[paired[k]].item()] = float(np.mean(sign == np.sign(dy)))
     return accuracy, (chosen[1], chosen[0])

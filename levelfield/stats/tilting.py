@@ -83,10 +83,10 @@ def small_p_of_sums(sums: Sequence[Floats], tie: float, *, seed: int) -> list[fl
         tie: a share of Σ |a_k|; a sum that misses the observed one by less reaches it.
     """
     signed = [a * np.sign(a.sum()) for a in sums]
-    known = [saddlepoint_p(a) if a.size > MANY else None for a in signed]
-    unknown = [a for a, p in zip(signed, known, strict=True) if p is None]
+    approximations = [saddlepoint_p(a) if a.size > MANY else None for a in signed]
+    unknown = [a for a, p in zip(signed, approximations, strict=True) if p is None]
     drawn = iter(_tilted_sums(unknown, tie, seed))
-    return [next(drawn) if p is None else p for p in known]
+    return [next(drawn) if p is None else p for p in approximations]
 
 
 def saddlepoint_p(a: Floats) -> float | None:
@@ -156,14 +156,14 @@ def _add_plus_sums(u: Floats, start: int, a: Floats, chance: Floats, totals: Flo
     else:
         parts = [(start, end)]
     below, plus = np.empty(_PIECE, np.bool_), np.empty(_PIECE)
-    for at, stop in parts:
-        while at < stop:
-            row, k = divmod(at, K)
-            m = min(_PIECE, K - k, stop - at)
-            np.less(u[at - start : at - start + m], chance[k : k + m], out=below[:m])
+    for position, stop in parts:
+        while position < stop:
+            row, k = divmod(position, K)
+            m = min(_PIECE, K - k, stop - position)
+            np.less(u[position - start : position - start + m], chance[k : k + m], out=below[:m])
             np.copyto(plus[:m], below[:m])
             totals[row] += plus[:m] @ a[k : k + m]
-            at += m
+            position += m
 
 
 class _Tilt:

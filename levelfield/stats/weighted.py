@@ -62,4 +62,6 @@ def printed_ranks(
     """
     sign = 1 if higher_is_better else -1
     printed = {key: sign * round(v, places) for key, v in values.items() if not math.isnan(v)}
-    return {key: 1 + sum(other > own for other in printed.values()) for key, own in printed.items()}
+    return {
+        key: 1 + sum(other > value for other in printed.values()) for key, value in printed.items()
+    }

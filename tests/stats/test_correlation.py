@@ -304,7 +304,7 @@ def test_means_over_groups_resample_the_clusters_that_groups_share():
     x, y = rng.normal(size=60), rng.normal(size=60)
     code, groups = np.tile(np.arange(20), 3), np.repeat(np.arange(3), 20)
     drawn = mean_over_groups(
-        x, y, code, groups, wanted=("pearson",), resampling=Resampling(resamples=30, seed=2)
+        x, y, code, groups, kinds=("pearson",), resampling=Resampling(resamples=30, seed=2)
     )
     draws = np.random.default_rng(2).integers(20, size=(30, 20))
     for value, row in zip(drawn["pearson"], draws, strict=True):

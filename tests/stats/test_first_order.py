@@ -115,10 +115,10 @@ def test_metrics_on_the_same_samples_share_draws(monkeypatch):
 def test_means_over_groups_are_near_those_computed_anew(monkeypatch):
     x, y, code = rated(3000, 600, seed=5)
     groups = np.random.default_rng(6).integers(2, size=3000)
-    exact = mean_over_groups(x, y, code, groups, wanted=("kendall", "pearson"), resampling=FEW)
+    exact = mean_over_groups(x, y, code, groups, kinds=("kendall", "pearson"), resampling=FEW)
     monkeypatch.setattr(first_order, "MOST_EXACT", 1000)
     monkeypatch.setattr(first_order, "FEWEST_CLUSTERS", 100)
-    expanded = mean_over_groups(x, y, code, groups, wanted=("kendall", "pearson"), resampling=FEW)
+    expanded = mean_over_groups(x, y, code, groups, kinds=("kendall", "pearson"), resampling=FEW)
     assert expanded["pearson"] == pytest.approx(exact["pearson"], rel=1e-9)
     errors = np.abs(expanded["kendall"] - exact["kendall"])
     assert 0 < errors.max() < 0.5 * exact["kendall"].std()
