@@ -101,9 +101,9 @@ def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corp
         if line.strip()
     )
     document = -1
-    while some := list(itertools.islice(lines, batch)):
+    while chunk := list(itertools.islice(lines, batch)):
         for (number, line), ids in zip(
-            some, _ids(tokenizer, [line for _, line in some]), strict=True
+            chunk, _ids(tokenizer, [line for _, line in chunk]), strict=True
         ):
             digest.update(hashlib.sha256(line.encode("utf-8", "surrogatepass")).digest())
             goes_on = number == document

@@ -116,9 +116,9 @@ def from_controls(
     for sample in samples:
         label = sample.control.get(attribute)
         if not isinstance(label, str) or not label.strip():
-            what = "no label" if not label else f"several labels: {', '.join(label)}"
+            labels_shown = "no label" if not label else f"several labels: {', '.join(label)}"
             raise UserError(
-                f"sample '{sample.id}' has {what}; expected one in control.{attribute} "
+                f"sample '{sample.id}' has {labels_shown}; expected one in control.{attribute} "
                 f"(--map control.{attribute}=COLUMN names your column)"
             )
         texts.append(sample.text)
@@ -134,7 +134,9 @@ def from_controls(
             f"the held-out texts have the label '{unknown[0]}', which no training text has; those "
             f"have {', '.join(names)}"
         )
-    return Labelled(tuple(texts), np.eye(len(names))[[names.index(one) for one in of_texts]], names)
+    return Labelled(
+        tuple(texts), np.eye(len(names))[[names.index(label) for label in of_texts]], names
+    )
 
 
 def from_several_controls(
@@ -158,20 +160,20 @@ def from_several_controls(
             )
     blocks = []
     names: list[str] = []
-    of: list[str] = []
+    owners: list[str] = []
     for attribute in attributes:
         has = [bool(sample.control.get(attribute)) for sample in samples]
-        some = list(itertools.compress(samples, has))
-        if labels and not some:
+        labelled = list(itertools.compress(samples, has))
+        if labels and not labelled:
             raise UserError(f"no held-out text has a label of {attribute}")
-        part = from_controls(some, attribute, labels[attribute] if labels else ())
+        part = from_controls(labelled, attribute, labels[attribute] if labels else ())
         block = np.zeros((len(samples), len(part.labels)))
         block[np.array(has, np.bool_)] = part.targets
         blocks.append(block)
         names += part.labels
-        of += [attribute] * len(part.labels)
+        owners += [attribute] * len(part.labels)
     texts = tuple(sample.text for sample in samples)
-    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), of=tuple(of))
+    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), of=tuple(owners))
 
 
 def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
@@ -199,15 +201,15 @@ def joined(sets: Sequence[tuple[Labelled, int]]) -> Labelled:
         UserError: their labels differ.
     """
     labels = sets[0][0].labels
-    for one, _ in sets:
-        if one.labels != labels:
-            raise UserError(f"labels differ: {', '.join(labels)} and {', '.join(one.labels)}")
+    for rows, _ in sets:
+        if rows.labels != labels:
+            raise UserError(f"labels differ: {', '.join(labels)} and {', '.join(rows.labels)}")
     return Labelled(
-        tuple(itertools.chain.from_iterable(one.texts for one, _ in sets)),
-        np.concatenate([one.targets for one, _ in sets]),
+        tuple(itertools.chain.from_iterable(rows.texts for rows, _ in sets)),
+        np.concatenate([rows.targets for rows, _ in sets]),
         labels,
-        np.concatenate([one.times * times for one, times in sets]),
-        any(one.rated for one, _ in sets),
+        np.concatenate([rows.times * times for rows, times in sets]),
+        any(rows.rated for rows, _ in sets),
     )
 
 
@@ -227,13 +229,13 @@ def merged(rows: Labelled) -> Merged:
     for i, text in enumerate(rows.texts):
         key = " ".join(lexis(text))
         place.append(first.setdefault(key, i) if key else -1)
-    at = np.array(place, np.intp)
-    firsts = np.flatnonzero(at == np.arange(len(rows)))
-    group = np.searchsorted(firsts, at[at >= 0])
+    groups = np.array(place, np.intp)
+    firsts = np.flatnonzero(groups == np.arange(len(rows)))
+    group = np.searchsorted(firsts, groups[groups >= 0])
     sums = np.zeros((len(firsts), len(rows.labels)))
-    np.add.at(sums, group, rows.targets[at >= 0])
+    np.add.at(sums, group, rows.targets[groups >= 0])
     once = rows.only(firsts)
-    empty = int((at < 0).sum())
+    empty = int((groups < 0).sum())
     means = sums / np.bincount(group, minlength=len(firsts))[:, None]
     return Merged(replace(once, targets=means), len(rows) - empty - len(firsts), empty)
 

@@ -108,11 +108,11 @@ def select(
             "rest must differ"
         )
 
-    def trained(at: Sequence[int], penalty: float) -> LinearPooler:
-        chosen = [sequences[i] for i in at]
+    def trained(rows: Sequence[int], penalty: float) -> LinearPooler:
+        chosen = [sequences[i] for i in rows]
         return fit(
             chosen,
-            y[list(at)].tolist(),
+            y[list(rows)].tolist(),
             kind=kind,
             length=length,
             penalty=penalty,
@@ -160,8 +160,8 @@ def _logistic(Z: Floats, y: Floats, penalty: float) -> tuple[Floats, float]:
         error = (expit(z) - y) / n
         return float(loss), np.append(Z.T @ error + penalty * w, error.sum())
 
-    found = minimize(objective, np.zeros(L + 1), jac=True, method="L-BFGS-B", tol=1e-10)
-    return found.x[:L], float(found.x[L])
+    optimum = minimize(objective, np.zeros(L + 1), jac=True, method="L-BFGS-B", tol=1e-10)
+    return optimum.x[:L], float(optimum.x[L])
 
 
 def _held_out(groups: Sequence[Hashable], share: float, seed: int) -> Bools:
@@ -245,7 +245,7 @@ def train_pooler(
             trained_on=f"{len(rated.targets):,} ratings of {aspect}",
         )
     except UserError as error:
-        left = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
+        left = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
         raise UserError(f"--aspect {aspect}: {error}; left out: {left or 'none'}") from error
 
 

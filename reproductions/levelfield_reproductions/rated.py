@@ -166,9 +166,9 @@ def rated_sets(id: str = PREFIX) -> list[RatedSet]:
     Raises:
         UserError: it names none.
     """
-    chosen = [one for one in RATED_SETS if id.lower() in one.names]
+    chosen = [rated for rated in RATED_SETS if id.lower() in rated.names]
     if not chosen:
-        known = list(dict.fromkeys(name for one in RATED_SETS for name in one.names))
-        near = difflib.get_close_matches(id.lower(), known, n=3, cutoff=0.5) or known
+        ids = list(dict.fromkeys(name for rated in RATED_SETS for name in rated.names))
+        near = difflib.get_close_matches(id.lower(), ids, n=3, cutoff=0.5) or ids
         raise UserError(f"there is no rated set '{id}'; did you mean {' or '.join(near)}?")
     return chosen

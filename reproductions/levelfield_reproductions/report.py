@@ -122,18 +122,20 @@ def reproduce(
     """
     chosen = TableOptions.of(chosen, **words)
     id = id or None  # an empty word names nothing
-    asked = questions(id or "")
-    published = tables(id or "all") if not asked else []
+    chosen_questions = questions(id or "")
+    published = tables(id or "all") if not chosen_questions else []
     model = chosen.model
     if not model and id not in (None, "all") and find_spec(_PACKAGE):
         model = DEFAULT_MODEL
-    used = any(question.scored for question in asked) or any(table.scored for table in published)
+    used = any(question.scored for question in chosen_questions) or any(
+        table.scored for table in published
+    )
     with _scoring(model if used else "", chosen.execution, stages, note) as scored:
         scoring = replace(scored, pairs=chosen.pairs)
         return PaperReport(
             tuple(derive(table, scoring) for table in published),
             tuple(facts_about(published)),
-            tuple(answer(question, scoring) for question in asked),
+            tuple(answer(question, scoring) for question in chosen_questions),
         )
 
 

@@ -133,9 +133,9 @@ def read_paper(name: str) -> Paper:
 
 def facts_about(tables: Sequence[PublishedTable]) -> list[Fact]:
     """The facts that bear on any of the tables."""
-    asked = {(t.paper, t.number) for t in tables}
+    numbers = {(t.paper, t.number) for t in tables}
     papers = [read_paper(name) for name in PAPERS]
-    return [f for p in papers for f in p.facts if any((p.name, n) in asked for n in f.tables)]
+    return [f for p in papers for f in p.facts if any((p.name, n) in numbers for n in f.tables)]
 
 
 def _table(
@@ -181,10 +181,10 @@ def _gap(gaps: Sequence[Mapping[str, Any]], row: str, column: str) -> Gap | None
         rows = gap.get("rows", (row,))
         if row in rows and column in gap.get("columns", (column,)):
             words = rows[row] if isinstance(rows, Mapping) else ()
-            what, command = (
+            lack, command = (
                 gap[key].format(*words, row=row, column=column) for key in ("what", "command")
             )
-            return Gap(what, command)
+            return Gap(lack, command)
     return None
 
 

@@ -199,42 +199,46 @@ def manipulate(
         UserError: a locator of another package cuts where there is no text.
     """
     stop = separator if separator.strip(" ") else "\n"
-    now = [list(document) for document in documents]
+    current = [list(document) for document in documents]
     edits: list[list[Edit]] = [[] for _ in documents]
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in indices]
     times = [int(rng.integers(1, strategy.most + 1)) for rng in rngs]
     for step in range(strategy.most):
         cuts: dict[int, Cut] = {}
-        for at in range(len(documents)):
-            if step < times[at] and (cut := strategy.locate(tuple(now[at]), rngs[at])) is not None:
-                _check(strategy, cut, now[at])
-                cuts[at] = cut
+        for index in range(len(documents)):
+            if (
+                step < times[index]
+                and (cut := strategy.locate(tuple(current[index]), rngs[index])) is not None
+            ):
+                _check(strategy, cut, current[index])
+                cuts[index] = cut
         written: dict[int, str] = {}
         for attempt in range(tries):
-            missing = [at for at in cuts if at not in written]
+            missing = [index for index in cuts if index not in written]
             if not missing:
                 break
             segments = infiller.infill(
-                [gapped(now[at], cuts[at], separator) for at in missing],
+                [gapped(current[index], cuts[index], separator) for index in missing],
                 seed=seed,
                 max_tokens=max_tokens,
-                keys=[(indices[at], step, attempt) for at in missing],
+                keys=[(indices[index], step, attempt) for index in missing],
             )
-            for at, text in zip(missing, segments, strict=True):
-                old = _old(now[at], cuts[at])
+            for index, text in zip(missing, segments, strict=True):
+                old = _old(current[index], cuts[index])
                 new = text.partition(stop)[0].strip()
-                if not infiller.sees_right and old != now[at][cuts[at].turn]:
+                if not infiller.sees_right and old != current[index][cuts[index].turn]:
                     new = _first_words(new, len(words_of(old)))
                 if new and new.split() != old.split():
-                    written[at] = new
-        for at, cut in cuts.items():
-            old = _old(now[at], cut)
-            new = written.get(at, old)
-            turn = now[at][cut.turn]
-            now[at][cut.turn] = turn[: cut.begin] + new + turn[cut.end :]
-            edits[at].append(Edit(cut, old, new))
+                    written[index] = new
+        for index, cut in cuts.items():
+            old = _old(current[index], cut)
+            new = written.get(index, old)
+            turn = current[index][cut.turn]
+            current[index][cut.turn] = turn[: cut.begin] + new + turn[cut.end :]
+            edits[index].append(Edit(cut, old, new))
     return [
-        Manipulated(tuple(turns), tuple(of_one)) for turns, of_one in zip(now, edits, strict=True)
+        Manipulated(tuple(turns), tuple(document_edits))
+        for turns, document_edits in zip(current, edits, strict=True)
     ]
 
 

@@ -112,11 +112,11 @@ def _put_in(text: str, before: _Word, word: _Word, after: _Word, behind: _Word) 
         return
     subject, apostrophe, short = word.low.partition("'")
     if subject in _SUBJECTS | {"that", "there"} and apostrophe:
-        at = word.end - len(short) - 1
+        place = word.end - len(short) - 1
         if short in ("s", "re", "m"):
             yield _Edit(word.end, word.end, " not")
         elif short in ("ll", "ve"):
-            yield _Edit(at, word.end, " won't" if short == "ll" else " haven't")
+            yield _Edit(place, word.end, " won't" if short == "ll" else " haven't")
     elif word.low in _SUBJECTS and before.low not in _AUXILIARIES:
         supported = _do_support(word.low, after.low, behind.low)
         if supported:

@@ -98,13 +98,13 @@ def write_perturbed(
     negatives = unchanged = 0
     applied: Counter[str] = Counter()
     numbered = ((str(number), text) for number, text in enumerate(texts))
-    for one in make_perturbed(numbered, kinds, seed=seed, times=times):
-        if one.negative is None:
+    for perturbed in make_perturbed(numbered, kinds, seed=seed, times=times):
+        if perturbed.negative is None:
             unchanged += 1
             continue
         negatives += 1
-        applied.update(one.kinds)
-        file.write(json.dumps(one._asdict(), ensure_ascii=False) + "\n")
+        applied.update(perturbed.kinds)
+        file.write(json.dumps(perturbed._asdict(), ensure_ascii=False) + "\n")
     return PerturbationCounts(negatives, unchanged, applied)
 
 
@@ -124,14 +124,14 @@ def perturb(
         UserError: there is no such kind, or `times` is below 1.
     """
     _check(kinds, times)
-    known: Mapping[str, Perturbation] = {
+    perturbations: Mapping[str, Perturbation] = {
         **KINDS,
         "substitute": functools.partial(substitute, other=other),
     }
     now, applied = text, []
     for _ in range(int(rng.integers(1, times + 1))):
         for kind in (kinds[i] for i in rng.permutation(len(kinds))):
-            spoilt = known[kind](now, rng)
+            spoilt = perturbations[kind](now, rng)
             if spoilt is not None and spoilt not in (now, text):
                 now = spoilt
                 applied.append(kind)
@@ -140,12 +140,12 @@ def perturb(
 
 
 def _check(kinds: Sequence[str], times: int) -> None:
-    known = (*KINDS, "substitute")
-    wrong = [kind for kind in kinds if kind not in known]
-    if wrong or not kinds:
-        unknown = f"'{wrong[0]}'" if wrong else "none"
+    names = (*KINDS, "substitute")
+    foreign = [kind for kind in kinds if kind not in names]
+    if foreign or not kinds:
+        unknown = f"'{foreign[0]}'" if foreign else "none"
         raise UserError(
-            f"kinds of perturbation: expected some of {', '.join(known)}, got {unknown}"
+            f"kinds of perturbation: expected some of {', '.join(names)}, got {unknown}"
         )
     if times < 1:
         raise UserError(f"times {times}: expected at least 1")
@@ -173,8 +173,8 @@ def drop(text: str, rng: np.random.Generator) -> str | None:
     spans = _units(text)
     if len(spans) < 3:
         return None
-    at = int(rng.integers(1, len(spans) - 1))
-    return text[: spans[at][0]] + text[spans[at + 1][0] :]
+    unit = int(rng.integers(1, len(spans) - 1))
+    return text[: spans[unit][0]] + text[spans[unit + 1][0] :]
 
 
 def repeat(text: str, rng: np.random.Generator) -> str | None:
@@ -182,10 +182,10 @@ def repeat(text: str, rng: np.random.Generator) -> str | None:
     spans = _units(text)
     if not spans:
         return None
-    at = int(rng.integers(len(spans)))
-    begin, end = spans[at]
+    index = int(rng.integers(len(spans)))
+    begin, end = spans[index]
     if rng.random() < 0.5:
-        near = max(0, min(at, len(spans) - 2))
+        near = max(0, min(index, len(spans) - 2))
         gap = text[spans[near][1] : spans[near + 1][0]] if len(spans) > 1 else " "
     else:
         words = [match.span() for match in _WORD.finditer(text, begin, end)]
@@ -206,13 +206,13 @@ def substitute(text: str, rng: np.random.Generator, *, other: str) -> str | None
     spans = _units(text)
     if len(spans) < 2:
         return None
-    at = int(rng.integers(len(spans)))
+    index = int(rng.integers(len(spans)))
     units = [text[begin:end] for begin, end in spans]
     foreign = [other[begin:end] for begin, end in _units(other)]
     foreign = [unit for unit in foreign if unit not in units]
     if not foreign:
         return None
-    units[at] = foreign[int(rng.integers(len(foreign)))]
+    units[index] = foreign[int(rng.integers(len(foreign)))]
     return _replaced(text, spans, units)
 
 
@@ -221,21 +221,21 @@ def _units(text: str) -> list[tuple[int, int]]:
     lines = [match.span() for match in _LINE.finditer(text)]
     if len(lines) != 1:
         return lines
-    spans, at = [], 0
+    spans, position = [], 0
     for sentence in segmenter.sentences(text):
-        begin = text.index(sentence, at)
-        at = begin + len(sentence)
-        spans.append((begin, at))
+        begin = text.index(sentence, position)
+        position = begin + len(sentence)
+        spans.append((begin, position))
     return spans
 
 
 def _replaced(text: str, spans: Sequence[tuple[int, int]], units: Sequence[str]) -> str:
     """The text with other units in the places of its own."""
-    whole, at = "", 0
+    whole, position = "", 0
     for (begin, end), unit in zip(spans, units, strict=True):
-        whole += text[at:begin] + unit
-        at = end
-    return whole + text[at:]
+        whole += text[position:begin] + unit
+        position = end
+    return whole + text[position:]
 
 
 KINDS: Mapping[str, Perturbation] = {

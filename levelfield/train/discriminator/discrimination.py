@@ -139,8 +139,8 @@ class Discrimination:
 
     def loss(self, _: Any, step: int) -> Loss:
         """Cross-entropy of a batch's labels, in nats."""
-        pool, at = divmod(step, self.POOL)
-        rows = self._pool(pool)[at].tolist()
+        pool, index = divmod(step, self.POOL)
+        rows = self._pool(pool)[index].tolist()
         texts = [ids[i] for ids in (self.pairs.negative, self.pairs.positive) for i in rows]
         logits = self.logits(texts)
         labels = torch.arange(2, device=logits.device).repeat_interleave(len(rows))
@@ -244,7 +244,7 @@ def build_discriminator(
             }
 
         start = digest_of_weights(model)
-        left_out = "; ".join(f"{why}: {n:,}" for why, n in rows.skipped.items())
+        left_out = "; ".join(f"{reason}: {n:,}" for reason, n in rows.skipped.items())
         return Beginning(
             "tells human texts from worse ones",
             model,
@@ -278,7 +278,7 @@ def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tupl
 
 def _remarks(rows: TrainingPairs, pairs: EncodedPairs) -> Iterator[str]:
     yield f"{len(rows.pairs):,} pairs, {int(pairs.held_out.sum()):,} of them held out"
-    for why, n in rows.skipped.items():
-        yield f"left out {n:,} rows: {why}"
+    for reason, n in rows.skipped.items():
+        yield f"left out {n:,} rows: {reason}"
     if pairs.cut:
         yield f"of {pairs.cut:,} texts the model sees a part only"

@@ -69,8 +69,8 @@ def read_rows(files: Sequence[Path], separator: str = "\n") -> TrainingPairs:
     skipped: Counter[str] = Counter()
     fit = []
     for pair in pairs:
-        if why := _unfit(pair, positives):
-            skipped[why] += 1
+        if reason := _unfit(pair, positives):
+            skipped[reason] += 1
         else:
             fit.append(pair)
     return check_enough(TrainingPairs(tuple(fit), skipped))
@@ -83,7 +83,7 @@ def check_enough(rows: TrainingPairs) -> TrainingPairs:
         UserError: they have fewer than two different positives.
     """
     if len({pair.positive for pair in rows.pairs}) < 2:
-        left_out = "; ".join(f"{why}: {n}" for why, n in rows.skipped.items())
+        left_out = "; ".join(f"{reason}: {n}" for reason, n in rows.skipped.items())
         raise UserError(
             f"{len(rows.pairs)} rows to learn from: expected at least two with different positives "
             f"and a negative each, one to train on and one to validate on (rows left out: "

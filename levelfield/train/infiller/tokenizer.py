@@ -88,10 +88,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, *, marked: str = "$A 
 
 def sample_of(texts: Iterable[str]) -> Iterator[str]:
     """Beginnings of documents, as many as a tokenizer is trained on."""
-    taken = 0
+    characters = 0
     for text in texts:
         piece = text[:LONGEST]
         yield piece
-        taken += len(piece)
-        if taken >= SAMPLE:
+        characters += len(piece)
+        if characters >= SAMPLE:
             return

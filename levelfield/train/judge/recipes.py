@@ -80,9 +80,9 @@ def _named(part: Mapping[str, Any]) -> str:
 
 
 def _source(part: Mapping[str, Any]) -> str:
-    known = dataset(part["set"])
-    licence = known.licence or "no licence stated"
-    return f"{_named(part)}: {known.title}; {licence}; {known.citation}"
+    entry = dataset(part["set"])
+    licence = entry.licence or "no licence stated"
+    return f"{_named(part)}: {entry.title}; {licence}; {entry.citation}"
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -90,8 +90,8 @@ def _config(source: PublishedFiles) -> Any:
     about = source.about()
     if (kind := about.get("model_type", "bart")) != "bart":
         raise ModelError(f"config.json is of a {kind} model; expected bart")
-    if others := [name for name in _OTHERS if about.get(name)]:
-        raise ModelError(f"config.json has {others[0]}, which BART has not")
+    if foreign := [name for name in _OTHERS if about.get(name)]:
+        raise ModelError(f"config.json has {foreign[0]}, which BART has not")
     with reading("config.json"):
         settings = {name: about[name] for name in _SHAPE if about.get(name) is not None}
         config: Any = BartConfig(**settings)
@@ -120,12 +120,12 @@ def _body(tensors: Tensors, config: Any) -> dict[str, torch.Tensor]:
 
 def _head(tensors: Tensors, width: int) -> dict[str, torch.Tensor]:
     labels = f"{_AUTHORS_HEAD}out_proj.bias"
-    if labels in tensors and (many := tensors.peek(labels).numel()) != len(Action):
+    if labels in tensors and (count := tensors.peek(labels).numel()) != len(Action):
         raise ModelError(
-            f"the head has {many} labels; expected {len(Action)}: copy, replace and insert"
+            f"the head has {count} labels; expected {len(Action)}: copy, replace and insert"
         )
-    of = tensors.take_all(shapes_of(EditingHead(width)), _AUTHORS_HEAD)
-    return {f"{HEAD}{name}": tensor for name, tensor in of.items()}
+    weights = tensors.take_all(shapes_of(EditingHead(width)), _AUTHORS_HEAD)
+    return {f"{HEAD}{name}": tensor for name, tensor in weights.items()}
 
 
 CBART = Converter(CBARTOptions, _convert)

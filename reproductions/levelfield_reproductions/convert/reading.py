@@ -160,10 +160,13 @@ class Tensors:
         for name, expected in shapes.items():
             shape = tuple(taken[name].shape)
             fits = len(shape) == len(expected) and all(
-                want is None or size == want for size, want in zip(shape, expected, strict=True)
+                wanted_size is None or size == wanted_size
+                for size, wanted_size in zip(shape, expected, strict=True)
             )
             if not fits:
-                words = " × ".join("any" if want is None else str(want) for want in expected)
+                words = " × ".join(
+                    "any" if wanted_size is None else str(wanted_size) for wanted_size in expected
+                )
                 raise ModelError(
                     f"{self._file}: {prefix}{name} is {' × '.join(map(str, shape)) or 'a number'}; "
                     f"expected {words or 'a number'}"

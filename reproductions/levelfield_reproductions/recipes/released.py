@@ -51,8 +51,8 @@ def samples_of(set: str, part: str) -> Sequence[Sample] | Derived:
 
 def missing(set: str, paths: Iterable[str]) -> tuple[str, ...]:
     """The paths of a data set that are not on this machine."""
-    known = dataset(set)
-    return tuple(path for path in paths if local_copy(known.file(path)) is None)
+    data = dataset(set)
+    return tuple(path for path in paths if local_copy(data.file(path)) is None)
 
 
 def not_here(set: str, paths: Sequence[str]) -> Derived:
