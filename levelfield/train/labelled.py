@@ -302,6 +302,15 @@ def _runs(words: tuple[str, ...], n: int) -> Iterator[tuple[str, ...]]:
     return (words[i : i + n] for i in range(len(words) - n + 1))
 
 
+def source_line(set: str, parts: str) -> str:
+    """Returns the line of a model card that names parts of a data set and their licence."""
+    from levelfield.datasets import dataset
+
+    entry = dataset(set)
+    licence = entry.licence or "no licence stated"
+    return f"{set}, {parts}: {entry.title}; {licence}; {entry.citation}"
+
+
 @dataclass(frozen=True)
 class LabelledTexts:
     """Texts that a model is trained and tested on.

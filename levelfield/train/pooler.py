@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -108,17 +109,12 @@ def select(
             "rest must differ"
         )
 
+    train = functools.partial(
+        fit, kind=kind, length=length, momentum=momentum, trained_on=trained_on
+    )
+
     def trained(rows: Sequence[int], penalty: float) -> LinearPooler:
-        chosen = [sequences[i] for i in rows]
-        return fit(
-            chosen,
-            y[list(rows)].tolist(),
-            kind=kind,
-            length=length,
-            penalty=penalty,
-            momentum=momentum,
-            trained_on=trained_on,
-        )
+        return train([sequences[i] for i in rows], y[list(rows)].tolist(), penalty=penalty)
 
     guesses = {p: trained(kept, p).predict([sequences[i] for i in held]) for p in penalties}
     losses = {p: _loss(guess, y[held], kind) for p, guess in guesses.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -366,10 +366,7 @@ def _document(agreement: SetAgreement) -> dict[str, Any]:
             }
             for m in agreement.metrics
         ],
-        "left_out": [
-            {"metric": left.metric, "kind": left.kind, "why": left.why}
-            for left in agreement.left_out
-        ],
+        "left_out": [asdict(entry) for entry in agreement.left_out],
     }
 
 

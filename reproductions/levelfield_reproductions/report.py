@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -73,16 +73,7 @@ class PaperReport:
                 for r in self.reproductions
             ],
             "counts": _counts(tally(self.reproductions)),
-            "facts": [
-                {
-                    "paper": f.paper,
-                    "tables": list(f.tables),
-                    "what": f.what,
-                    "evidence": f.evidence,
-                    "where": f.where,
-                }
-                for f in self.facts
-            ],
+            "facts": [{**asdict(fact), "tables": list(fact.tables)} for fact in self.facts],
         }
 
     def to_polars(self) -> pl.DataFrame:

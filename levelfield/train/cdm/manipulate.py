@@ -92,14 +92,15 @@ class Manipulated:
     edits: tuple[Edit, ...]
 
 
-def words_of(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text are: runs between blanks, or single characters of scripts that put
-    no blanks between words.
+def words_of(text: str, begin: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Returns where the words of a text, or of a part of it, are.
+
+    Words are runs between blanks, or single characters of scripts without blanks between words.
 
     >>> words_of("Oh no!  火山")
     [(0, 2), (3, 6), (8, 9), (9, 10)]
     """
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in _WORD.finditer(text, begin, end)]
 
 
 def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:

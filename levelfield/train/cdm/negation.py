@@ -15,9 +15,9 @@ def negate(text: str, rng: np.random.Generator) -> str | None:
     """With one negation more or one less, all places equally likely; None where there is none.
 
     English only, by rules and without a parser. Taken out are `not`, `never`, `n't` and what is
-    left of do-support (`didn't see` becomes `saw`). Put in is `not` behind forms of be, modal verbs
-    and have before a participle, and do-support behind a pronoun that is a subject by its form
-    (`she saw` becomes `she didn't see`): a verb behind a noun (`the dog barked`) is not found. A
+    left of do-support (`didn't see` becomes `saw`). Put in is `not` after forms of be, modal verbs
+    and have before a participle, and do-support after a pronoun that is a subject by its form
+    (`she saw` becomes `she didn't see`): a verb after a noun (`the dog barked`) is not found. A
     noun that looks like a modal (`his will`) or a pronoun that is an object (`told you lies`) may
     mislead it, and `no`, `nobody` and prefixes (`unhappy`) stay as they are.
     """

@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 import numpy as np
-import regex
 
 from levelfield.core.errors import UserError
 from levelfield.text import segmenter
-from levelfield.text.words import UNSPACED
+from levelfield.train.cdm.manipulate import words_of
 from levelfield.train.cdm.negation import negate
 
 Perturbation = Callable[[str, np.random.Generator], str | None]
@@ -32,7 +31,6 @@ Perturbation = Callable[[str, np.random.Generator], str | None]
 LONGEST_REPEAT = 4
 """Words of the longest n-gram that is written twice."""
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
-_WORD = regex.compile(rf"(?V1)[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
 
 
 class Perturbed(NamedTuple):
@@ -55,7 +53,7 @@ def make_perturbed(
     """A perturbed twin of every document, those that can't be perturbed included.
 
     A twin depends on the seed, the document, its place, and, for `substitute`, the document before
-    it (of the first the one behind it).
+    it (of the first the one after it).
 
     Args:
         documents: ids and texts; read as they are needed.
@@ -178,7 +176,7 @@ def drop(text: str, rng: np.random.Generator) -> str | None:
 
 
 def repeat(text: str, rng: np.random.Generator) -> str | None:
-    """A unit, or 1 to 4 words of one, once more right behind itself; None of an empty text."""
+    """A unit, or 1 to 4 words of one, once more right after itself; None of an empty text."""
     spans = _units(text)
     if not spans:
         return None
@@ -188,7 +186,7 @@ def repeat(text: str, rng: np.random.Generator) -> str | None:
         near = max(0, min(index, len(spans) - 2))
         gap = text[spans[near][1] : spans[near + 1][0]] if len(spans) > 1 else " "
     else:
-        words = [match.span() for match in _WORD.finditer(text, begin, end)]
+        words = words_of(text, begin, end)
         n = int(rng.integers(1, min(LONGEST_REPEAT, len(words)) + 1))
         first = int(rng.integers(len(words) - n + 1))
         near = max(0, min(first, len(words) - 2))

@@ -27,6 +27,7 @@ from levelfield.train.labelled import (
     from_controls,
     from_several_controls,
     own_texts,
+    source_line,
 )
 
 _RULES = tuple(
@@ -171,11 +172,8 @@ def _passages(lines: list[str], n: int) -> list[list[str]]:
 
 
 def _source(name: str) -> str:
-    entry = dataset(name)
-    parts = ", ".join(part for part in entry.parts if part != "test") or "all"
-    return (
-        f"{name}, {parts}: {entry.title}; {entry.licence or 'no licence stated'}; {entry.citation}"
-    )
+    parts = ", ".join(part for part in dataset(name).parts if part != "test")
+    return source_line(name, parts or "all")
 
 
 class AttributeRows:

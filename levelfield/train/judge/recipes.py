@@ -11,7 +11,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.datasets import dataset, load
+from levelfield.datasets import load
 from levelfield.io.toml import read_toml
 from levelfield.train.judge import ARCHITECTURES, JudgeSpec
 from levelfield.train.labelled import (
@@ -23,6 +23,7 @@ from levelfield.train.labelled import (
     from_ratings,
     joined,
     merged,
+    source_line,
 )
 
 
@@ -59,11 +60,12 @@ def texts_of(name: str) -> LabelledTexts:
     together = merged(joined(parts))
     train, dropped = apart(together.rows, test.texts)
     facts = {
-        "Tried on": _named(table["test"]),
+        "Tried on": f"{table['test']['set']}, {table['test']['part']}",
         "Left out": f"{dropped:,} texts that have something of the test set",
         "Repeated": f"{together.repeated:,} rows",
     }
-    return LabelledTexts(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
+    sources = dict.fromkeys(source_line(part["set"], part["part"]) for part in chosen)
+    return LabelledTexts(train, test, facts, tuple(sources))
 
 
 def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
@@ -73,16 +75,6 @@ def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
     if "rating" in table:
         return from_ratings(samples, RatingScale(**table["rating"]))
     return from_controls(samples, table["attribute"])
-
-
-def _named(part: Mapping[str, Any]) -> str:
-    return f"{part['set']}, {part['part']}"
-
-
-def _source(part: Mapping[str, Any]) -> str:
-    entry = dataset(part["set"])
-    licence = entry.licence or "no licence stated"
-    return f"{_named(part)}: {entry.title}; {licence}; {entry.citation}"
 
 
 def _split(name: str) -> tuple[str, str]:

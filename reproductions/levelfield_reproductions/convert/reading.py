@@ -108,6 +108,17 @@ class PublishedFiles:
             raise ModelError(f"{_shown(path)} is no JSON object")
         return about
 
+    def settings_of(self, kind: str) -> dict[str, Any]:
+        """Returns `config.json`, whose model must be of this kind.
+
+        Raises:
+            ModelError: the file is missing or damaged, or its model is of another kind.
+        """
+        about = self.about()
+        if (stated := about.get("model_type", kind)) != kind:
+            raise ModelError(f"config.json is of a {stated} model; expected {kind}")
+        return about
+
 
 class Tensors:
     """Tensors by name, each taken once, so that what a layout does not know is noticed.
@@ -193,6 +204,14 @@ class Tensors:
                 f"{self._file} has {_few(sorted(self._left))}, which the layout does not know; is "
                 "it of another layout?"
             )
+
+
+def save_weights(weights: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Writes the weights of a converted model."""
+    from safetensors.torch import save_file
+
+    copies = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
+    save_file(copies, path, metadata={"format": "pt"})
 
 
 def shapes_of(module: torch.nn.Module) -> dict[str, Sequence[int]]:
