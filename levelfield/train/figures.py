@@ -75,7 +75,7 @@ class Figures:
 
 
 def figures(p: Floats, rows: Labelled) -> Figures:
-    """The figures of probabilities (texts, labels), NaN where there are none."""
+    """Returns the figures of probabilities (texts, labels), NaN where there are none."""
     k = len(rows.labels)
     truth, prediction = rows.targets.argmax(axis=1), np.nan_to_num(p, nan=-1.0).argmax(axis=1)
     top = np.sort(rows.targets, axis=1)
@@ -133,7 +133,7 @@ def write_figures(figures: Figures, folder: Path) -> None:
 
 
 def read_figures(folder: Path) -> Figures:
-    """The figures of a trained judge.
+    """Returns the figures of a trained judge.
 
     Raises:
         UserError: the folder has none.

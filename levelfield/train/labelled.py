@@ -79,7 +79,7 @@ class Labelled:
         return len(self.texts)
 
     def only(self, rows: Bools | Codes) -> Labelled:
-        """Some of the texts."""
+        """Returns some of the texts."""
         indices = np.arange(len(self))[rows]
         return replace(
             self,
@@ -103,7 +103,7 @@ class Labelled:
 def from_controls(
     samples: Iterable[Sample], attribute: str, labels: Sequence[str] = ()
 ) -> Labelled:
-    """Texts whose label is their control.
+    """Returns texts whose label is their control.
 
     Args:
         labels: that there may be; those of the samples, sorted, if empty.
@@ -144,7 +144,7 @@ def from_several_controls(
     attributes: Sequence[str],
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> Labelled:
-    """Texts that have a label of one attribute or more, which are their controls.
+    """Returns texts that have a label of one attribute or more, which are their controls.
 
     Args:
         labels: of each attribute, that there may be; those of the samples, sorted, if not given.
@@ -177,7 +177,7 @@ def from_several_controls(
 
 
 def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
-    """Texts whose labels come from their mean ratings.
+    """Returns texts whose labels come from their mean ratings.
 
     Raises:
         UserError: a sample has no rating of the aspect.
@@ -222,8 +222,8 @@ class Merged(NamedTuple):
 
 
 def merged(rows: Labelled) -> Merged:
-    """Every text once, with the mean of its targets; texts without words are left out. Texts of
-    the same words are one text."""
+    """Returns every text once, with the mean of its targets; texts without words are left out.
+    Texts of the same words are one text."""
     first: dict[str, int] = {}
     place = []
     for i, text in enumerate(rows.texts):
@@ -263,7 +263,7 @@ def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
 
 
 def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
-    """The rows that have nothing of held-out texts, and how many were left out for it.
+    """Returns the rows that have nothing of held-out texts, and how many were left out for it.
 
     A row has something of a held-out text if it is that text, contains it (if it has four words or
     more), or shares eight words in a row with it. Case, punctuation and how words are tokenised
@@ -293,7 +293,8 @@ def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
 
 
 def _bare(text: str) -> tuple[str, ...]:
-    """Words without punctuation marks, and without the names of brackets that treebanks have."""
+    """Returns words without punctuation marks, and without the names of brackets that treebanks
+    have."""
     words = (_SIGN.sub("", word) for word in lexis(text))
     return tuple(word for word in words if word not in ("", "lrb", "rrb"))
 
@@ -334,7 +335,8 @@ class LabelledTexts:
 def own_texts(
     rows: Labelled, test: Labelled | None, sources: Sequence[str], *, share: float, seed: int
 ) -> LabelledTexts:
-    """Texts to train and test on. Without held-out texts a share of the distinct ones is held out.
+    """Returns texts to train and test on. Without held-out texts a share of the distinct ones is
+    held out.
 
     Raises:
         UserError: nothing is left to train on, or to try the model on.

@@ -158,7 +158,7 @@ def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
 
 
 def _input_embeddings(model: torch.nn.Module) -> torch.nn.Parameter | None:
-    """The table of token embeddings, if the model has one and it is learnt."""
+    """Returns the table of token embeddings, if the model has one and it is learnt."""
     if not isinstance(model, PreTrainedModel):
         return None
     weight = model.get_input_embeddings().weight
@@ -253,7 +253,7 @@ class Passes:
     seed: int
 
     def rows(self, step: int) -> Codes:
-        """The texts of a step."""
+        """Returns the texts of a step."""
         each = -(-len(self._repeated) // self.batch)
         epoch, index = divmod(step, each)
         if epoch not in self._orders:

@@ -54,7 +54,7 @@ def fit(
     momentum: str = "",
     trained_on: str = "",
 ) -> LinearPooler:
-    """The pooler that minimises (1/n) Σ_i loss_i + (penalty/2) Σ_l w_l².
+    """Returns the pooler that minimises (1/n) Σ_i loss_i + (penalty/2) Σ_l w_l².
 
     The loss is half the squared error (`ridge`, closed form) or the negative log-likelihood of the
     labels (`logistic`, by L-BFGS).
@@ -246,12 +246,13 @@ def train_pooler(
 
 
 def _rating(sample: Sample, aspect: str) -> float:
-    """The mean of a sample's ratings; NaN where there is none."""
+    """Returns the mean of a sample's ratings; NaN where there is none."""
     ratings = list(sample.ratings.get(aspect, {}).values())
     return math.fsum(ratings) / len(ratings) if ratings else math.nan
 
 
 def _group(sample: Sample) -> Hashable:
-    """What makes texts alike: prompt, source or context, keywords; else the text is alone."""
+    """Returns what makes texts alike: prompt, source or context, keywords; else the text is
+    alone."""
     keywords = sample.control.get("keywords", ())
     return sample.shared or keywords or sample.id

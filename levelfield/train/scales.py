@@ -186,8 +186,8 @@ def _degraded(
     rng: np.random.Generator,
     language: str,
 ) -> str:
-    """What follows the prompt of a passage, spoilt in the way whose turn it is; the next way takes
-    over where one can't."""
+    """Returns what follows the prompt of a passage, spoilt in the way whose turn it is; the next
+    way takes over where one can't."""
     foreign = [other for other in passages if other.document != passage.document]
     other = (foreign or list(passages))[int(rng.integers(len(foreign) or len(passages)))]
     rest = passage.rest
@@ -205,7 +205,7 @@ def _degraded(
 
 
 def _scrambled(text: str, rng: np.random.Generator, language: str) -> str:
-    """The words of every sentence in another order, but for the last one."""
+    """Returns the words of every sentence in another order, but for the last one."""
     sentences = []
     for sentence in segmenter.sentences(text, language):
         *words, last = sentence.split()

@@ -70,5 +70,5 @@ class SetAgreement:
 
 
 def no_text_has(fields: Sequence[str]) -> str:
-    """Why a metric can't be scored on a set whose texts lack fields."""
+    """Returns why a metric can't be scored on a set whose texts lack fields."""
     return f"no text has {' and '.join(fields)}"

@@ -64,7 +64,7 @@ QUESTIONS = (
 
 
 def questions(id: str) -> list[Question]:
-    """The questions that an id names: one, or with `thesis.rq` all of the thesis."""
+    """Returns the questions that an id names: one, or with `thesis.rq` all of the thesis."""
     name = id.lower()
     return [q for q in QUESTIONS if name in (q.id, q.id.rstrip("0123456789"))]
 

@@ -73,7 +73,7 @@ class DefaultsReport:
     resampling: Resampling = DEFAULT
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `levelfield reproduce defaults --json` prints."""
+        """Returns the document that `levelfield reproduce defaults --json` prints."""
         return {
             "command": self.command,
             "interval": self.resampling.level,
@@ -107,7 +107,7 @@ class DefaultsReport:
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def to_markdown(self) -> str:
-        """The page of the docs, the same bytes for the same values."""
+        """Returns the page of the docs, the same bytes for the same values."""
         return page(self.sets, self.command, self.resampling)
 
 
@@ -173,7 +173,7 @@ def agreement_of_defaults(
 
 
 def _members(names: Sequence[str]) -> list[str]:
-    """The metrics that these names of metrics and families stand for, each once."""
+    """Returns the metrics that these names of metrics and families stand for, each once."""
     return list(dict.fromkeys(member for name in names for member in matching(name)))
 
 
@@ -219,7 +219,8 @@ def _scored(
     stages: Stages,
     run: Callable[..., ScoreResult],
 ) -> tuple[list[Scores], list[LeftOut]]:
-    """The values of metrics, and those that failed; one that fails leaves the others alone."""
+    """Returns the values of metrics, and those that failed; one that fails leaves the others
+    alone."""
     try:
         result = run(samples, names, stages=stages)
     except LevelfieldError as error:
@@ -238,7 +239,7 @@ def _scored(
 def _compared(
     samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
 ) -> tuple[list[MetricAgreement], list[LeftOut]]:
-    """Every metric with its correlations, and those that have too few values."""
+    """Returns every metric with its correlations, and those that have too few values."""
     of_metric = _correlated(samples, scored, rated)
     run_by_default = defaults_of_score()
     agreements: list[MetricAgreement] = []
@@ -264,7 +265,7 @@ def _compared(
 
 
 def defaults_of_score() -> Collection[str]:
-    """The metrics that `levelfield score FILE` runs when none is named."""
+    """Returns the metrics that `levelfield score FILE` runs when none is named."""
     families: Sequence[str] = options.DEFAULT
     return {metric for name in families for metric in matching(name)}
 
@@ -294,7 +295,7 @@ def drawn(
 
 
 def _unfit(name: str, samples: Sequence[Sample]) -> LeftOut | None:
-    """Why a metric can't be scored on these samples; loads no model."""
+    """Returns why a metric can't be scored on these samples; loads no model."""
 
     def metric() -> Metric:
         [instance] = create([name], {}, {})

@@ -20,7 +20,7 @@ from levelfield_reproductions.defaults_table import (
 
 
 def head() -> str:
-    """What is written by hand: how the tables are read."""
+    """Returns what is written by hand: how the tables are read."""
     return (resources.files("levelfield_reproductions") / "defaults.md").read_text("utf-8")
 
 

@@ -41,12 +41,12 @@ class TableColumn:
 
 
 def names(agreement: SetAgreement) -> list[str]:
-    """The first column: the metrics, the default of `levelfield score FILE` marked."""
+    """Returns the first column: the metrics, the default of `levelfield score FILE` marked."""
     return [m.metric + MARK * m.is_default for m in agreement.metrics]
 
 
 def columns(agreement: SetAgreement) -> list[TableColumn]:
-    """The other columns: how many texts, and r with its interval and ρ for each aspect."""
+    """Returns the other columns: how many texts, and r with its interval and ρ for each aspect."""
     metrics = agreement.metrics
     table = [
         TableColumn("", "n", [_sizes(m) for m in metrics]),
@@ -69,12 +69,12 @@ def size(agreement: SetAgreement) -> str:
 
 
 def role(agreement: SetAgreement) -> str:
-    """The roles of a set and why it has them."""
+    """Returns the roles of a set and why it has them."""
     return f"{', '.join(agreement.rated.roles)}: {agreement.rated.why}"
 
 
 def notes(agreement: SetAgreement) -> list[str]:
-    """What must be known of the numbers of a table."""
+    """Returns what must be known of the numbers of a table."""
     lines = []
     turned = [m.metric for m in agreement.metrics if m.turned]
     if turned:
@@ -97,7 +97,7 @@ def notes(agreement: SetAgreement) -> list[str]:
 
 
 def left_out(entries: Iterable[LeftOut]) -> list[str]:
-    """A line a reason with the metrics that it keeps from a table."""
+    """Returns a line a reason with the metrics that it keeps from a table."""
     whys: dict[str, list[str]] = {}
     for entry in entries:
         whys.setdefault(_WHY.get(entry.kind, entry.why), []).append(entry.metric)
@@ -107,7 +107,8 @@ def left_out(entries: Iterable[LeftOut]) -> list[str]:
 
 
 def in_no_table(sets: Sequence[SetAgreement]) -> list[LeftOut]:
-    """The metrics that have a row nowhere, by name, each with the reason that weighs most."""
+    """Returns the metrics that have a row nowhere, by name, each with the reason that weighs
+    most."""
     shown = {m.metric for agreement in sets for m in agreement.metrics}
     every = [left for agreement in sets for left in agreement.left_out if left.metric not in shown]
     weightiest: dict[str, LeftOut] = {}
@@ -117,13 +118,13 @@ def in_no_table(sets: Sequence[SetAgreement]) -> list[LeftOut]:
 
 
 def left_out_here(agreement: SetAgreement, sets: Sequence[SetAgreement]) -> list[LeftOut]:
-    """What is left out of this table and is in another one."""
+    """Returns what is left out of this table and is in another one."""
     nowhere = {left.metric for left in in_no_table(sets)}
     return [left for left in agreement.left_out if left.metric not in nowhere]
 
 
 def _shortened(reason: str, metrics: Sequence[str]) -> list[str]:
-    """The names: all members of a family as `bleu.*`, those named after what is missing as
+    """Returns the names: all members of a family as `bleu.*`, those named after what is missing as
     `*.source`."""
     names = []
     for metric in metrics:

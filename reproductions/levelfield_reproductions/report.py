@@ -57,7 +57,7 @@ class PaperReport:
     answers: tuple[QuestionAnswer, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `levelfield reproduce --json` prints."""
+        """Returns the document that `levelfield reproduce --json` prints."""
         if self.answers:
             return {"questions": [_answer(a) for a in self.answers]}
         return {

@@ -29,7 +29,7 @@ class Reproduction:
 
 
 def tables(id: str = "all") -> list[PublishedTable]:
-    """The tables that an id names: `all`, a paper, a table, or a part of one.
+    """Returns the tables that an id names: `all`, a paper, a table, or a part of one.
 
     >>> [t.id for t in tables("lpf.8")]
     ['lpf.8a', 'lpf.8b']
@@ -69,5 +69,5 @@ def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
 
 
 def tally(reproductions: Sequence[Reproduction]) -> Mapping[Verdict, int]:
-    """The counts of several tables together."""
+    """Returns the counts of several tables together."""
     return {v: sum(r.counts[v] for r in reproductions) for v in Verdict}

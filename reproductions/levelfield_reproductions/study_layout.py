@@ -89,7 +89,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
 
 
 def _values_of(cells: Sequence[Cell]) -> set[str]:
-    """The values that these runs were asked for, from their texts and their results."""
+    """Returns the values that these runs were asked for, from their texts and their results."""
     texts = {value_name(sample.control) for cell in cells for sample in cell.samples}
     # results of several attributes are named attribute by attribute
     if texts and cells[0].key.control == "multiple":
@@ -98,7 +98,7 @@ def _values_of(cells: Sequence[Cell]) -> set[str]:
 
 
 def _with_number(cell: Cell, values: int) -> Cell:
-    """The cell with the number of texts asked for, and with that of its groups."""
+    """Returns the cell with the number of texts asked for, and with that of its groups."""
     n = SIZES[cell.key.dataset]
     texts = n * values or None
     groups = (group._replace(n=n if group.value_asked else texts or n) for group in cell.groups)
@@ -180,7 +180,7 @@ def _is_number(value: object) -> bool:
 
 
 def _weights(cells: Sequence[Cell]) -> Mapping[str, float] | None:
-    """The sizes of the prompt sets, if the study has no other ones."""
+    """Returns the sizes of the prompt sets, if the study has no other ones."""
     return SIZES if {cell.key.dataset for cell in cells} <= set(SIZES) else None
 
 

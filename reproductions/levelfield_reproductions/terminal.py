@@ -59,7 +59,7 @@ def print_answers(answers: Sequence[QuestionAnswer]) -> None:
 
 
 def _lines(grid: Grid) -> Table:
-    """A grid, both ends of an interval in one column."""
+    """Returns a grid, both ends of an interval in one column."""
     lines = Table(box=None, pad_edge=False)
     is_end = [name.split(" ")[-1] in ("low", "high") for name in grid.columns]
     for i, name in enumerate(grid.columns):
@@ -196,7 +196,7 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
 
 
 def _why(derived: Derived) -> str:
-    """What is missing, or what to know of the value."""
+    """Returns what is missing, or what to know of the value."""
     return str(derived.gap) if derived.gap else derived.why
 
 
@@ -208,7 +208,8 @@ def _reasons(whys: Sequence[str]) -> list[str]:
 
 
 def _causes(outcomes: Sequence[Outcome]) -> list[str]:
-    """The reasons without their marks and commands; all files that are not here in one line."""
+    """Returns the reasons without their marks and commands; all files that are not here in one
+    line."""
     counted: Counter[str] = Counter()
     files: set[str] = set()
     waiting = 0

@@ -173,7 +173,8 @@ def load_contrast(
     top_p: float = 1.0,
     loading: Loading = Loading(),  # noqa: B008
 ) -> ContrastSampler:
-    """The sampler of two models by name; with γ = 0 the expert is neither loaded nor needed.
+    """Returns the sampler of two models by name; with γ = 0 the expert is neither loaded nor
+    needed.
 
     Raises:
         ModelError: no such models, models of two kinds, or of different vocabularies.
@@ -325,7 +326,7 @@ class ContrastSampler:
         max_tokens: int = MAX_TOKENS,
         keys: Sequence[Key] | None = None,
     ) -> list[str]:
-        """A segment for the gap of each source, without blanks around it.
+        """Returns a segment for the gap of each source, without blanks around it.
 
         It may be empty, where the tokens drawn are nothing but blanks.
 
@@ -361,7 +362,7 @@ class ContrastSampler:
         max_tokens: int = MAX_TOKENS,
         keys: Sequence[Key] | None = None,
     ) -> list[str]:
-        """What each text goes on with: `infill` with nothing right of the gap."""
+        """Returns what each text goes on with: `infill` with nothing right of the gap."""
         sources = [Gapped(text, "") for text in texts]
         return self.infill(sources, seed=seed, max_tokens=max_tokens, keys=keys)
 
@@ -371,7 +372,7 @@ class ContrastSampler:
         return text.rstrip("\ufffd").strip()
 
     def _draw(self, prompts: Sequence[list[int]], u: Floats) -> list[list[int]]:
-        """The tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""
+        """Returns the tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""
         models = [
             self._format.decoding(pretrained.model, prompts, self._device, self._use_cache)
             for pretrained in self._pair

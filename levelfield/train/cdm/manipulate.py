@@ -104,7 +104,7 @@ def words_of(text: str, begin: int = 0, end: int | None = None) -> list[tuple[in
 
 
 def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:
-    """A run of at most 20 words within one turn; all such runs are equally likely."""
+    """Returns a run of at most 20 words within one turn; all such runs are equally likely."""
     words = [words_of(turn) for turn in dialogue]
     # a turn of n words has n − l + 1 runs of l words
     kinds = [
@@ -123,7 +123,7 @@ def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:
 
 
 def utterance(dialogue: Document, rng: np.random.Generator) -> Cut | None:
-    """A whole turn; all turns that are not blank are equally likely."""
+    """Returns a whole turn; all turns that are not blank are equally likely."""
     turns = [i for i, turn in enumerate(dialogue) if turn.strip()]
     if not turns:
         return None
@@ -140,7 +140,8 @@ LOCATORS: Mapping[str, Locator] = {"segment": segment, "utterance": utterance, "
 
 
 def strategy(name: str) -> Strategy:
-    """The strategy of this name: a locator, ours or an installed package's, and -single or -multi.
+    """Returns the strategy of this name: a locator, ours or an installed package's, and -single or
+    -multi.
 
     Raises:
         UserError: there is no such strategy, or its locator can't be loaded.
@@ -244,7 +245,7 @@ def manipulate(
 
 
 def gapped(turns: Sequence[str], cut: Cut, separator: str = SEPARATOR) -> Gapped:
-    """The turns joined, with a gap in place of the cut.
+    """Returns the turns joined, with a gap in place of the cut.
 
     >>> gapped(["Hi.", "How are you?"], Cut(1, 4, 7))
     Gapped(left='Hi.\\nHow ', right=' you?', gap=True)

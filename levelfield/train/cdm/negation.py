@@ -72,7 +72,7 @@ def _edits(text: str) -> Iterator[_Edit]:
 
 
 def _beside(text: str, words: Sequence[_Word], i: int, steps: int) -> _Word:
-    """The word so many steps away, if nothing but white space lies between."""
+    """Returns the word so many steps away, if nothing but white space lies between."""
     j = i + steps
     if not 0 <= j < len(words):
         return _NONE
@@ -124,7 +124,7 @@ def _put_in(text: str, before: _Word, word: _Word, after: _Word, behind: _Word) 
 
 
 def _do_support(subject: str, verb: str, behind: str) -> str:
-    """A finite verb with its negation; empty where the word can't be one."""
+    """Returns a finite verb with its negation; empty where the word can't be one."""
     if verb in _BE or verb in _MODALS or behind in _NEGATIONS:
         return ""
     if (verb in _HAVE and _participle(behind)) or (verb in _DO and _is_base(behind)):
@@ -158,7 +158,7 @@ def _inflected(lemma: str, tag: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _lemmas(word: str) -> tuple[str, ...]:
-    """The verbs that a word can be a form of."""
+    """Returns the verbs that a word can be a form of."""
     from lemminflect import getAllLemmas
 
     lemmas: tuple[str, ...] = getAllLemmas(word, upos="VERB").get("VERB", ()) if word else ()

@@ -159,8 +159,8 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> int | None:
-    """How many of the chunk's lines, all in the file already, are unchanged; None if it is to be
-    made, and the file then ends before it."""
+    """Returns how many of the chunk's lines, all in the file already, are unchanged; None if it is
+    to be made, and the file then ends before it."""
     begin = file.tell()
     unchanged = 0
     for id, turns in chunk:

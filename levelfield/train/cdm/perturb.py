@@ -50,7 +50,7 @@ class Perturbed(NamedTuple):
 def make_perturbed(
     documents: Iterable[tuple[str, str]], kinds: Sequence[str], *, seed: int, times: int = 1
 ) -> Iterator[Perturbed]:
-    """A perturbed twin of every document, those that can't be perturbed included.
+    """Yields a perturbed twin of every document, those that can't be perturbed included.
 
     A twin depends on the seed, the document, its place, and, for `substitute`, the document before
     it (of the first the one after it).
@@ -109,7 +109,8 @@ def write_perturbed(
 def perturb(
     text: str, rng: np.random.Generator, kinds: Sequence[str], *, times: int = 1, other: str = ""
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The text after 1 to `times` perturbations, and their kinds; None where none can be applied.
+    """Returns the text after 1 to `times` perturbations, and their kinds; None where none can be
+    applied.
 
     Every kind is equally likely; one that can't be applied gives way to another. The result is
     never the text itself.
@@ -150,7 +151,7 @@ def _check(kinds: Sequence[str], times: int) -> None:
 
 
 def shuffle(text: str, rng: np.random.Generator) -> str | None:
-    """Units in another order; None with fewer than two different ones."""
+    """Returns units in another order; None with fewer than two different ones."""
     spans = _units(text)
     units = [text[begin:end] for begin, end in spans]
     if len(set(units)) < 2:
@@ -176,7 +177,8 @@ def drop(text: str, rng: np.random.Generator) -> str | None:
 
 
 def repeat(text: str, rng: np.random.Generator) -> str | None:
-    """A unit, or 1 to 4 words of one, once more right after itself; None of an empty text."""
+    """Returns a unit, or 1 to 4 words of one, once more right after itself; None of an empty
+    text."""
     spans = _units(text)
     if not spans:
         return None
@@ -215,7 +217,7 @@ def substitute(text: str, rng: np.random.Generator, *, other: str) -> str | None
 
 
 def _units(text: str) -> list[tuple[int, int]]:
-    """Where the lines of a text are; of one line, its sentences."""
+    """Returns where the lines of a text are; of one line, its sentences."""
     lines = [match.span() for match in _LINE.finditer(text)]
     if len(lines) != 1:
         return lines
@@ -228,7 +230,7 @@ def _units(text: str) -> list[tuple[int, int]]:
 
 
 def _replaced(text: str, spans: Sequence[tuple[int, int]], units: Sequence[str]) -> str:
-    """The text with other units in the places of its own."""
+    """Returns the text with other units in the places of its own."""
     whole, position = "", 0
     for (begin, end), unit in zip(spans, units, strict=True):
         whole += text[position:begin] + unit

@@ -77,8 +77,8 @@ def _infiller(
     bar: Bar,
     amateur: str = "",
 ) -> str:
-    """The name of an infiller, trained if the plan says so; one that begins from nothing takes the
-    amateur's tokenizer, since both need one vocabulary."""
+    """Returns the name of an infiller, trained if the plan says so; one that begins from nothing
+    takes the amateur's tokenizer, since both need one vocabulary."""
     spec = plan.amateur if which == "amateur" else plan.expert
     if isinstance(spec, str):
         return spec
@@ -98,7 +98,7 @@ def _infiller(
 
 
 def numbered(texts: Iterable[str], unit: Unit, limit: int | None) -> Iterator[tuple[str, Document]]:
-    """Texts as (id, turns or sentences), as many as `limit`."""
+    """Yields texts as (id, turns or sentences), as many as `limit`."""
     for number, text in enumerate(texts):
         if limit is not None and number >= limit:
             return

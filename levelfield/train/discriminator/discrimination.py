@@ -40,7 +40,7 @@ itself."""
 
 
 def new_model(size: Size, vocabulary: int, positions: int, labels: Sequence[str]) -> Any:
-    """A BERT that tells labels apart, with random weights."""
+    """Returns a BERT that tells labels apart, with random weights."""
     import transformers
 
     assert size.inner
@@ -88,8 +88,8 @@ class EncodedPairs:
 
 
 def encode(rows: TrainingPairs, reader: TorchClassifier) -> tuple[EncodedPairs, TrainingPairs]:
-    """The pairs as ids, and the rows that they are: those whose texts look alike to the model, as
-    where the difference is cut off, are left out and counted.
+    """Returns the pairs as ids, and the rows that they are: those whose texts look alike to the
+    model, as where the difference is cut off, are left out and counted.
 
     Raises:
         UserError: too few are left.
@@ -173,7 +173,7 @@ class Discrimination:
         return {}
 
     def _pool(self, pool: int) -> list[Codes]:
-        """The pairs of each batch."""
+        """Returns the pairs of each batch."""
         if pool not in self._pools:
             self._pools.clear()
             among = np.flatnonzero(~self.pairs.held_out)

@@ -46,7 +46,8 @@ _BEGIN = re.compile(r"(?:^|(?<=[^.][.!?] ))\W*\w")
 
 
 def as_written(text: str) -> str:
-    """A tokenised text without the blanks before punctuation, sentences beginning with capitals.
+    """Returns a tokenised text without the blanks before punctuation, sentences beginning with
+    capitals.
 
     >>> as_written("it 's dull , and i 'm not amused .")
     "It's dull, and I'm not amused."
@@ -99,8 +100,8 @@ def guide_texts(
 
 
 def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:
-    """All texts of sets by name, `test` aside, and of files, with their labels; as `guide_texts`
-    has them before any are held out."""
+    """Returns all texts of sets by name, `test` aside, and of files, with their labels; as
+    `guide_texts` has them before any are held out."""
     return _labelled(_samples(data, False, 1), attribute)
 
 
@@ -121,7 +122,7 @@ def _samples(
 
 
 def _labelled(samples: Sequence[Sample], attribute: str, like: Labelled | None = None) -> Labelled:
-    """Texts with the labels of an attribute or several, the same labels as `like` has."""
+    """Returns texts with the labels of an attribute or several, the same labels as `like` has."""
     attributes = list(dict.fromkeys(name.strip() for name in attribute.split(",")))
     if len(attributes) == 1:
         return from_controls(samples, attributes[0], like.labels if like else ())
@@ -148,7 +149,7 @@ def _is_set(name: str) -> bool:
 
 
 def readable(rows: Labelled, base: LanguageModel, tokens: int) -> tuple[Labelled, list[list[int]]]:
-    """The texts that have tokens, and the first tokens of each."""
+    """Returns the texts that have tokens, and the first tokens of each."""
     ids = [text_ids[:tokens] for text_ids in base.tokens.ids(rows.texts)]
     has_tokens = np.array([bool(text_ids) for text_ids in ids], np.bool_)
     return rows.only(has_tokens), [text_ids for text_ids in ids if text_ids]
@@ -202,7 +203,7 @@ class AttributeRows:
 
 
 def by_attribute(rows: Labelled, attribute: str) -> list[AttributeRows]:
-    """The texts of each attribute, in the order of the columns.
+    """Returns the texts of each attribute, in the order of the columns.
 
     Args:
         attribute: of texts whose labels are all of one.

@@ -38,7 +38,7 @@ def draw(
     window: int,
     ends: Bools,
 ) -> list[InfillingExample]:
-    """Examples from documents drawn in proportion to their length, with replacement."""
+    """Returns examples from documents drawn in proportion to their length, with replacement."""
     sizes = np.diff(corpus.begins)[among]
     total = np.cumsum(sizes)
     if not total.size or sizes.max() < FEWEST_TOKENS:
@@ -59,7 +59,7 @@ def draw(
 
 
 def _segment(ids: VocabularyIds, ends: Bools, rng: np.random.Generator) -> tuple[int, int]:
-    """Where a segment begins and ends; never the whole window."""
+    """Returns where a segment begins and ends; never the whole window."""
     n = len(ids)
     kind = rng.random()
     borders = [0, *(np.flatnonzero(ends[ids[:-1]]) + 1).tolist(), n]
@@ -123,13 +123,13 @@ class InfillingFormat:
             )
 
     def source(self, example: InfillingExample) -> list[int]:
-        """What an encoder reads; nothing for a causal model."""
+        """Returns what an encoder reads; nothing for a causal model."""
         if self.family == "causal":
             return []
         return [*example.left.tolist(), *self.marks, *example.right.tolist(), self.end]
 
     def target(self, example: InfillingExample) -> tuple[list[int], int]:
-        """What is written, and how many of its first tokens are not learnt."""
+        """Returns what is written, and how many of its first tokens are not learnt."""
         segment = [*example.segment.tolist(), self.end]
         if self.family == "t5":
             return [*self.marks, *segment], 1

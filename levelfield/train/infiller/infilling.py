@@ -35,7 +35,7 @@ from levelfield.train.loop import HistoryRow, Loss, seeded
 
 
 def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positions: int) -> Any:
-    """A model with random weights."""
+    """Returns a model with random weights."""
     import transformers
 
     size = size.settled()

@@ -98,7 +98,7 @@ class JudgeOptions(HeldOutOptions):
         return own_texts(rows, test, (), share=self.share or 0.1, seed=self.seed)
 
     def _by_recipe(self, name: str) -> JudgeSpec:
-        """The spec of a recipe, which says everything but the seed and the encoder."""
+        """Returns the spec of a recipe, which says everything but the seed and the encoder."""
         from levelfield.train.judge import recipes
 
         with_model = ("start", "learning_rate", "allow_pickle")

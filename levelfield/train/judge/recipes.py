@@ -28,12 +28,12 @@ from levelfield.train.labelled import (
 
 
 def names() -> tuple[str, ...]:
-    """The recipes: a set and an architecture each."""
+    """Returns the recipes: a set and an architecture each."""
     return tuple(f"{name}-{architecture}" for name in _file() for architecture in ARCHITECTURES)
 
 
 def spec_of(name: str) -> JudgeSpec:
-    """What a recipe trains.
+    """Returns what a recipe trains.
 
     Raises:
         UserError: there is no such recipe.
@@ -46,7 +46,8 @@ def spec_of(name: str) -> JudgeSpec:
 
 
 def texts_of(name: str) -> LabelledTexts:
-    """The texts of a recipe; training texts that share something with the test set are left out.
+    """Returns the texts of a recipe; training texts that share something with the test set are left
+    out.
 
     Raises:
         UserError: there is no such recipe.

@@ -102,7 +102,7 @@ def convert(
 
 
 def layout_entry(name: str) -> Layout:
-    """The layout of this name.
+    """Returns the layout of this name.
 
     Raises:
         UserError: there is none.

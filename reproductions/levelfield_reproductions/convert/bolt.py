@@ -108,7 +108,8 @@ def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converte
 
 
 def _table(tensors: Tensors, tokens: int) -> torch.Tensor:
-    """The embeddings of the tokens, as wide as the states where there is a map between them."""
+    """Returns the embeddings of the tokens, as wide as the states where there is a map between
+    them."""
     table = tensors.take(_TABLE, tokens, None)
     if _MAP + "weight" not in tensors:
         return table

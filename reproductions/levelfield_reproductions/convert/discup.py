@@ -87,7 +87,7 @@ def _convert(source: PublishedFiles, out: Path, options: DisCupOptions) -> Conve
 
 
 def _file_of(label: str, folder: Path) -> str:
-    """The name of the checkpoint that has a label in its name.
+    """Returns the name of the checkpoint that has a label in its name.
 
     Raises:
         ModelError: there is none, or there are several.
@@ -104,7 +104,7 @@ def _file_of(label: str, folder: Path) -> str:
 
 
 def _baked(tensors: Tensors) -> torch.Tensor:
-    """The matrix that an encoder makes: (m, width), float32."""
+    """Returns the matrix that an encoder makes: (m, width), float32."""
     weight = tensors.take("embedding.weight", None, None)
     encoder = PromptEncoder(torch.zeros_like(weight)).eval()
     shapes = shapes_of(encoder)

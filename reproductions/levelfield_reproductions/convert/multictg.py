@@ -116,7 +116,7 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
 def _decoder(
     tensors: Tensors, base: Resolved, positions: int
 ) -> tuple[PrefixShape, dict[str, torch.Tensor]]:
-    """The map from latents to prefixes of the layers that it was trained with."""
+    """Returns the map from latents to prefixes of the layers that it was trained with."""
     with reading(base.name):
         config = transformers.AutoConfig.from_pretrained(base.path, local_files_only=True)
     depth, heads = int(config.num_hidden_layers), int(config.num_attention_heads)

@@ -39,11 +39,11 @@ class PublishedFiles:
     allow_pickle: bool = False
 
     def inside(self, name: str) -> PublishedFiles:
-        """A file or folder in this folder."""
+        """Returns a file or folder in this folder."""
         return PublishedFiles(self.path / name, self.allow_pickle)
 
     def file(self, *names: str) -> Path:
-        """The file itself, or the first of these names that the folder has.
+        """Returns the file itself, or the first of these names that the folder has.
 
         Raises:
             ModelError: it has none of them.
@@ -56,7 +56,7 @@ class PublishedFiles:
         raise ModelError(f"{_shown(self.path)} has no {' or '.join(names)}")
 
     def tensors(self, *names: str, within: str = "") -> Tensors:
-        """The tensors of the file itself, or of the first of these files in the folder.
+        """Returns the tensors of the file itself, or of the first of these files in the folder.
 
         Args:
             within: the key under which a pickled checkpoint has them; of the whole file if empty.
@@ -74,7 +74,7 @@ class PublishedFiles:
         return Tensors(path.name, _tensors_of(self.pickled(path), within, path.name))
 
     def pickled(self, path: Path) -> Any:
-        """What `torch.save` wrote, read with `weights_only`.
+        """Returns what `torch.save` wrote, read with `weights_only`.
 
         Raises:
             ModelError: pickles may not be read, or it holds more than tensors and containers.
@@ -94,7 +94,7 @@ class PublishedFiles:
             ) from error
 
     def about(self, name: str = "config.json") -> dict[str, Any]:
-        """A file of settings in the folder.
+        """Returns a file of settings in the folder.
 
         Raises:
             ModelError: it is missing or no JSON object.
@@ -140,11 +140,11 @@ class Tensors:
         return iter(tuple(self._left))
 
     def peek(self, name: str) -> torch.Tensor:
-        """The tensor of a name that is there; it is left where it is."""
+        """Returns the tensor of a name that is there; it is left where it is."""
         return self._left[name]
 
     def take(self, name: str, *shape: int | None) -> torch.Tensor:
-        """The tensor of this name; its shape must be this, where None is any size.
+        """Returns the tensor of this name; its shape must be this, where None is any size.
 
         Raises:
             ModelError: there is none, its shape is another, or not all of it are finite numbers.
@@ -154,7 +154,7 @@ class Tensors:
     def take_all(
         self, shapes: Mapping[str, Sequence[int | None]], prefix: str = ""
     ) -> dict[str, torch.Tensor]:
-        """The tensors of these names, which must have these shapes.
+        """Returns the tensors of these names, which must have these shapes.
 
         Args:
             prefix: stands before the names in the file.
@@ -215,7 +215,7 @@ def save_weights(weights: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def shapes_of(module: torch.nn.Module) -> dict[str, Sequence[int]]:
-    """The shapes of a module's tensors by name, for `Tensors.take_all`."""
+    """Returns the shapes of a module's tensors by name, for `Tensors.take_all`."""
     return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
 

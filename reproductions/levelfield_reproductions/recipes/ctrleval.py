@@ -64,7 +64,7 @@ CASES = {
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:
-    """The numbers of a table of the paper."""
+    """Returns the numbers of a table of the paper."""
     if table.scored:
         return _agreement(table, scoring)
     if table.number.startswith("figure"):

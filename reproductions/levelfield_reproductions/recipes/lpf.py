@@ -78,7 +78,7 @@ Measure = Callable[[PublishedRun], list[float]]
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
-    """The numbers of a table of the study."""
+    """Returns the numbers of a table of the study."""
     match table.number:
         case "2":
             return {(n.row, n.column): _prompts(n.row) for n in table.numbers if not n.gap}
@@ -96,7 +96,7 @@ def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
 
 
 def _prompts(name: str) -> Derived:
-    """How many different prompts the texts of a run on a prompt set continue."""
+    """Returns how many different prompts the texts of a run on a prompt set continue."""
     run = re.compile(rf"results/\w+/[^/]+-{PROMPT_SETS[name]}-[^/]+/processed_[^/]+\.csv")
     files = [f for f in dataset("lpf").files if run.fullmatch(f.path)]
     here = next(filter(None, map(local_copy, files)), None)
@@ -116,7 +116,7 @@ def _totals(table: PublishedTable) -> Cells:
 
 
 def _marked(cells: Cells, table: PublishedTable) -> Cells:
-    """The cells, with a word on those that print rounded to two decimals, then to one.
+    """Returns the cells, with a word on those that print rounded to two decimals, then to one.
 
     The second rounding takes a half down.
     """
@@ -184,7 +184,7 @@ def _measures(control: str) -> Mapping[str, Measure]:
 
 
 def _at(*keys: str, scale: float = 1) -> Measure:
-    """The one value at these keys of a run's results."""
+    """Returns the one value at these keys of a run's results."""
 
     def value(run: PublishedRun) -> list[float]:
         results: Any = run.results
@@ -242,7 +242,7 @@ class Runs:
         return cls(paths, {run.name: run for run in here if run.results})
 
     def of_row(self, row: str, prompt_set: str = "") -> Sequence[PublishedRun] | Derived:
-        """The runs behind a row of a table, or what is missing of them."""
+        """Returns the runs behind a row of a table, or what is missing of them."""
         system, _, prompting = row.rpartition(" ")
         if prompting not in PROMPTING:
             system, prompting = row, ""

@@ -49,7 +49,7 @@ Statistic = Callable[[Sequence[float], Sequence[float]], float]
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:
-    """The numbers of a table of the thesis."""
+    """Returns the numbers of a table of the thesis."""
     if table.number in CORRELATIONS:
         return _correlations(table, scoring)
     if table.number == "4":
@@ -70,7 +70,7 @@ def _agreement(samples: Sequence[Sample], survey: str) -> Derived:
 
 
 def _mean(samples: Sequence[Sample], row: str, criterion: str) -> Derived:
-    """The mean over the texts of a system and both experts."""
+    """Returns the mean over the texts of a system and both experts."""
     of_system = [s for s in samples if s.system == SYSTEMS[row]]
     return Derived(fmean(r for s in of_system for r in s.ratings[criterion].values()))
 

@@ -52,7 +52,7 @@ _TABLES = {
 
 
 def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
-    """The answer to a question of the thesis."""
+    """Returns the answer to a question of the thesis."""
     samples = samples_of(SET, "ratings")
     if isinstance(samples, Derived):
         return QuestionAnswer(question, (), {}, str(samples.gap))
@@ -134,7 +134,7 @@ def _or(value: float, instead: float) -> float:
 
 
 def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
-    """The τ over all texts and the mean r within systems, as the thesis prints them."""
+    """Returns the τ over all texts and the mean r within systems, as the thesis prints them."""
     measure, _, against = metric.removeprefix("released ").lower().partition(".")
     column = _PUBLISHED.get(measure)
     if column is None or (against, aspect) not in _TABLES:
@@ -152,7 +152,7 @@ def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
 
 
 def _best_grid(table: RatedScores) -> Grid:
-    """The best metric on each aspect against every other."""
+    """Returns the best metric on each aspect against every other."""
     rows: list[tuple[Cell, ...]] = []
     p: list[float] = []
     for aspect in CRITERIA:
@@ -175,7 +175,7 @@ def _best_grid(table: RatedScores) -> Grid:
 
 
 def _against_grid(distinct: RatedScores, every: RatedScores) -> Grid:
-    """The same measure against sources and against references."""
+    """Returns the same measure against sources and against references."""
     rows: list[tuple[Cell, ...]] = []
     p: list[float] = []
     measures = [m.removesuffix(".source") for m in every.metrics if m.endswith(".source")]

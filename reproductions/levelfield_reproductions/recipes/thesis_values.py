@@ -67,7 +67,8 @@ def judgements(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def rated(samples: Iterable[Sample]) -> Rated:
-    """The ratings as meta-evaluation reads them; experts of two surveys are different people."""
+    """Returns the ratings as meta-evaluation reads them; experts of two surveys are different
+    people."""
     samples = list(samples)
     return Rated(
         tuple(
@@ -81,7 +82,7 @@ def rated(samples: Iterable[Sample]) -> Rated:
 
 
 def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns:
-    """The released values of metrics, and those of our metrics on the same texts."""
+    """Returns the released values of metrics, and those of our metrics on the same texts."""
     columns: list[ScoreColumn] = []
     flipped: list[str] = []
     signatures: dict[str, str] = {}
