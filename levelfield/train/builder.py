@@ -35,8 +35,8 @@ Run = Mapping[str, Any]
 
 
 def run_of(spec: Any, data: str) -> Run:
-    """What a finished model was made with, as JSON has it: its spec, without how its start was
-    loaded, the revision it began from, and the digest of the data."""
+    """Returns what a finished model was made with, as JSON has it: its spec, without how its start
+    was loaded, the revision it began from, and the digest of the data."""
     made_with = dataclasses.asdict(spec)
     del made_with["loading"]
     if "allow_pickle" in choices(type(spec)):
@@ -48,7 +48,7 @@ def run_of(spec: Any, data: str) -> Run:
 
 
 def opened(out: Path, run: Run) -> list[HistoryRow] | None:
-    """The history of this run's finished model; None where it is yet to be trained, in
+    """Returns the history of this run's finished model; None where it is yet to be trained, in
     `out/training`, which is there then.
 
     Raises:
@@ -77,7 +77,8 @@ def close(out: Path, run: Run, history: Sequence[HistoryRow]) -> None:
 
 
 def saved_tokenizer(folder: Path, train: Callable[[], Any]) -> Any:
-    """The tokenizer in a folder, trained and saved there as a whole if it is not there yet."""
+    """Returns the tokenizer in a folder, trained and saved there as a whole if it is not there
+    yet."""
     from transformers import AutoTokenizer
 
     if not folder.is_dir():
@@ -103,7 +104,7 @@ def digest_of_weights(model: Any) -> str:
 
 
 def _may_be_trained_in(out: Path) -> bool:
-    """Whether a folder is empty, or was left by a run: its checkpoints say so."""
+    """Returns whether a folder is empty, or was left by a run: its checkpoints say so."""
     if not out.is_dir():
         return False
     training = out / "training"
@@ -114,7 +115,7 @@ def _may_be_trained_in(out: Path) -> bool:
 
 
 def _names(folder: Path) -> set[str]:
-    """What is in a folder, without the temporary files of a run that was killed."""
+    """Returns what is in a folder, without the temporary files of a run that was killed."""
     return {path.name for path in folder.iterdir() if not is_temporary(path.name)}
 
 

@@ -71,7 +71,8 @@ def documents(lines: Iterable[str]) -> Iterator[str]:
 def corpus_documents(
     files: Iterable[str | Path], progress: Progress = no_progress
 ) -> Iterator[str]:
-    """The documents of all files, one file after the other; `progress` is called with bytes."""
+    """Yields the documents of all files, one file after the other; `progress` is called with
+    bytes."""
     for file in files:
         yield from documents(corpus_texts([file], progress))
 
@@ -82,7 +83,7 @@ def _turned(text: str) -> str:
 
 
 def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corpus:
-    """The ids of documents.
+    """Returns the ids of documents.
 
     Lines are tokenised one by one and joined by what the tokenizer has for a line break (nothing,
     if it takes one for a blank): tokenizers can take time quadratic in the length of a text.
@@ -101,9 +102,9 @@ def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corp
         if line.strip()
     )
     document = -1
-    while some := list(itertools.islice(lines, batch)):
+    while chunk := list(itertools.islice(lines, batch)):
         for (number, line), ids in zip(
-            some, _ids(tokenizer, [line for _, line in some]), strict=True
+            chunk, _ids(tokenizer, [line for _, line in chunk]), strict=True
         ):
             digest.update(hashlib.sha256(line.encode("utf-8", "surrogatepass")).digest())
             goes_on = number == document
@@ -144,7 +145,7 @@ def _check(documents: int) -> None:
 
 
 def _line_break(tokenizer: Any) -> list[int]:
-    """What stands between two lines."""
+    """Returns what stands between two lines."""
     whole, first, second = _ids(tokenizer, ["a\nb", "a", "b"])
     if whole[: len(first)] != first:
         return []

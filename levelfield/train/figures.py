@@ -75,15 +75,15 @@ class Figures:
 
 
 def figures(p: Floats, rows: Labelled) -> Figures:
-    """The figures of probabilities (texts, labels), NaN where there are none."""
+    """Returns the figures of probabilities (texts, labels), NaN where there are none."""
     k = len(rows.labels)
     truth, prediction = rows.targets.argmax(axis=1), np.nan_to_num(p, nan=-1.0).argmax(axis=1)
     top = np.sort(rows.targets, axis=1)
     clear = top[:, -1] > top[:, -2]  # a rating in the middle of the scale is of no label
     decided = ~np.isnan(p).any(axis=1)
-    both = clear & decided
+    counted = clear & decided
     confusion = np.zeros((k, k), np.int64)
-    np.add.at(confusion, (truth[both], prediction[both]), 1)
+    np.add.at(confusion, (truth[counted], prediction[counted]), 1)
     hits = np.diag(confusion)
     right, predicted = np.bincount(truth[clear], minlength=k), confusion.sum(axis=0)
     occurs = right + predicted > 0
@@ -96,7 +96,7 @@ def figures(p: Floats, rows: Labelled) -> Figures:
         ),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         undecided=int((~decided).sum()),
-        ece=calibration_error(p[both].max(axis=1), (prediction == truth)[both]),
+        ece=calibration_error(p[counted].max(axis=1), (prediction == truth)[counted]),
         brier=_share(float(((p - rows.targets)[decided] ** 2).sum()), int(decided.sum())),
         spearman=spearman(p[decided, 1], rows.targets[decided, 1]) if rows.rated else None,
     )
@@ -112,9 +112,9 @@ def calibration_error(confidence: Floats, right: Bools, bins: int = BINS) -> flo
         return float("nan")
     order = np.argsort(confidence, kind="stable")
     gaps = [
-        len(one) * abs(float(right[one].mean()) - float(confidence[one].mean()))
-        for one in np.array_split(order, bins)
-        if len(one)
+        len(bin_rows) * abs(float(right[bin_rows].mean()) - float(confidence[bin_rows].mean()))
+        for bin_rows in np.array_split(order, bins)
+        if len(bin_rows)
     ]
     return sum(gaps) / len(confidence)
 
@@ -133,7 +133,7 @@ def write_figures(figures: Figures, folder: Path) -> None:
 
 
 def read_figures(folder: Path) -> Figures:
-    """The figures of a trained judge.
+    """Returns the figures of a trained judge.
 
     Raises:
         UserError: the folder has none.

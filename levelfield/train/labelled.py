@@ -79,7 +79,7 @@ class Labelled:
         return len(self.texts)
 
     def only(self, rows: Bools | Codes) -> Labelled:
-        """Some of the texts."""
+        """Returns some of the texts."""
         indices = np.arange(len(self))[rows]
         return replace(
             self,
@@ -103,7 +103,7 @@ class Labelled:
 def from_controls(
     samples: Iterable[Sample], attribute: str, labels: Sequence[str] = ()
 ) -> Labelled:
-    """Texts whose label is their control.
+    """Returns texts whose label is their control.
 
     Args:
         labels: that there may be; those of the samples, sorted, if empty.
@@ -116,9 +116,9 @@ def from_controls(
     for sample in samples:
         label = sample.control.get(attribute)
         if not isinstance(label, str) or not label.strip():
-            what = "no label" if not label else f"several labels: {', '.join(label)}"
+            labels_shown = "no label" if not label else f"several labels: {', '.join(label)}"
             raise UserError(
-                f"sample '{sample.id}' has {what}; expected one in control.{attribute} "
+                f"sample '{sample.id}' has {labels_shown}; expected one in control.{attribute} "
                 f"(--map control.{attribute}=COLUMN names your column)"
             )
         texts.append(sample.text)
@@ -134,7 +134,9 @@ def from_controls(
             f"the held-out texts have the label '{unknown[0]}', which no training text has; those "
             f"have {', '.join(names)}"
         )
-    return Labelled(tuple(texts), np.eye(len(names))[[names.index(one) for one in of_texts]], names)
+    return Labelled(
+        tuple(texts), np.eye(len(names))[[names.index(label) for label in of_texts]], names
+    )
 
 
 def from_several_controls(
@@ -142,7 +144,7 @@ def from_several_controls(
     attributes: Sequence[str],
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> Labelled:
-    """Texts that have a label of one attribute or more, which are their controls.
+    """Returns texts that have a label of one attribute or more, which are their controls.
 
     Args:
         labels: of each attribute, that there may be; those of the samples, sorted, if not given.
@@ -158,24 +160,24 @@ def from_several_controls(
             )
     blocks = []
     names: list[str] = []
-    of: list[str] = []
+    owners: list[str] = []
     for attribute in attributes:
         has = [bool(sample.control.get(attribute)) for sample in samples]
-        some = list(itertools.compress(samples, has))
-        if labels and not some:
+        labelled = list(itertools.compress(samples, has))
+        if labels and not labelled:
             raise UserError(f"no held-out text has a label of {attribute}")
-        part = from_controls(some, attribute, labels[attribute] if labels else ())
+        part = from_controls(labelled, attribute, labels[attribute] if labels else ())
         block = np.zeros((len(samples), len(part.labels)))
         block[np.array(has, np.bool_)] = part.targets
         blocks.append(block)
         names += part.labels
-        of += [attribute] * len(part.labels)
+        owners += [attribute] * len(part.labels)
     texts = tuple(sample.text for sample in samples)
-    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), of=tuple(of))
+    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), of=tuple(owners))
 
 
 def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
-    """Texts whose labels come from their mean ratings.
+    """Returns texts whose labels come from their mean ratings.
 
     Raises:
         UserError: a sample has no rating of the aspect.
@@ -199,15 +201,15 @@ def joined(sets: Sequence[tuple[Labelled, int]]) -> Labelled:
         UserError: their labels differ.
     """
     labels = sets[0][0].labels
-    for one, _ in sets:
-        if one.labels != labels:
-            raise UserError(f"labels differ: {', '.join(labels)} and {', '.join(one.labels)}")
+    for rows, _ in sets:
+        if rows.labels != labels:
+            raise UserError(f"labels differ: {', '.join(labels)} and {', '.join(rows.labels)}")
     return Labelled(
-        tuple(itertools.chain.from_iterable(one.texts for one, _ in sets)),
-        np.concatenate([one.targets for one, _ in sets]),
+        tuple(itertools.chain.from_iterable(rows.texts for rows, _ in sets)),
+        np.concatenate([rows.targets for rows, _ in sets]),
         labels,
-        np.concatenate([one.times * times for one, times in sets]),
-        any(one.rated for one, _ in sets),
+        np.concatenate([rows.times * times for rows, times in sets]),
+        any(rows.rated for rows, _ in sets),
     )
 
 
@@ -220,20 +222,20 @@ class Merged(NamedTuple):
 
 
 def merged(rows: Labelled) -> Merged:
-    """Every text once, with the mean of its targets; texts without words are left out. Texts of
-    the same words are one text."""
+    """Returns every text once, with the mean of its targets; texts without words are left out.
+    Texts of the same words are one text."""
     first: dict[str, int] = {}
     place = []
     for i, text in enumerate(rows.texts):
         key = " ".join(lexis(text))
         place.append(first.setdefault(key, i) if key else -1)
-    at = np.array(place, np.intp)
-    firsts = np.flatnonzero(at == np.arange(len(rows)))
-    group = np.searchsorted(firsts, at[at >= 0])
+    groups = np.array(place, np.intp)
+    firsts = np.flatnonzero(groups == np.arange(len(rows)))
+    group = np.searchsorted(firsts, groups[groups >= 0])
     sums = np.zeros((len(firsts), len(rows.labels)))
-    np.add.at(sums, group, rows.targets[at >= 0])
+    np.add.at(sums, group, rows.targets[groups >= 0])
     once = rows.only(firsts)
-    empty = int((at < 0).sum())
+    empty = int((groups < 0).sum())
     means = sums / np.bincount(group, minlength=len(firsts))[:, None]
     return Merged(replace(once, targets=means), len(rows) - empty - len(firsts), empty)
 
@@ -261,7 +263,7 @@ def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
 
 
 def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
-    """The rows that have nothing of held-out texts, and how many were left out for it.
+    """Returns the rows that have nothing of held-out texts, and how many were left out for it.
 
     A row has something of a held-out text if it is that text, contains it (if it has four words or
     more), or shares eight words in a row with it. Case, punctuation and how words are tokenised
@@ -291,13 +293,23 @@ def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
 
 
 def _bare(text: str) -> tuple[str, ...]:
-    """Words without punctuation marks, and without the names of brackets that treebanks have."""
+    """Returns words without punctuation marks, and without the names of brackets that treebanks
+    have."""
     words = (_SIGN.sub("", word) for word in lexis(text))
     return tuple(word for word in words if word not in ("", "lrb", "rrb"))
 
 
 def _runs(words: tuple[str, ...], n: int) -> Iterator[tuple[str, ...]]:
     return (words[i : i + n] for i in range(len(words) - n + 1))
+
+
+def source_line(set: str, parts: str) -> str:
+    """Returns the line of a model card that names parts of a data set and their licence."""
+    from levelfield.datasets import dataset
+
+    entry = dataset(set)
+    licence = entry.licence or "no licence stated"
+    return f"{set}, {parts}: {entry.title}; {licence}; {entry.citation}"
 
 
 @dataclass(frozen=True)
@@ -323,7 +335,8 @@ class LabelledTexts:
 def own_texts(
     rows: Labelled, test: Labelled | None, sources: Sequence[str], *, share: float, seed: int
 ) -> LabelledTexts:
-    """Texts to train and test on. Without held-out texts a share of the distinct ones is held out.
+    """Returns texts to train and test on. Without held-out texts a share of the distinct ones is
+    held out.
 
     Raises:
         UserError: nothing is left to train on, or to try the model on.

@@ -148,17 +148,17 @@ def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     rest = [p for p in model.parameters() if p.requires_grad and p is not embeddings]
     of_embeddings = [] if embeddings is None else [embeddings]
     matrices = [p for p in rest if p.ndim > 1]
-    others = [p for p in rest if p.ndim <= 1]
+    vectors = [p for p in rest if p.ndim <= 1]
     groups: list[dict[str, Any]] = [
         {"params": matrices, "scale": 1.0, "weight_decay": recipe.weight_decay},
-        {"params": others, "scale": 1.0, "weight_decay": 0.0},
+        {"params": vectors, "scale": 1.0, "weight_decay": 0.0},
         {"params": of_embeddings, "scale": recipe.embeddings, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
 
 
 def _input_embeddings(model: torch.nn.Module) -> torch.nn.Parameter | None:
-    """The table of token embeddings, if the model has one and it is learnt."""
+    """Returns the table of token embeddings, if the model has one and it is learnt."""
     if not isinstance(model, PreTrainedModel):
         return None
     weight = model.get_input_embeddings().weight
@@ -253,13 +253,13 @@ class Passes:
     seed: int
 
     def rows(self, step: int) -> Codes:
-        """The texts of a step."""
+        """Returns the texts of a step."""
         each = -(-len(self._repeated) // self.batch)
-        epoch, at = divmod(step, each)
+        epoch, index = divmod(step, each)
         if epoch not in self._orders:
             self._orders.clear()
             self._orders[epoch] = self._order(np.random.default_rng([self.seed, epoch]))
-        return self._orders[epoch][at]
+        return self._orders[epoch][index]
 
     @functools.cached_property
     def _repeated(self) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -53,7 +54,7 @@ def fit(
     momentum: str = "",
     trained_on: str = "",
 ) -> LinearPooler:
-    """The pooler that minimises (1/n) Σ_i loss_i + (penalty/2) Σ_l w_l².
+    """Returns the pooler that minimises (1/n) Σ_i loss_i + (penalty/2) Σ_l w_l².
 
     The loss is half the squared error (`ridge`, closed form) or the negative log-likelihood of the
     labels (`logistic`, by L-BFGS).
@@ -108,17 +109,12 @@ def select(
             "rest must differ"
         )
 
-    def trained(at: Sequence[int], penalty: float) -> LinearPooler:
-        chosen = [sequences[i] for i in at]
-        return fit(
-            chosen,
-            y[list(at)].tolist(),
-            kind=kind,
-            length=length,
-            penalty=penalty,
-            momentum=momentum,
-            trained_on=trained_on,
-        )
+    train = functools.partial(
+        fit, kind=kind, length=length, momentum=momentum, trained_on=trained_on
+    )
+
+    def trained(rows: Sequence[int], penalty: float) -> LinearPooler:
+        return train([sequences[i] for i in rows], y[list(rows)].tolist(), penalty=penalty)
 
     guesses = {p: trained(kept, p).predict([sequences[i] for i in held]) for p in penalties}
     losses = {p: _loss(guess, y[held], kind) for p, guess in guesses.items()}
@@ -160,8 +156,8 @@ def _logistic(Z: Floats, y: Floats, penalty: float) -> tuple[Floats, float]:
         error = (expit(z) - y) / n
         return float(loss), np.append(Z.T @ error + penalty * w, error.sum())
 
-    found = minimize(objective, np.zeros(L + 1), jac=True, method="L-BFGS-B", tol=1e-10)
-    return found.x[:L], float(found.x[L])
+    optimum = minimize(objective, np.zeros(L + 1), jac=True, method="L-BFGS-B", tol=1e-10)
+    return optimum.x[:L], float(optimum.x[L])
 
 
 def _held_out(groups: Sequence[Hashable], share: float, seed: int) -> Bools:
@@ -245,17 +241,18 @@ def train_pooler(
             trained_on=f"{len(rated.targets):,} ratings of {aspect}",
         )
     except UserError as error:
-        left = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
+        left = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
         raise UserError(f"--aspect {aspect}: {error}; left out: {left or 'none'}") from error
 
 
 def _rating(sample: Sample, aspect: str) -> float:
-    """The mean of a sample's ratings; NaN where there is none."""
+    """Returns the mean of a sample's ratings; NaN where there is none."""
     ratings = list(sample.ratings.get(aspect, {}).values())
     return math.fsum(ratings) / len(ratings) if ratings else math.nan
 
 
 def _group(sample: Sample) -> Hashable:
-    """What makes texts alike: prompt, source or context, keywords; else the text is alone."""
+    """Returns what makes texts alike: prompt, source or context, keywords; else the text is
+    alone."""
     keywords = sample.control.get("keywords", ())
     return sample.shared or keywords or sample.id

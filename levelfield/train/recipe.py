@@ -5,7 +5,7 @@ from __future__ import annotations
 # Annotations stay objects here, since options are read from them.
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from levelfield.core.options import Options, group, option
 
@@ -91,6 +91,17 @@ class Recipe(Options):
         up = min(1.0, (step + 1) / max(1, self.rise))
         left = (self.steps - step) / max(1, round(self.steps * self.decay))
         return self.learning_rate * up * (0.1 + 0.9 * min(1.0, left))
+
+
+class PassSettings(Protocol):
+    """Settings of a training: passes over the texts, texts a step, and the learning rate."""
+
+    @property
+    def epochs(self) -> float: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def learning_rate(self) -> float: ...
 
 
 def by_command(steps: int, learning_rate: float, embeddings: float | None = 1.0) -> Recipe:

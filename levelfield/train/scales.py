@@ -170,12 +170,12 @@ def _drawn(
         for paragraph in document.split("\n"):
             if paragraph.count(" ") + 1 < WORDS[0]:
                 continue
-            at = int(rng.integers(seen + 1))
+            slot = int(rng.integers(seen + 1))
             seen += 1
             if len(kept) < n:
                 kept.append((number, paragraph))
-            elif at < n:
-                kept[at] = (number, paragraph)
+            elif slot < n:
+                kept[slot] = (number, paragraph)
     return [kept[i] for i in rng.permutation(len(kept))]
 
 
@@ -186,10 +186,10 @@ def _degraded(
     rng: np.random.Generator,
     language: str,
 ) -> str:
-    """What follows the prompt of a passage, spoilt in the way whose turn it is; the next way takes
-    over where one can't."""
-    others = [other for other in passages if other.document != passage.document]
-    other = (others or list(passages))[int(rng.integers(len(others) or len(passages)))]
+    """Returns what follows the prompt of a passage, spoilt in the way whose turn it is; the next
+    way takes over where one can't."""
+    foreign = [other for other in passages if other.document != passage.document]
+    other = (foreign or list(passages))[int(rng.integers(len(foreign) or len(passages)))]
     rest = passage.rest
     ways = (
         lambda: shuffle(rest, rng),
@@ -205,7 +205,7 @@ def _degraded(
 
 
 def _scrambled(text: str, rng: np.random.Generator, language: str) -> str:
-    """The words of every sentence in another order, but for the last one."""
+    """Returns the words of every sentence in another order, but for the last one."""
     sentences = []
     for sentence in segmenter.sentences(text, language):
         *words, last = sentence.split()
@@ -283,11 +283,11 @@ def _scales(
     if component.attribute:
         part += f" of {component.attribute}"
     values = np.concatenate([*_values(component, samples, progress), np.empty(0)])
-    wanted = np.array([sample.control.get(component.attribute, "") for sample in samples])
+    controls = np.array([sample.control.get(component.attribute, "") for sample in samples])
     for label, key in component.keys.items():
-        own = values[wanted == label] if label else values
-        of = f"{part} {label}" if label else part
-        yield MeasuredScale(key, of, *_scale(own[~np.isnan(own)], of))
+        label_values = values[controls == label] if label else values
+        name = f"{part} {label}" if label else part
+        yield MeasuredScale(key, name, *_scale(label_values[~np.isnan(label_values)], name))
 
 
 def _scale(values: Floats, part: str) -> tuple[int, StandardScale]:

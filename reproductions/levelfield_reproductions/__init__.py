@@ -1,6 +1,6 @@
 """Published numbers, the recipes that derive them again, and the agreement of our own defaults.
 
->>> from levelfield import papers
+>>> import levelfield_reproductions as papers
 >>> [table.id for table in papers.tables("thesis.10")]
 ['thesis.10']
 
@@ -40,11 +40,8 @@ from levelfield_reproductions.tables import (
 from levelfield_reproductions.verdict import Derived, Outcome, Verdict, judge
 
 if TYPE_CHECKING:
-    from levelfield_reproductions.defaults import (
-        DefaultsReport,
-        SetAgreement,
-        agreement_of_defaults,
-    )
+    from levelfield_reproductions.agreement import SetAgreement
+    from levelfield_reproductions.defaults import DefaultsReport, agreement_of_defaults
     from levelfield_reproductions.report import PaperReport, reproduce
 
 __all__ = [
@@ -90,7 +87,7 @@ __getattr__ = lazily(
         "PaperReport": "levelfield_reproductions.report",
         "reproduce": "levelfield_reproductions.report",
         "DefaultsReport": "levelfield_reproductions.defaults",
-        "SetAgreement": "levelfield_reproductions.defaults",
+        "SetAgreement": "levelfield_reproductions.agreement",
         "agreement_of_defaults": "levelfield_reproductions.defaults",
     },
 )

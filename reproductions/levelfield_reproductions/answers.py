@@ -64,9 +64,9 @@ QUESTIONS = (
 
 
 def questions(id: str) -> list[Question]:
-    """The questions that an id names: one, or with `thesis.rq` all of the thesis."""
-    asked = id.lower()
-    return [q for q in QUESTIONS if asked in (q.id, q.id.rstrip("0123456789"))]
+    """Returns the questions that an id names: one, or with `thesis.rq` all of the thesis."""
+    name = id.lower()
+    return [q for q in QUESTIONS if name in (q.id, q.id.rstrip("0123456789"))]
 
 
 def answer(question: Question, scoring: Scoring = NO_MODEL) -> QuestionAnswer:

@@ -58,7 +58,9 @@ def reproduce(
 
 @click.command(
     cls=Writing,
-    epilog="\n\n".join(f"{one.name}: {one.files}; makes {one.makes}." for one in LAYOUTS.values()),
+    epilog="\n\n".join(
+        f"{layout.name}: {layout.files}; makes {layout.makes}." for layout in LAYOUTS.values()
+    ),
 )
 @click.argument("layout", type=click.Choice(list(LAYOUTS)))
 @click.argument("source", type=INPUT)

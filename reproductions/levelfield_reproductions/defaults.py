@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -32,15 +32,17 @@ from levelfield.stats.clusters import coded
 from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield_reproductions.agreement import (
+    LeftOut,
+    MetricAgreement,
+    SetAgreement,
+    no_text_has,
+)
 from levelfield_reproductions.choices import FEWEST, DefaultsOptions
+from levelfield_reproductions.defaults_page import page
 from levelfield_reproductions.rated import PREFIX, RatedSet, rated_sets
-from levelfield_reproductions.tables import Gap
 
 STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
-
-Kind = Literal["without", "many texts", "lacking", "field", "few", "failed"]
-"""Why a metric is in no table: the user goes without it; its value is of many texts; it lacks
-something on this machine; the texts lack a field; it has fewer than `FEWEST` values; it failed."""
 
 _SCHEMA = {
     "set": pl.String,
@@ -58,60 +60,6 @@ _SCHEMA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A metric that is not in the table of a set.
-
-    Attributes:
-        why: in one line.
-    """
-
-    metric: str
-    kind: Kind
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class MetricAgreement:
-    """How far one metric, with its defaults, agrees with the ratings of one set.
-
-    Attributes:
-        is_default: `levelfield score FILE` runs it when no metric is named.
-        turned: lower values are better, and their sign is turned.
-        undefined: reason -> how many texts have no value.
-        of_aspects: aspect -> its correlation; only those with `FEWEST` values or more.
-    """
-
-    metric: str
-    signature: str
-    is_default: bool
-    turned: bool
-    undefined: Mapping[str, int]
-    of_aspects: Mapping[str, Correlation]
-
-
-@dataclass(frozen=True, slots=True)
-class SetAgreement:
-    """One rated set with every metric that can be compared with it.
-
-    Attributes:
-        gap: what is missing where the set is not on this machine; the rest is then empty.
-        aspects: what is rated.
-        texts, of: how many texts were scored, and how many the set has.
-        clusters: into how many groups of dependent texts the scored ones fall.
-        metrics: the default of `levelfield score FILE` first, then by name.
-    """
-
-    rated: RatedSet
-    gap: Gap | None = None
-    aspects: tuple[str, ...] = ()
-    texts: int = 0
-    of: int = 0
-    clusters: int = 0
-    metrics: tuple[MetricAgreement, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-
-
 @dataclass(frozen=True)
 class DefaultsReport:
     """Agreement of metrics, with their defaults, with the ratings on this machine.
@@ -125,21 +73,21 @@ class DefaultsReport:
     resampling: Resampling = DEFAULT
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `levelfield reproduce defaults --json` prints."""
+        """Returns the document that `levelfield reproduce defaults --json` prints."""
         return {
             "command": self.command,
             "interval": self.resampling.level,
             "resamples": self.resampling.resamples,
             "seed": self.resampling.seed,
-            "sets": [_document(one) for one in self.sets],
+            "sets": [_document(agreement) for agreement in self.sets],
         }
 
     def to_polars(self) -> pl.DataFrame:
         """One row a set, metric, aspect and statistic; null where undefined."""
         rows = [
             {
-                "set": one.rated.id,
-                "roles": ", ".join(one.rated.roles),
+                "set": agreement.rated.id,
+                "roles": ", ".join(agreement.rated.roles),
                 "metric": m.metric,
                 "is_default": m.is_default,
                 "aspect": aspect,
@@ -151,18 +99,16 @@ class DefaultsReport:
                 "undefined": c.undefined,
                 "signature": m.signature,
             }
-            for one in self.sets
-            for m in one.metrics
+            for agreement in self.sets
+            for m in agreement.metrics
             for aspect, c in m.of_aspects.items()
             for statistic, e in c.estimates.items()
         ]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def to_markdown(self) -> str:
-        """The page of the docs, the same bytes for the same values."""
-        from levelfield_reproductions.defaults_page import page
-
-        return page(self)
+        """Returns the page of the docs, the same bytes for the same values."""
+        return page(self.sets, self.command, self.resampling)
 
 
 @keywords(DefaultsOptions)
@@ -227,7 +173,7 @@ def agreement_of_defaults(
 
 
 def _members(names: Sequence[str]) -> list[str]:
-    """The metrics that these names of metrics and families stand for, each once."""
+    """Returns the metrics that these names of metrics and families stand for, each once."""
     return list(dict.fromkeys(member for name in names for member in matching(name)))
 
 
@@ -245,8 +191,8 @@ def _agreement(
     samples = drawn(every, rated.cluster, most)
     unfit = {name: LeftOut(name, "without", "left out by --without") for name in without}
     for name in names:
-        if name not in unfit and (why := _unfit(name, samples)):
-            unfit[name] = why
+        if name not in unfit and (reason := _unfit(name, samples)):
+            unfit[name] = reason
     left_out = [*unfit.values()]
     scored: list[Scores] = []
     fitting = [name for name in names if name not in unfit]
@@ -263,7 +209,7 @@ def _agreement(
         of=len(every),
         clusters=len({rated.cluster(sample) for sample in samples}),
         metrics=tuple(sorted(agreements, key=lambda m: (not m.is_default, m.metric))),
-        left_out=tuple(sorted([*left_out, *few], key=lambda one: one.metric)),
+        left_out=tuple(sorted([*left_out, *few], key=lambda entry: entry.metric)),
     )
 
 
@@ -273,7 +219,8 @@ def _scored(
     stages: Stages,
     run: Callable[..., ScoreResult],
 ) -> tuple[list[Scores], list[LeftOut]]:
-    """The values of metrics, and those that failed; one that fails leaves the others alone."""
+    """Returns the values of metrics, and those that failed; one that fails leaves the others
+    alone."""
     try:
         result = run(samples, names, stages=stages)
     except LevelfieldError as error:
@@ -292,7 +239,7 @@ def _scored(
 def _compared(
     samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
 ) -> tuple[list[MetricAgreement], list[LeftOut]]:
-    """Every metric with its correlations, and those that have too few values."""
+    """Returns every metric with its correlations, and those that have too few values."""
     of_metric = _correlated(samples, scored, rated)
     run_by_default = defaults_of_score()
     agreements: list[MetricAgreement] = []
@@ -312,13 +259,13 @@ def _compared(
             )
         else:
             defined = len(samples) - len(scores.undefined)
-            why = f"{defined:,} of {len(samples):,} texts have a value"
-            few.append(LeftOut(scores.metric, "few", why))
+            reason = f"{defined:,} of {len(samples):,} texts have a value"
+            few.append(LeftOut(scores.metric, "few", reason))
     return agreements, few
 
 
 def defaults_of_score() -> Collection[str]:
-    """The metrics that `levelfield score FILE` runs when none is named."""
+    """Returns the metrics that `levelfield score FILE` runs when none is named."""
     families: Sequence[str] = options.DEFAULT
     return {metric for name in families for metric in matching(name)}
 
@@ -338,44 +285,41 @@ def drawn(
         return hashlib.blake2b(name.encode()).digest()
 
     sizes = Counter(map(cluster, samples))
-    taken: set[str] = set()
+    clusters: set[str] = set()
     free = most
     for name in sorted(sizes, key=drawing):
         if sizes[name] <= free:
-            taken.add(name)
+            clusters.add(name)
             free -= sizes[name]
-    return [sample for sample in samples if cluster(sample) in taken]
+    return [sample for sample in samples if cluster(sample) in clusters]
 
 
 def _unfit(name: str, samples: Sequence[Sample]) -> LeftOut | None:
-    """Why a metric can't be scored on these samples; loads no model."""
+    """Returns why a metric can't be scored on these samples; loads no model."""
 
     def metric() -> Metric:
-        [made] = create([name], {}, {})
-        return made
+        [instance] = create([name], {}, {})
+        return instance
 
     if getattr(metric_class(name), "level", "") == "corpus":
         return LeftOut(name, "many texts", "its value is of many texts")
     attributes = {attribute for sample in samples for attribute in sample.control}
     if lacks := lacks_offline(metric, attributes):
         return LeftOut(name, "lacking", lacks)
-    made = metric()
-    if made.level == "corpus":  # a factory says so of what it makes only
+    instance = metric()
+    if instance.level == "corpus":  # a factory says so of what it makes only
         return LeftOut(name, "many texts", "its value is of many texts")
-    lacking = [f for f in FIELDS if f in made.requires and not any(getattr(s, f) for s in samples)]
+    lacking = [
+        f for f in FIELDS if f in instance.requires and not any(getattr(s, f) for s in samples)
+    ]
     if lacking:
         return LeftOut(name, "field", no_text_has(lacking))
     return None
 
 
-def no_text_has(fields: Sequence[str]) -> str:
-    """Why a metric can't be scored on a set whose texts lack fields."""
-    return f"no text has {' and '.join(fields)}"
-
-
 def _named(id: str, family: str, stages: Stages) -> Stages:
     """Stages that say which set and family the work is of."""
-    return lambda what, total: stages(f"{id} {family if what == 'scoring' else what}", total)
+    return lambda stage, total: stages(f"{id} {family if stage == 'scoring' else stage}", total)
 
 
 def _correlated(
@@ -392,26 +336,26 @@ def _correlated(
     if rated.shared:
         _, clusters = coded([rated.cluster(table.samples[id]) for id in table.ids])
         table = replace(table, clusters=clusters)
-    found = correlations(table, wanted=STATISTICS)
-    found.sort(key=lambda c: c.metric)
-    return {metric: list(of) for metric, of in groupby(found, key=lambda c: c.metric)}
+    results = correlations(table, wanted=STATISTICS)
+    results.sort(key=lambda c: c.metric)
+    return {metric: list(group) for metric, group in groupby(results, key=lambda c: c.metric)}
 
 
-def _document(one: SetAgreement) -> dict[str, Any]:
-    rated = one.rated
+def _document(agreement: SetAgreement) -> dict[str, Any]:
+    rated = agreement.rated
     document: dict[str, Any] = {
         "id": rated.id,
         "title": rated.title,
         "roles": list(rated.roles),
         "why": rated.why,
-        "here": one.gap is None,
+        "here": agreement.gap is None,
     }
-    if one.gap:
-        return document | {"command": one.gap.command, "missing": list(one.gap.files)}
+    if agreement.gap:
+        return document | {"command": agreement.gap.command, "missing": list(agreement.gap.files)}
     return document | {
-        "texts": one.texts,
-        "of": one.of,
-        "clusters": one.clusters,
+        "texts": agreement.texts,
+        "of": agreement.of,
+        "clusters": agreement.clusters,
         "metrics": [
             {
                 "metric": m.metric,
@@ -421,11 +365,9 @@ def _document(one: SetAgreement) -> dict[str, Any]:
                 "undefined": dict(m.undefined),
                 "aspects": [_correlation(c) for c in m.of_aspects.values()],
             }
-            for m in one.metrics
+            for m in agreement.metrics
         ],
-        "left_out": [
-            {"metric": left.metric, "kind": left.kind, "why": left.why} for left in one.left_out
-        ],
+        "left_out": [asdict(entry) for entry in agreement.left_out],
     }
 
 

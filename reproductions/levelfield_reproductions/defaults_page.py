@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 
 from levelfield.io.tables import code_block, escape_markdown, markdown_table
-from levelfield_reproductions.defaults import DefaultsReport, SetAgreement
+from levelfield.stats.resampling import Resampling
+from levelfield_reproductions.agreement import SetAgreement
 from levelfield_reproductions.defaults_table import (
     columns,
     in_no_table,
@@ -19,24 +20,28 @@ from levelfield_reproductions.defaults_table import (
 
 
 def head() -> str:
-    """What is written by hand: how the tables are read."""
+    """Returns what is written by hand: how the tables are read."""
     return (resources.files("levelfield_reproductions") / "defaults.md").read_text("utf-8")
 
 
-def page(report: DefaultsReport) -> str:
-    """The whole page; nothing in it depends on when or where it was made."""
-    here = [one for one in report.sets if one.gap is None]
-    blocks = [head().rstrip("\n"), *_overview(report.sets)]
-    for one in here:
-        blocks += _section(one, here)
+def page(sets: Sequence[SetAgreement], command: str, resampling: Resampling) -> str:
+    """Returns the whole page, the same bytes for the same values.
+
+    Args:
+        command: makes the page again.
+        resampling: of the intervals.
+    """
+    here = [agreement for agreement in sets if agreement.gap is None]
+    blocks = [head().rstrip("\n"), *_overview(sets)]
+    for agreement in here:
+        blocks += _section(agreement, here)
     nowhere = left_out(in_no_table(here))
     if nowhere:
         blocks += ["## In no table", _listed(nowhere)]
     blocks += ["## Signatures", code_block(_signatures(here))]
-    r = report.resampling
     blocks.append(
-        f"Made by `{report.command} --markdown FILE`, with {r.level * 100:g} % intervals of "
-        f"{r.resamples:,} resamples, seed {r.seed}."
+        f"Made by `{command} --markdown FILE`, with {resampling.level * 100:g} % intervals of "
+        f"{resampling.resamples:,} resamples, seed {resampling.seed}."
     )
     return "\n\n".join(blocks) + "\n"
 
@@ -45,26 +50,29 @@ def _overview(sets: Sequence[SetAgreement]) -> Iterator[str]:
     yield "## The sets"
     rows = [
         [
-            f"`{one.rated.id}`",
-            ", ".join(one.rated.roles),
-            f"not here: `{one.gap.command}`" if one.gap else size(one),
+            f"`{agreement.rated.id}`",
+            ", ".join(agreement.rated.roles),
+            f"not here: `{agreement.gap.command}`" if agreement.gap else size(agreement),
         ]
-        for one in sets
+        for agreement in sets
     ]
     yield markdown_table(["set", "role", "texts"], rows, words=True)
 
 
-def _section(one: SetAgreement, here: Sequence[SetAgreement]) -> Iterator[str]:
-    yield f"## {one.rated.id}"
-    roles = ", ".join(one.rated.roles)
-    yield f"{escape_markdown(one.rated.title)}. {size(one)}."
-    yield f"Role: **{roles}**; {one.rated.why}."
-    if one.metrics:
-        table = columns(one)
+def _section(agreement: SetAgreement, here: Sequence[SetAgreement]) -> Iterator[str]:
+    yield f"## {agreement.rated.id}"
+    roles = ", ".join(agreement.rated.roles)
+    yield f"{escape_markdown(agreement.rated.title)}. {size(agreement)}."
+    yield f"Role: **{roles}**; {agreement.rated.why}."
+    if agreement.metrics:
+        table = columns(agreement)
         heads = ["metric", *(escape_markdown(f"{c.aspect} {c.head}".strip()) for c in table)]
-        rows = zip(map(_code, names(one)), *(c.cells for c in table), strict=True)
+        rows = zip(map(_code, names(agreement)), *(c.cells for c in table), strict=True)
         yield markdown_table(heads, rows)
-    lines = [*notes(one), *(f"no row, {why}" for why in left_out(left_out_here(one, here)))]
+    lines = [
+        *notes(agreement),
+        *(f"no row, {line}" for line in left_out(left_out_here(agreement, here))),
+    ]
     if lines:
         yield _listed(lines)
 
@@ -84,5 +92,5 @@ def _listed(lines: Sequence[str]) -> str:
 
 def _signatures(sets: Sequence[SetAgreement]) -> list[str]:
     """Each once; a metric may have other signatures on other sets."""
-    every = {m.metric + m.signature: m.signature for one in sets for m in one.metrics}
+    every = {m.metric + m.signature: m.signature for agreement in sets for m in agreement.metrics}
     return [every[name] for name in sorted(every)]

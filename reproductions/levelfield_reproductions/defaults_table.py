@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from levelfield.core.registry import matching
 from levelfield.stats.estimate import Estimate
-from levelfield_reproductions.choices import FEWEST
-from levelfield_reproductions.defaults import (
+from levelfield_reproductions.agreement import (
     Kind,
     LeftOut,
     MetricAgreement,
     SetAgreement,
     no_text_has,
 )
+from levelfield_reproductions.choices import FEWEST
 
 NONE = "–"
 MARK = " (run by default)"
@@ -41,21 +41,21 @@ class TableColumn:
 
 
 def names(agreement: SetAgreement) -> list[str]:
-    """The first column: the metrics, the default of `levelfield score FILE` marked."""
+    """Returns the first column: the metrics, the default of `levelfield score FILE` marked."""
     return [m.metric + MARK * m.is_default for m in agreement.metrics]
 
 
 def columns(agreement: SetAgreement) -> list[TableColumn]:
-    """The other columns: how many texts, and r with its interval and ρ for each aspect."""
+    """Returns the other columns: how many texts, and r with its interval and ρ for each aspect."""
     metrics = agreement.metrics
     table = [
         TableColumn("", "n", [_sizes(m) for m in metrics]),
         TableColumn("", "undefined", [f"{sum(m.undefined.values()):,}" for m in metrics]),
     ]
     for aspect in agreement.aspects:
-        of = [m.of_aspects.get(aspect) for m in metrics]
-        r = [_with_interval(c.estimates["pearson"]) if c else NONE for c in of]
-        ρ = [_shown(c.estimates["spearman"].value, 3) if c else NONE for c in of]
+        correlations = [m.of_aspects.get(aspect) for m in metrics]
+        r = [_with_interval(c.estimates["pearson"]) if c else NONE for c in correlations]
+        ρ = [_shown(c.estimates["spearman"].value, 3) if c else NONE for c in correlations]
         table += [TableColumn(aspect, "r", r), TableColumn(aspect, "ρ", ρ)]
     return table
 
@@ -69,12 +69,12 @@ def size(agreement: SetAgreement) -> str:
 
 
 def role(agreement: SetAgreement) -> str:
-    """The roles of a set and why it has them."""
+    """Returns the roles of a set and why it has them."""
     return f"{', '.join(agreement.rated.roles)}: {agreement.rated.why}"
 
 
 def notes(agreement: SetAgreement) -> list[str]:
-    """What must be known of the numbers of a table."""
+    """Returns what must be known of the numbers of a table."""
     lines = []
     turned = [m.metric for m in agreement.metrics if m.turned]
     if turned:
@@ -83,7 +83,7 @@ def notes(agreement: SetAgreement) -> list[str]:
     for m in agreement.metrics:
         for reason, n in m.undefined.items():
             reasons.setdefault(reason, []).append(f"{m.metric} {n:,}")
-    lines += [f"undefined, {reason}: {', '.join(of)}" for reason, of in reasons.items()]
+    lines += [f"undefined, {reason}: {', '.join(metrics)}" for reason, metrics in reasons.items()]
     whys: dict[str, list[str]] = {}
     for m in agreement.metrics:
         for aspect, c in m.of_aspects.items():
@@ -91,23 +91,26 @@ def notes(agreement: SetAgreement) -> list[str]:
             if e.why_undefined:
                 whys.setdefault(f"no r, {e.why_undefined}", []).append(f"{m.metric} ({aspect})")
             elif e.why_no_interval:
-                why = f"no interval, {e.why_no_interval}"
-                whys.setdefault(why, []).append(f"{m.metric} ({aspect})")
-    return lines + [f"{why}: {', '.join(of)}" for why, of in whys.items()]
+                reason = f"no interval, {e.why_no_interval}"
+                whys.setdefault(reason, []).append(f"{m.metric} ({aspect})")
+    return lines + [f"{reason}: {', '.join(metrics)}" for reason, metrics in whys.items()]
 
 
 def left_out(entries: Iterable[LeftOut]) -> list[str]:
-    """A line a reason with the metrics that it keeps from a table."""
+    """Returns a line a reason with the metrics that it keeps from a table."""
     whys: dict[str, list[str]] = {}
-    for one in entries:
-        whys.setdefault(_WHY.get(one.kind, one.why), []).append(one.metric)
-    return [f"{why}: {', '.join(_shortened(why, of))}" for why, of in whys.items()]
+    for entry in entries:
+        whys.setdefault(_WHY.get(entry.kind, entry.why), []).append(entry.metric)
+    return [
+        f"{reason}: {', '.join(_shortened(reason, metrics))}" for reason, metrics in whys.items()
+    ]
 
 
 def in_no_table(sets: Sequence[SetAgreement]) -> list[LeftOut]:
-    """The metrics that have a row nowhere, by name, each with the reason that weighs most."""
-    shown = {m.metric for one in sets for m in one.metrics}
-    every = [left for one in sets for left in one.left_out if left.metric not in shown]
+    """Returns the metrics that have a row nowhere, by name, each with the reason that weighs
+    most."""
+    shown = {m.metric for agreement in sets for m in agreement.metrics}
+    every = [left for agreement in sets for left in agreement.left_out if left.metric not in shown]
     weightiest: dict[str, LeftOut] = {}
     for left in sorted(every, key=lambda left: (left.metric, _WEIGHT.index(left.kind))):
         weightiest.setdefault(left.metric, left)
@@ -115,18 +118,18 @@ def in_no_table(sets: Sequence[SetAgreement]) -> list[LeftOut]:
 
 
 def left_out_here(agreement: SetAgreement, sets: Sequence[SetAgreement]) -> list[LeftOut]:
-    """What is left out of this table and is in another one."""
+    """Returns what is left out of this table and is in another one."""
     nowhere = {left.metric for left in in_no_table(sets)}
     return [left for left in agreement.left_out if left.metric not in nowhere]
 
 
-def _shortened(why: str, metrics: Sequence[str]) -> list[str]:
-    """The names: all members of a family as `bleu.*`, those named after what is missing as
+def _shortened(reason: str, metrics: Sequence[str]) -> list[str]:
+    """Returns the names: all members of a family as `bleu.*`, those named after what is missing as
     `*.source`."""
     names = []
     for metric in metrics:
         family, _, member = metric.partition(".")
-        if why == no_text_has([member]):
+        if reason == no_text_has([member]):
             names.append(f"*.{member}")
         elif member and set(matching(family)) <= set(metrics):
             names.append(f"{family}.*")

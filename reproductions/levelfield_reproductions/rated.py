@@ -56,7 +56,7 @@ class RatedSet:
         return dataset(self.set).title
 
     def gap(self) -> Gap | None:
-        """What of it is not on this machine, and the command that fetches it."""
+        """Returns what of it is not on this machine, and the command that fetches it."""
         files = dict.fromkeys(
             file.path for part in self.parts for file in dataset(self.set).part(part)
         )
@@ -66,7 +66,7 @@ class RatedSet:
         return Gap("files that are not on this machine", command, absent) if absent else None
 
     def cluster(self, sample: Sample) -> str:
-        """The name of the texts that intervals draw together with this one."""
+        """Returns the name of the texts that intervals draw together with this one."""
         if self.shared:
             return self.shared(sample)
         return "\n".join(sample.shared) or f"only {sample.id}"
@@ -153,12 +153,12 @@ RATED_SETS = (
 
 
 def is_of_defaults(id: str) -> bool:
-    """Whether an id of `levelfield reproduce` names rated sets."""
+    """Returns whether an id of `levelfield reproduce` names rated sets."""
     return id.lower().partition(".")[0] == PREFIX
 
 
 def rated_sets(id: str = PREFIX) -> list[RatedSet]:
-    """The rated sets that an id names: all, those of a data set, or one.
+    """Returns the rated sets that an id names: all, those of a data set, or one.
 
     >>> [one.id for one in rated_sets("defaults.ctrleval")]
     ['ctrleval.sentiment', 'ctrleval.topic']
@@ -166,9 +166,9 @@ def rated_sets(id: str = PREFIX) -> list[RatedSet]:
     Raises:
         UserError: it names none.
     """
-    chosen = [one for one in RATED_SETS if id.lower() in one.names]
+    chosen = [rated for rated in RATED_SETS if id.lower() in rated.names]
     if not chosen:
-        known = list(dict.fromkeys(name for one in RATED_SETS for name in one.names))
-        near = difflib.get_close_matches(id.lower(), known, n=3, cutoff=0.5) or known
+        ids = list(dict.fromkeys(name for rated in RATED_SETS for name in rated.names))
+        near = difflib.get_close_matches(id.lower(), ids, n=3, cutoff=0.5) or ids
         raise UserError(f"there is no rated set '{id}'; did you mean {' or '.join(near)}?")
     return chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -57,7 +57,7 @@ class PaperReport:
     answers: tuple[QuestionAnswer, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `levelfield reproduce --json` prints."""
+        """Returns the document that `levelfield reproduce --json` prints."""
         if self.answers:
             return {"questions": [_answer(a) for a in self.answers]}
         return {
@@ -73,16 +73,7 @@ class PaperReport:
                 for r in self.reproductions
             ],
             "counts": _counts(tally(self.reproductions)),
-            "facts": [
-                {
-                    "paper": f.paper,
-                    "tables": list(f.tables),
-                    "what": f.what,
-                    "evidence": f.evidence,
-                    "where": f.where,
-                }
-                for f in self.facts
-            ],
+            "facts": [{**asdict(fact), "tables": list(fact.tables)} for fact in self.facts],
         }
 
     def to_polars(self) -> pl.DataFrame:
@@ -122,18 +113,20 @@ def reproduce(
     """
     chosen = TableOptions.of(chosen, **words)
     id = id or None  # an empty word names nothing
-    asked = questions(id or "")
-    published = tables(id or "all") if not asked else []
+    chosen_questions = questions(id or "")
+    published = tables(id or "all") if not chosen_questions else []
     model = chosen.model
     if not model and id not in (None, "all") and find_spec(_PACKAGE):
         model = DEFAULT_MODEL
-    used = any(question.scored for question in asked) or any(table.scored for table in published)
+    used = any(question.scored for question in chosen_questions) or any(
+        table.scored for table in published
+    )
     with _scoring(model if used else "", chosen.execution, stages, note) as scored:
         scoring = replace(scored, pairs=chosen.pairs)
         return PaperReport(
             tuple(derive(table, scoring) for table in published),
             tuple(facts_about(published)),
-            tuple(answer(question, scoring) for question in asked),
+            tuple(answer(question, scoring) for question in chosen_questions),
         )
 
 

@@ -29,7 +29,7 @@ class Reproduction:
 
 
 def tables(id: str = "all") -> list[PublishedTable]:
-    """The tables that an id names: `all`, a paper, a table, or a part of one.
+    """Returns the tables that an id names: `all`, a paper, a table, or a part of one.
 
     >>> [t.id for t in tables("lpf.8")]
     ['lpf.8a', 'lpf.8b']
@@ -37,16 +37,16 @@ def tables(id: str = "all") -> list[PublishedTable]:
     Raises:
         UserError: it names none.
     """
-    known = [table for name in PAPERS for table in read_paper(name).tables]
-    asked = [table for table in known if table.answers_to(id)]
-    if not asked:
+    published = [table for name in PAPERS for table in read_paper(name).tables]
+    matches = [table for table in published if table.answers_to(id)]
+    if not matches:
         ids = dict.fromkeys(
-            name for t in known for name in (t.paper, f"{t.paper}.{t.number}", t.id)
+            name for t in published for name in (t.paper, f"{t.paper}.{t.number}", t.id)
         )
         near = difflib.get_close_matches(id.lower(), ["all", *ids], n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield reproduce` lists them"
         raise UserError(f"there is no table '{id}'; {hint}")
-    return asked
+    return matches
 
 
 def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
@@ -69,5 +69,5 @@ def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
 
 
 def tally(reproductions: Sequence[Reproduction]) -> Mapping[Verdict, int]:
-    """The counts of several tables together."""
+    """Returns the counts of several tables together."""
     return {v: sum(r.counts[v] for r in reproductions) for v in Verdict}

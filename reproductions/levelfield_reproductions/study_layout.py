@@ -84,12 +84,12 @@ def published_cells(folder: Path | str) -> list[Cell]:
     seeds: dict[tuple[str, ...], list[Cell]] = {}
     for cell in cells:
         seeds.setdefault(cell.key[:3], []).append(cell)
-    numbers = {system: len(_values_of(of)) for system, of in seeds.items()}
+    numbers = {system: len(_values_of(runs)) for system, runs in seeds.items()}
     return [_with_number(cell, numbers[cell.key[:3]]) for cell in cells]
 
 
 def _values_of(cells: Sequence[Cell]) -> set[str]:
-    """The values that these runs were asked for, from their texts and their results."""
+    """Returns the values that these runs were asked for, from their texts and their results."""
     texts = {value_name(sample.control) for cell in cells for sample in cell.samples}
     # results of several attributes are named attribute by attribute
     if texts and cells[0].key.control == "multiple":
@@ -98,11 +98,11 @@ def _values_of(cells: Sequence[Cell]) -> set[str]:
 
 
 def _with_number(cell: Cell, values: int) -> Cell:
-    """The cell with the number of texts asked for, and with that of its groups."""
+    """Returns the cell with the number of texts asked for, and with that of its groups."""
     n = SIZES[cell.key.dataset]
-    asked = n * values or None
-    groups = (group._replace(n=n if group.value_asked else asked or n) for group in cell.groups)
-    return replace(cell, asked=asked, groups=tuple(groups))
+    texts = n * values or None
+    groups = (group._replace(n=n if group.value_asked else texts or n) for group in cell.groups)
+    return replace(cell, asked=texts, groups=tuple(groups))
 
 
 def _cell(key: CellKey, run: PublishedRun | None, samples: Sequence[Sample]) -> Cell:
@@ -120,13 +120,13 @@ def _cell(key: CellKey, run: PublishedRun | None, samples: Sequence[Sample]) -> 
 def _rates(measured: Mapping[str, Any], control: str) -> Iterator[Rate]:
     """Of several attributes at once only what the study reports: each by itself, and both."""
     if control == "multiple":
-        for name, found in _objects(measured.get("multiple")):
+        for name, measures in _objects(measured.get("multiple")):
             judge = "both" if name == _OVERALL else name
-            for value, percent in _numbers({_OVERALL: found}, "accuracy", control):
+            for value, percent in _numbers({_OVERALL: measures}, "accuracy", control):
                 yield Rate(judge, value, percent)
         return
-    for name, found in _objects(measured):
-        accuracies = [*_numbers(found, "accuracy", control)]
+    for name, measures in _objects(measured):
+        accuracies = [*_numbers(measures, "accuracy", control)]
         if any(value for value, _ in accuracies):
             judge = "majority" if name == _MAJORITY else name
             yield from (Rate(judge, value, percent) for value, percent in accuracies)
@@ -149,8 +149,8 @@ def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, st
     for column, metric in _COVERAGES.items():
         for value, number in _numbers(measured.get("word_coverage"), COVERAGES[column], control):
             yield metric, value, number
-    for name, found in _objects(measured):
-        accuracies = [*_numbers(found, "accuracy", control)]
+    for name, measures in _objects(measured):
+        accuracies = [*_numbers(measures, "accuracy", control)]
         alone = not any(value for value, _ in accuracies)
         if name != "multiple" and (alone or control == "multiple"):
             judge = "majority" if name == _MAJORITY else name
@@ -159,14 +159,16 @@ def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, st
 
 def _objects(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(value, Mapping):
-        yield from ((name, of) for name, of in value.items() if isinstance(of, Mapping))
+        yield from (
+            (name, measures) for name, measures in value.items() if isinstance(measures, Mapping)
+        )
 
 
 def _numbers(measures: object, measure: str, control: str) -> Iterator[tuple[str, float]]:
     """Value asked for, or `` for all, and its number."""
-    for name, of in _objects(measures):
-        if _is_number(of.get(measure)):
-            yield _value(name, control), float(of[measure])
+    for name, figures in _objects(measures):
+        if _is_number(figures.get(measure)):
+            yield _value(name, control), float(figures[measure])
 
 
 def _value(name: str, control: str) -> str:
@@ -178,7 +180,7 @@ def _is_number(value: object) -> bool:
 
 
 def _weights(cells: Sequence[Cell]) -> Mapping[str, float] | None:
-    """The sizes of the prompt sets, if the study has no other ones."""
+    """Returns the sizes of the prompt sets, if the study has no other ones."""
     return SIZES if {cell.key.dataset for cell in cells} <= set(SIZES) else None
 
 

@@ -86,7 +86,7 @@ class PublishedTable:
     scored: bool = False
 
     def answers_to(self, id: str) -> bool:
-        """Whether an id names this table."""
+        """Returns whether an id names this table."""
         return id in ("all", self.paper, f"{self.paper}.{self.number}", self.id)
 
 
@@ -115,7 +115,7 @@ class Paper:
 
 @functools.cache
 def read_paper(name: str) -> Paper:
-    """The published numbers of a paper, by its short name."""
+    """Returns the published numbers of a paper, by its short name."""
     raw = read_toml(resources.files("levelfield_reproductions") / f"{name}.toml")
     doubts = {(d["table"], d["row"], d["column"]): d["why"] for d in raw.get("doubtful", ())}
     return Paper(
@@ -132,10 +132,10 @@ def read_paper(name: str) -> Paper:
 
 
 def facts_about(tables: Sequence[PublishedTable]) -> list[Fact]:
-    """The facts that bear on any of the tables."""
-    asked = {(t.paper, t.number) for t in tables}
+    """Returns the facts that bear on any of the tables."""
+    numbers = {(t.paper, t.number) for t in tables}
     papers = [read_paper(name) for name in PAPERS]
-    return [f for p in papers for f in p.facts if any((p.name, n) in asked for n in f.tables)]
+    return [f for p in papers for f in p.facts if any((p.name, n) in numbers for n in f.tables)]
 
 
 def _table(
@@ -173,7 +173,7 @@ def _table(
 
 
 def _gap(gaps: Sequence[Mapping[str, Any]], row: str, column: str) -> Gap | None:
-    """The first whose `rows` and `columns`, where it names any, have the cell.
+    """Returns the first whose `rows` and `columns`, where it names any, have the cell.
 
     Its texts may hold `{row}`, `{column}`, and `{0}` … where `rows` gives each row words.
     """
@@ -181,10 +181,10 @@ def _gap(gaps: Sequence[Mapping[str, Any]], row: str, column: str) -> Gap | None
         rows = gap.get("rows", (row,))
         if row in rows and column in gap.get("columns", (column,)):
             words = rows[row] if isinstance(rows, Mapping) else ()
-            what, command = (
+            lack, command = (
                 gap[key].format(*words, row=row, column=column) for key in ("what", "command")
             )
-            return Gap(what, command)
+            return Gap(lack, command)
     return None
 
 

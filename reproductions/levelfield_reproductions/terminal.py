@@ -59,7 +59,7 @@ def print_answers(answers: Sequence[QuestionAnswer]) -> None:
 
 
 def _lines(grid: Grid) -> Table:
-    """A grid, both ends of an interval in one column."""
+    """Returns a grid, both ends of an interval in one column."""
     lines = Table(box=None, pad_edge=False)
     is_end = [name.split(" ")[-1] in ("low", "high") for name in grid.columns]
     for i, name in enumerate(grid.columns):
@@ -163,7 +163,7 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
     quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
     for r in done:
         out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
-        whys = [why for o in r.outcomes if (why := _why(o.derived))]
+        whys = [reason for o in r.outcomes if (reason := _why(o.derived))]
         reasons = list(dict.fromkeys(whys)) if whole else []
         grid = plain_table("row", "column", ">published", ">derived", ">difference", "verdict")
         for column in grid.columns[2:]:
@@ -196,27 +196,30 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
 
 
 def _why(derived: Derived) -> str:
-    """What is missing, or what to know of the value."""
+    """Returns what is missing, or what to know of the value."""
     return str(derived.gap) if derived.gap else derived.why
 
 
 def _reasons(whys: Sequence[str]) -> list[str]:
     """Each reason with its mark, and how many numbers have it."""
-    return [f"[{mark}] {why} ({n:,})" for mark, (why, n) in enumerate(Counter(whys).items(), 1)]
+    return [
+        f"[{mark}] {reason} ({n:,})" for mark, (reason, n) in enumerate(Counter(whys).items(), 1)
+    ]
 
 
 def _causes(outcomes: Sequence[Outcome]) -> list[str]:
-    """The reasons without their marks and commands; all files that are not here in one line."""
+    """Returns the reasons without their marks and commands; all files that are not here in one
+    line."""
     counted: Counter[str] = Counter()
     files: set[str] = set()
     waiting = 0
-    for gap, why in ((o.derived.gap, o.derived.why) for o in outcomes):
+    for gap, reason in ((o.derived.gap, o.derived.why) for o in outcomes):
         if gap and gap.files:
             files |= set(gap.files)
             waiting += 1
-        elif gap or why:
-            counted[f"missing: {gap.what}" if gap else why] += 1
-    lines = [f"{why} ({n:,})" for why, n in counted.items()]
+        elif gap or reason:
+            counted[f"missing: {gap.what}" if gap else reason] += 1
+    lines = [f"{reason} ({n:,})" for reason, n in counted.items()]
     if files:
         first = PurePosixPath(min(files)).name
         lines.append(f"missing: {len(files):,} files, such as {first} ({waiting:,})")
@@ -225,8 +228,8 @@ def _causes(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
     number, derived = outcome.number, outcome.derived
-    why = _why(derived)
-    mark = f" [{reasons.index(why) + 1}]" if why in reasons else ""
+    reason = _why(derived)
+    mark = f" [{reasons.index(reason) + 1}]" if reason in reasons else ""
     shown, difference = "–", "–"
     if derived.value is not None and outcome.difference is not None:
         whole = 0 if derived.value.is_integer() else 1
@@ -244,28 +247,32 @@ def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
 def print_defaults(report: DefaultsReport) -> None:
     """A table a set that is here, a line a set that is not, and what is in no table."""
     out = console()
-    here = [one for one in report.sets if one.gap is None]
-    for one in report.sets:
-        if one.gap:
+    here = [agreement for agreement in report.sets if agreement.gap is None]
+    for agreement in report.sets:
+        if agreement.gap:
             print_wrapped(
-                out, f"{one.rated.id}  not here: {one.gap.command}", bold=len(one.rated.id)
+                out,
+                f"{agreement.rated.id}  not here: {agreement.gap.command}",
+                bold=len(agreement.rated.id),
             )
-            print_wrapped(out, f"  {role(one)}")
+            print_wrapped(out, f"  {role(agreement)}")
             out.print()
             continue
-        print_wrapped(out, f"{one.rated.id}  {one.rated.title}", bold=len(one.rated.id))
-        print_wrapped(out, f"  {size(one)}; {role(one)}")
-        if one.metrics:
-            counts, of_aspects = columns(one)[:2], columns(one)[2:]
+        print_wrapped(
+            out, f"{agreement.rated.id}  {agreement.rated.title}", bold=len(agreement.rated.id)
+        )
+        print_wrapped(out, f"  {size(agreement)}; {role(agreement)}")
+        if agreement.metrics:
+            counts, of_aspects = columns(agreement)[:2], columns(agreement)[2:]
             table = [BlockColumn("", c.head, [[Text(cell)] for cell in c.cells]) for c in counts]
             # r and ρ of an aspect stay in one block
             for r, ρ in zip(of_aspects[::2], of_aspects[1::2], strict=True):
-                both = [[Text(f"{a} {b:>6}")] for a, b in zip(r.cells, ρ.cells, strict=True)]
-                table.append(BlockColumn(r.aspect, f"{r.head}, {ρ.head}", both))
-            print_blocks(out, "metric", names(one), table)
-        for line in notes(one):
+                cells = [[Text(f"{a} {b:>6}")] for a, b in zip(r.cells, ρ.cells, strict=True)]
+                table.append(BlockColumn(r.aspect, f"{r.head}, {ρ.head}", cells))
+            print_blocks(out, "metric", names(agreement), table)
+        for line in notes(agreement):
             print_wrapped(out, f"  {line}")
-        for line in left_out(left_out_here(one, here)):
+        for line in left_out(left_out_here(agreement, here)):
             print_wrapped(out, f"  no row, {line}")
         out.print()
     for line in left_out(in_no_table(here)):

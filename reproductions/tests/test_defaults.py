@@ -18,7 +18,8 @@ from levelfield.core.sample import Sample
 from levelfield.scoring.score import score
 from levelfield.stats.correlation import estimates
 from levelfield_reproductions import defaults_page
-from levelfield_reproductions.defaults import MetricAgreement, SetAgreement, drawn
+from levelfield_reproductions.agreement import MetricAgreement, SetAgreement
+from levelfield_reproductions.defaults import drawn
 from tiny_sets import TinySet, absent_set, tiny_set, use_sets
 
 ROOT = Path(__file__).parents[2]

@@ -59,28 +59,28 @@ class GapFormat:
     def __init__(self, tokenizer: Any, configs: Sequence[Any]) -> None:
         family = configs[0].model_type
         # BART writes the whole text again, not what is missing in it
-        known = sorted(GAP_STYLES.keys() - {"bart"})
-        if family not in known:
+        families = sorted(GAP_STYLES.keys() - {"bart"})
+        if family not in families:
             raise ModelError(
                 f"a {family} model fills no gaps with segments alone; families that do: "
-                f"{', '.join(known)}, and causal models"
+                f"{', '.join(families)}, and causal models"
             )
         self.name = family
         self._style = GAP_STYLES[family]
         self._tokens = Tokens(tokenizer, marks=True)
         self._limit = min(positions(config) for config in configs)
-        gap, *given = (self._single(t) for t in (self._style.token, *self._style.given))
+        gap, *given_ids = (self._single(t) for t in (self._style.token, *self._style.given))
         self._gap = gap
-        self._start = [configs[0].decoder_start_token_id, *given]
+        self._start = [configs[0].decoder_start_token_id, *given_ids]
         self._pad = int(configs[0].pad_token_id)
-        following = self._tokens.single("<extra_id_1>") if given else None
+        following = self._tokens.single("<extra_id_1>") if given_ids else None
         self.ends = {i for i in (tokenizer.eos_token_id, following) if i is not None}
 
     def _single(self, token: str) -> int:
-        found = self._tokens.single(token)
-        if found is None:
+        id = self._tokens.single(token)
+        if id is None:
             raise ModelError(f"the models' tokenizer does not know the token {token}")
-        return found
+        return id
 
     def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]:
         _room(self._limit, max_tokens + len(self._start))
@@ -173,7 +173,8 @@ def load_contrast(
     top_p: float = 1.0,
     loading: Loading = Loading(),  # noqa: B008
 ) -> ContrastSampler:
-    """The sampler of two models by name; with γ = 0 the expert is neither loaded nor needed.
+    """Returns the sampler of two models by name; with γ = 0 the expert is neither loaded nor
+    needed.
 
     Raises:
         ModelError: no such models, models of two kinds, or of different vocabularies.
@@ -181,14 +182,14 @@ def load_contrast(
     """
 
     def loaded(name: str) -> Pretrained:
-        found = resolve(name, loading)
-        if found.kind not in ("encoder-decoder", "causal"):
+        resolved = resolve(name, loading)
+        if resolved.kind not in ("encoder-decoder", "causal"):
             raise ModelError(
-                f"model '{name}' is a {found.kind} and writes no text; negatives need an "
+                f"model '{name}' is a {resolved.kind} and writes no text; negatives need an "
                 "encoder-decoder or a causal language model"
             )
-        model, tokenizer = load_pretrained(found, found.kind, loading)
-        return Pretrained(model, tokenizer, found.label)
+        model, tokenizer = load_pretrained(resolved, resolved.kind, loading)
+        return Pretrained(model, tokenizer, resolved.label)
 
     return ContrastSampler(
         loaded(amateur),
@@ -259,15 +260,15 @@ class ContrastSampler:
             raise UserError(f"gamma is {gamma}, which takes an expert; name one, or set gamma to 0")
         self._pair = [amateur, expert] if gamma and expert else [amateur]
         self.gamma, self.temperature, self.top_k, self.top_p = gamma, temperature, top_k, top_p
-        first, *others = (one.model.config.is_encoder_decoder for one in self._pair)
-        for one in self._pair[1:]:
-            check_same_vocabulary(amateur.tokenizer, one.tokenizer)
+        first, *others = (model.model.config.is_encoder_decoder for model in self._pair)
+        for model in self._pair[1:]:
+            check_same_vocabulary(amateur.tokenizer, model.tokenizer)
         if any(other != first for other in others):
             raise ModelError(
                 "amateur and expert must be of one kind, both encoder-decoders or both causal"
             )
         self._tokenizer = amateur.tokenizer
-        configs = [one.model.config for one in self._pair]
+        configs = [model.model.config for model in self._pair]
         self._format: PromptFormat = (GapFormat if first else CausalFormat)(
             self._tokenizer, configs
         )
@@ -311,7 +312,7 @@ class ContrastSampler:
     def choices(self) -> Mapping[str, str]:
         """Every choice that could change a segment, by name."""
         names = ("amateur", "expert")
-        models = {name: one.label for name, one in zip(names, self._pair, strict=False)}
+        models = {name: model.label for name, model in zip(names, self._pair, strict=False)}
         numbers = {n: getattr(self, n) for n in ("gamma", "temperature", "top_k", "top_p")}
         dtype = str(next(self._pair[0].model.parameters()).dtype).removeprefix("torch.")
         format = {"format": self._format.name, "dtype": dtype}
@@ -325,7 +326,7 @@ class ContrastSampler:
         max_tokens: int = MAX_TOKENS,
         keys: Sequence[Key] | None = None,
     ) -> list[str]:
-        """A segment for the gap of each source, without blanks around it.
+        """Returns a segment for the gap of each source, without blanks around it.
 
         It may be empty, where the tokens drawn are nothing but blanks.
 
@@ -361,7 +362,7 @@ class ContrastSampler:
         max_tokens: int = MAX_TOKENS,
         keys: Sequence[Key] | None = None,
     ) -> list[str]:
-        """What each text goes on with: `infill` with nothing right of the gap."""
+        """Returns what each text goes on with: `infill` with nothing right of the gap."""
         sources = [Gapped(text, "") for text in texts]
         return self.infill(sources, seed=seed, max_tokens=max_tokens, keys=keys)
 
@@ -371,10 +372,10 @@ class ContrastSampler:
         return text.rstrip("\ufffd").strip()
 
     def _draw(self, prompts: Sequence[list[int]], u: Floats) -> list[list[int]]:
-        """The tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""
+        """Returns the tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""
         models = [
-            self._format.decoding(one.model, prompts, self._device, self._use_cache)
-            for one in self._pair
+            self._format.decoding(pretrained.model, prompts, self._device, self._use_cache)
+            for pretrained in self._pair
         ]
         numbers = torch.from_numpy(u).to(self._device)
         drawn: list[list[int]] = [[] for _ in prompts]
@@ -404,7 +405,7 @@ class ContrastSampler:
     def _probabilities(self, logits: Sequence[torch.Tensor], allowed: torch.Tensor) -> torch.Tensor:
         """p⁻ of the next token: (rows, vocabulary), float64."""
         width = len(allowed)
-        log_p = negative_log_p([one[:, :width] for one in logits], self.gamma)
+        log_p = negative_log_p([scores[:, :width] for scores in logits], self.gamma)
         log_p = log_p.masked_fill(~allowed, -torch.inf) / self.temperature
         p = log_p.softmax(-1)
         if not p.isfinite().all():
@@ -419,10 +420,10 @@ def negative_log_p(logits: Sequence[torch.Tensor], gamma: float) -> torch.Tensor
         logits: the amateur's, and the expert's unless γ = 0; (rows, vocabulary) each.
         gamma: γ.
     """
-    log_p = [one.double().log_softmax(-1) for one in logits]
+    log_p = [scores.double().log_softmax(-1) for scores in logits]
     if not gamma:
         return log_p[0]
-    log_p_a, log_p_e = (one.clamp(min=_LOWEST) for one in log_p)
+    log_p_a, log_p_e = (scores.clamp(min=_LOWEST) for scores in log_p)
     m = log_p_e - log_p_a
     # what the amateur finds impossible stays so, however much more the expert does
     return (log_p_a - gamma * m).masked_fill(log_p[0].isneginf(), -torch.inf).log_softmax(-1)

@@ -92,18 +92,19 @@ class Manipulated:
     edits: tuple[Edit, ...]
 
 
-def words_of(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text are: runs between blanks, or single characters of scripts that put
-    no blanks between words.
+def words_of(text: str, begin: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Returns where the words of a text, or of a part of it, are.
+
+    Words are runs between blanks, or single characters of scripts without blanks between words.
 
     >>> words_of("Oh no!  火山")
     [(0, 2), (3, 6), (8, 9), (9, 10)]
     """
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in _WORD.finditer(text, begin, end)]
 
 
 def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:
-    """A run of at most 20 words within one turn; all such runs are equally likely."""
+    """Returns a run of at most 20 words within one turn; all such runs are equally likely."""
     words = [words_of(turn) for turn in dialogue]
     # a turn of n words has n − l + 1 runs of l words
     kinds = [
@@ -122,7 +123,7 @@ def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:
 
 
 def utterance(dialogue: Document, rng: np.random.Generator) -> Cut | None:
-    """A whole turn; all turns that are not blank are equally likely."""
+    """Returns a whole turn; all turns that are not blank are equally likely."""
     turns = [i for i, turn in enumerate(dialogue) if turn.strip()]
     if not turns:
         return None
@@ -139,7 +140,8 @@ LOCATORS: Mapping[str, Locator] = {"segment": segment, "utterance": utterance, "
 
 
 def strategy(name: str) -> Strategy:
-    """The strategy of this name: a locator, ours or an installed package's, and -single or -multi.
+    """Returns the strategy of this name: a locator, ours or an installed package's, and -single or
+    -multi.
 
     Raises:
         UserError: there is no such strategy, or its locator can't be loaded.
@@ -199,47 +201,51 @@ def manipulate(
         UserError: a locator of another package cuts where there is no text.
     """
     stop = separator if separator.strip(" ") else "\n"
-    now = [list(document) for document in documents]
+    current = [list(document) for document in documents]
     edits: list[list[Edit]] = [[] for _ in documents]
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in indices]
     times = [int(rng.integers(1, strategy.most + 1)) for rng in rngs]
     for step in range(strategy.most):
         cuts: dict[int, Cut] = {}
-        for at in range(len(documents)):
-            if step < times[at] and (cut := strategy.locate(tuple(now[at]), rngs[at])) is not None:
-                _check(strategy, cut, now[at])
-                cuts[at] = cut
+        for index in range(len(documents)):
+            if (
+                step < times[index]
+                and (cut := strategy.locate(tuple(current[index]), rngs[index])) is not None
+            ):
+                _check(strategy, cut, current[index])
+                cuts[index] = cut
         written: dict[int, str] = {}
         for attempt in range(tries):
-            missing = [at for at in cuts if at not in written]
+            missing = [index for index in cuts if index not in written]
             if not missing:
                 break
             segments = infiller.infill(
-                [gapped(now[at], cuts[at], separator) for at in missing],
+                [gapped(current[index], cuts[index], separator) for index in missing],
                 seed=seed,
                 max_tokens=max_tokens,
-                keys=[(indices[at], step, attempt) for at in missing],
+                keys=[(indices[index], step, attempt) for index in missing],
             )
-            for at, text in zip(missing, segments, strict=True):
-                old = _old(now[at], cuts[at])
+            for index, text in zip(missing, segments, strict=True):
+                old = _old(current[index], cuts[index])
                 new = text.partition(stop)[0].strip()
-                if not infiller.sees_right and old != now[at][cuts[at].turn]:
+                if not infiller.sees_right and old != current[index][cuts[index].turn]:
                     new = _first_words(new, len(words_of(old)))
                 if new and new.split() != old.split():
-                    written[at] = new
-        for at, cut in cuts.items():
-            old = _old(now[at], cut)
-            new = written.get(at, old)
-            turn = now[at][cut.turn]
-            now[at][cut.turn] = turn[: cut.begin] + new + turn[cut.end :]
-            edits[at].append(Edit(cut, old, new))
+                    written[index] = new
+        for index, cut in cuts.items():
+            old = _old(current[index], cut)
+            new = written.get(index, old)
+            turn = current[index][cut.turn]
+            current[index][cut.turn] = turn[: cut.begin] + new + turn[cut.end :]
+            edits[index].append(Edit(cut, old, new))
     return [
-        Manipulated(tuple(turns), tuple(of_one)) for turns, of_one in zip(now, edits, strict=True)
+        Manipulated(tuple(turns), tuple(document_edits))
+        for turns, document_edits in zip(current, edits, strict=True)
     ]
 
 
 def gapped(turns: Sequence[str], cut: Cut, separator: str = SEPARATOR) -> Gapped:
-    """The turns joined, with a gap in place of the cut.
+    """Returns the turns joined, with a gap in place of the cut.
 
     >>> gapped(["Hi.", "How are you?"], Cut(1, 4, 7))
     Gapped(left='Hi.\\nHow ', right=' you?', gap=True)

@@ -15,9 +15,9 @@ def negate(text: str, rng: np.random.Generator) -> str | None:
     """With one negation more or one less, all places equally likely; None where there is none.
 
     English only, by rules and without a parser. Taken out are `not`, `never`, `n't` and what is
-    left of do-support (`didn't see` becomes `saw`). Put in is `not` behind forms of be, modal verbs
-    and have before a participle, and do-support behind a pronoun that is a subject by its form
-    (`she saw` becomes `she didn't see`): a verb behind a noun (`the dog barked`) is not found. A
+    left of do-support (`didn't see` becomes `saw`). Put in is `not` after forms of be, modal verbs
+    and have before a participle, and do-support after a pronoun that is a subject by its form
+    (`she saw` becomes `she didn't see`): a verb after a noun (`the dog barked`) is not found. A
     noun that looks like a modal (`his will`) or a pronoun that is an object (`told you lies`) may
     mislead it, and `no`, `nobody` and prefixes (`unhappy`) stay as they are.
     """
@@ -72,7 +72,7 @@ def _edits(text: str) -> Iterator[_Edit]:
 
 
 def _beside(text: str, words: Sequence[_Word], i: int, steps: int) -> _Word:
-    """The word so many steps away, if nothing but white space lies between."""
+    """Returns the word so many steps away, if nothing but white space lies between."""
     j = i + steps
     if not 0 <= j < len(words):
         return _NONE
@@ -112,11 +112,11 @@ def _put_in(text: str, before: _Word, word: _Word, after: _Word, behind: _Word) 
         return
     subject, apostrophe, short = word.low.partition("'")
     if subject in _SUBJECTS | {"that", "there"} and apostrophe:
-        at = word.end - len(short) - 1
+        place = word.end - len(short) - 1
         if short in ("s", "re", "m"):
             yield _Edit(word.end, word.end, " not")
         elif short in ("ll", "ve"):
-            yield _Edit(at, word.end, " won't" if short == "ll" else " haven't")
+            yield _Edit(place, word.end, " won't" if short == "ll" else " haven't")
     elif word.low in _SUBJECTS and before.low not in _AUXILIARIES:
         supported = _do_support(word.low, after.low, behind.low)
         if supported:
@@ -124,7 +124,7 @@ def _put_in(text: str, before: _Word, word: _Word, after: _Word, behind: _Word) 
 
 
 def _do_support(subject: str, verb: str, behind: str) -> str:
-    """A finite verb with its negation; empty where the word can't be one."""
+    """Returns a finite verb with its negation; empty where the word can't be one."""
     if verb in _BE or verb in _MODALS or behind in _NEGATIONS:
         return ""
     if (verb in _HAVE and _participle(behind)) or (verb in _DO and _is_base(behind)):
@@ -158,7 +158,7 @@ def _inflected(lemma: str, tag: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _lemmas(word: str) -> tuple[str, ...]:
-    """The verbs that a word can be a form of."""
+    """Returns the verbs that a word can be a form of."""
     from lemminflect import getAllLemmas
 
     lemmas: tuple[str, ...] = getAllLemmas(word, upos="VERB").get("VERB", ()) if word else ()

@@ -159,8 +159,8 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> int | None:
-    """How many of the chunk's lines, all in the file already, are unchanged; None if it is to be
-    made, and the file then ends before it."""
+    """Returns how many of the chunk's lines, all in the file already, are unchanged; None if it is
+    to be made, and the file then ends before it."""
     begin = file.tell()
     unchanged = 0
     for id, turns in chunk:
@@ -191,13 +191,13 @@ def _append(
         {
             "id": id,
             "positive": list(turns),
-            "negative": list(one.turns),
+            "negative": list(document.turns),
             "cuts": [
-                {**edit.cut._asdict(), "old": edit.old, "new": edit.new} for edit in one.edits
+                {**edit.cut._asdict(), "old": edit.old, "new": edit.new} for edit in document.edits
             ],
-            "unchanged": one.turns == tuple(turns),
+            "unchanged": document.turns == tuple(turns),
         }
-        for (id, turns), one in zip(chunk, manipulated, strict=True)
+        for (id, turns), document in zip(chunk, manipulated, strict=True)
     ]
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
     file.write("".join(lines).encode("utf-8", "surrogatepass"))

@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 import numpy as np
-import regex
 
 from levelfield.core.errors import UserError
 from levelfield.text import segmenter
-from levelfield.text.words import UNSPACED
+from levelfield.train.cdm.manipulate import words_of
 from levelfield.train.cdm.negation import negate
 
 Perturbation = Callable[[str, np.random.Generator], str | None]
@@ -32,7 +31,6 @@ Perturbation = Callable[[str, np.random.Generator], str | None]
 LONGEST_REPEAT = 4
 """Words of the longest n-gram that is written twice."""
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
-_WORD = regex.compile(rf"(?V1)[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
 
 
 class Perturbed(NamedTuple):
@@ -52,10 +50,10 @@ class Perturbed(NamedTuple):
 def make_perturbed(
     documents: Iterable[tuple[str, str]], kinds: Sequence[str], *, seed: int, times: int = 1
 ) -> Iterator[Perturbed]:
-    """A perturbed twin of every document, those that can't be perturbed included.
+    """Yields a perturbed twin of every document, those that can't be perturbed included.
 
     A twin depends on the seed, the document, its place, and, for `substitute`, the document before
-    it (of the first the one behind it).
+    it (of the first the one after it).
 
     Args:
         documents: ids and texts; read as they are needed.
@@ -98,20 +96,21 @@ def write_perturbed(
     negatives = unchanged = 0
     applied: Counter[str] = Counter()
     numbered = ((str(number), text) for number, text in enumerate(texts))
-    for one in make_perturbed(numbered, kinds, seed=seed, times=times):
-        if one.negative is None:
+    for perturbed in make_perturbed(numbered, kinds, seed=seed, times=times):
+        if perturbed.negative is None:
             unchanged += 1
             continue
         negatives += 1
-        applied.update(one.kinds)
-        file.write(json.dumps(one._asdict(), ensure_ascii=False) + "\n")
+        applied.update(perturbed.kinds)
+        file.write(json.dumps(perturbed._asdict(), ensure_ascii=False) + "\n")
     return PerturbationCounts(negatives, unchanged, applied)
 
 
 def perturb(
     text: str, rng: np.random.Generator, kinds: Sequence[str], *, times: int = 1, other: str = ""
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The text after 1 to `times` perturbations, and their kinds; None where none can be applied.
+    """Returns the text after 1 to `times` perturbations, and their kinds; None where none can be
+    applied.
 
     Every kind is equally likely; one that can't be applied gives way to another. The result is
     never the text itself.
@@ -124,14 +123,14 @@ def perturb(
         UserError: there is no such kind, or `times` is below 1.
     """
     _check(kinds, times)
-    known: Mapping[str, Perturbation] = {
+    perturbations: Mapping[str, Perturbation] = {
         **KINDS,
         "substitute": functools.partial(substitute, other=other),
     }
     now, applied = text, []
     for _ in range(int(rng.integers(1, times + 1))):
         for kind in (kinds[i] for i in rng.permutation(len(kinds))):
-            spoilt = known[kind](now, rng)
+            spoilt = perturbations[kind](now, rng)
             if spoilt is not None and spoilt not in (now, text):
                 now = spoilt
                 applied.append(kind)
@@ -140,19 +139,19 @@ def perturb(
 
 
 def _check(kinds: Sequence[str], times: int) -> None:
-    known = (*KINDS, "substitute")
-    wrong = [kind for kind in kinds if kind not in known]
-    if wrong or not kinds:
-        unknown = f"'{wrong[0]}'" if wrong else "none"
+    names = (*KINDS, "substitute")
+    foreign = [kind for kind in kinds if kind not in names]
+    if foreign or not kinds:
+        unknown = f"'{foreign[0]}'" if foreign else "none"
         raise UserError(
-            f"kinds of perturbation: expected some of {', '.join(known)}, got {unknown}"
+            f"kinds of perturbation: expected some of {', '.join(names)}, got {unknown}"
         )
     if times < 1:
         raise UserError(f"times {times}: expected at least 1")
 
 
 def shuffle(text: str, rng: np.random.Generator) -> str | None:
-    """Units in another order; None with fewer than two different ones."""
+    """Returns units in another order; None with fewer than two different ones."""
     spans = _units(text)
     units = [text[begin:end] for begin, end in spans]
     if len(set(units)) < 2:
@@ -173,22 +172,23 @@ def drop(text: str, rng: np.random.Generator) -> str | None:
     spans = _units(text)
     if len(spans) < 3:
         return None
-    at = int(rng.integers(1, len(spans) - 1))
-    return text[: spans[at][0]] + text[spans[at + 1][0] :]
+    unit = int(rng.integers(1, len(spans) - 1))
+    return text[: spans[unit][0]] + text[spans[unit + 1][0] :]
 
 
 def repeat(text: str, rng: np.random.Generator) -> str | None:
-    """A unit, or 1 to 4 words of one, once more right behind itself; None of an empty text."""
+    """Returns a unit, or 1 to 4 words of one, once more right after itself; None of an empty
+    text."""
     spans = _units(text)
     if not spans:
         return None
-    at = int(rng.integers(len(spans)))
-    begin, end = spans[at]
+    index = int(rng.integers(len(spans)))
+    begin, end = spans[index]
     if rng.random() < 0.5:
-        near = max(0, min(at, len(spans) - 2))
+        near = max(0, min(index, len(spans) - 2))
         gap = text[spans[near][1] : spans[near + 1][0]] if len(spans) > 1 else " "
     else:
-        words = [match.span() for match in _WORD.finditer(text, begin, end)]
+        words = words_of(text, begin, end)
         n = int(rng.integers(1, min(LONGEST_REPEAT, len(words)) + 1))
         first = int(rng.integers(len(words) - n + 1))
         near = max(0, min(first, len(words) - 2))
@@ -206,36 +206,36 @@ def substitute(text: str, rng: np.random.Generator, *, other: str) -> str | None
     spans = _units(text)
     if len(spans) < 2:
         return None
-    at = int(rng.integers(len(spans)))
+    index = int(rng.integers(len(spans)))
     units = [text[begin:end] for begin, end in spans]
     foreign = [other[begin:end] for begin, end in _units(other)]
     foreign = [unit for unit in foreign if unit not in units]
     if not foreign:
         return None
-    units[at] = foreign[int(rng.integers(len(foreign)))]
+    units[index] = foreign[int(rng.integers(len(foreign)))]
     return _replaced(text, spans, units)
 
 
 def _units(text: str) -> list[tuple[int, int]]:
-    """Where the lines of a text are; of one line, its sentences."""
+    """Returns where the lines of a text are; of one line, its sentences."""
     lines = [match.span() for match in _LINE.finditer(text)]
     if len(lines) != 1:
         return lines
-    spans, at = [], 0
+    spans, position = [], 0
     for sentence in segmenter.sentences(text):
-        begin = text.index(sentence, at)
-        at = begin + len(sentence)
-        spans.append((begin, at))
+        begin = text.index(sentence, position)
+        position = begin + len(sentence)
+        spans.append((begin, position))
     return spans
 
 
 def _replaced(text: str, spans: Sequence[tuple[int, int]], units: Sequence[str]) -> str:
-    """The text with other units in the places of its own."""
-    whole, at = "", 0
+    """Returns the text with other units in the places of its own."""
+    whole, position = "", 0
     for (begin, end), unit in zip(spans, units, strict=True):
-        whole += text[at:begin] + unit
-        at = end
-    return whole + text[at:]
+        whole += text[position:begin] + unit
+        position = end
+    return whole + text[position:]
 
 
 KINDS: Mapping[str, Perturbation] = {

@@ -73,7 +73,7 @@ class CDMPlan(Options):
 
 
 def load_cdm_plan(path: Path) -> CDMPlan:
-    """The plan in a file. Nothing is loaded or trained.
+    """Returns the plan in a file. Nothing is loaded or trained.
 
     Raises:
         UserError: there is no such file, or it is not TOML.
@@ -118,7 +118,8 @@ def _infiller(
 
 
 def _stage(table: TomlTable, spec: S, shared: dict[str, Any], folder: Path) -> S:
-    """A stage by its table; a model that is a folder beside the plan is meant to be that."""
+    """Returns a stage by its table; a model that is a folder beside the plan is meant to be
+    that."""
     values = table.values(type(spec), without=tuple(shared))
     names = {name: _beside(values[name], folder) for name in ("start", "tokenizer") & values.keys()}
     return spec.replace(**{**shared, **values, **names})

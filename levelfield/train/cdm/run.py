@@ -77,17 +77,17 @@ def _infiller(
     bar: Bar,
     amateur: str = "",
 ) -> str:
-    """The name of an infiller, trained if the plan says so; one that begins from nothing takes the
-    amateur's tokenizer, since both need one vocabulary."""
-    wanted = plan.amateur if which == "amateur" else plan.expert
-    if isinstance(wanted, str):
-        return wanted
-    if amateur and not (wanted.start or wanted.tokenizer):
-        wanted = dataclasses.replace(wanted, tokenizer=str(resolve(amateur).path))
-    with bar(which, wanted.recipe.steps) as progress:
+    """Returns the name of an infiller, trained if the plan says so; one that begins from nothing
+    takes the amateur's tokenizer, since both need one vocabulary."""
+    spec = plan.amateur if which == "amateur" else plan.expert
+    if isinstance(spec, str):
+        return spec
+    if amateur and not (spec.start or spec.tokenizer):
+        spec = dataclasses.replace(spec, tokenizer=str(resolve(amateur).path))
+    with bar(which, spec.recipe.steps) as progress:
         history = build_infiller(
             lambda: corpus_documents(plan.corpus),
-            wanted,
+            spec,
             out / which,
             sources=plan.sources,
             notes=notes,
@@ -98,7 +98,7 @@ def _infiller(
 
 
 def numbered(texts: Iterable[str], unit: Unit, limit: int | None) -> Iterator[tuple[str, Document]]:
-    """Texts as (id, turns or sentences), as many as `limit`."""
+    """Yields texts as (id, turns or sentences), as many as `limit`."""
     for number, text in enumerate(texts):
         if limit is not None and number >= limit:
             return

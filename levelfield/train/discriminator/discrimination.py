@@ -40,7 +40,7 @@ itself."""
 
 
 def new_model(size: Size, vocabulary: int, positions: int, labels: Sequence[str]) -> Any:
-    """A BERT that tells labels apart, with random weights."""
+    """Returns a BERT that tells labels apart, with random weights."""
     import transformers
 
     assert size.inner
@@ -88,8 +88,8 @@ class EncodedPairs:
 
 
 def encode(rows: TrainingPairs, reader: TorchClassifier) -> tuple[EncodedPairs, TrainingPairs]:
-    """The pairs as ids, and the rows that they are: those whose texts look alike to the model, as
-    where the difference is cut off, are left out and counted.
+    """Returns the pairs as ids, and the rows that they are: those whose texts look alike to the
+    model, as where the difference is cut off, are left out and counted.
 
     Raises:
         UserError: too few are left.
@@ -139,8 +139,8 @@ class Discrimination:
 
     def loss(self, _: Any, step: int) -> Loss:
         """Cross-entropy of a batch's labels, in nats."""
-        pool, at = divmod(step, self.POOL)
-        rows = self._pool(pool)[at].tolist()
+        pool, index = divmod(step, self.POOL)
+        rows = self._pool(pool)[index].tolist()
         texts = [ids[i] for ids in (self.pairs.negative, self.pairs.positive) for i in rows]
         logits = self.logits(texts)
         labels = torch.arange(2, device=logits.device).repeat_interleave(len(rows))
@@ -173,7 +173,7 @@ class Discrimination:
         return {}
 
     def _pool(self, pool: int) -> list[Codes]:
-        """The pairs of each batch."""
+        """Returns the pairs of each batch."""
         if pool not in self._pools:
             self._pools.clear()
             among = np.flatnonzero(~self.pairs.held_out)
@@ -244,7 +244,7 @@ def build_discriminator(
             }
 
         start = digest_of_weights(model)
-        left_out = "; ".join(f"{why}: {n:,}" for why, n in rows.skipped.items())
+        left_out = "; ".join(f"{reason}: {n:,}" for reason, n in rows.skipped.items())
         return Beginning(
             "tells human texts from worse ones",
             model,
@@ -278,7 +278,7 @@ def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tupl
 
 def _remarks(rows: TrainingPairs, pairs: EncodedPairs) -> Iterator[str]:
     yield f"{len(rows.pairs):,} pairs, {int(pairs.held_out.sum()):,} of them held out"
-    for why, n in rows.skipped.items():
-        yield f"left out {n:,} rows: {why}"
+    for reason, n in rows.skipped.items():
+        yield f"left out {n:,} rows: {reason}"
     if pairs.cut:
         yield f"of {pairs.cut:,} texts the model sees a part only"

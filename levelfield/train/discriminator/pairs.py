@@ -56,7 +56,7 @@ class TrainingPairs:
 
 
 def read_rows(files: Sequence[Path], separator: str = "\n") -> TrainingPairs:
-    """The rows of JSONL files, `{"positive", "negative"}` each, other fields ignored.
+    """Returns the rows of JSONL files, `{"positive", "negative"}` each, other fields ignored.
 
     A text is a string, or a list of turns or sentences, which `separator` joins.
 
@@ -69,21 +69,21 @@ def read_rows(files: Sequence[Path], separator: str = "\n") -> TrainingPairs:
     skipped: Counter[str] = Counter()
     fit = []
     for pair in pairs:
-        if why := _unfit(pair, positives):
-            skipped[why] += 1
+        if reason := _unfit(pair, positives):
+            skipped[reason] += 1
         else:
             fit.append(pair)
     return check_enough(TrainingPairs(tuple(fit), skipped))
 
 
 def check_enough(rows: TrainingPairs) -> TrainingPairs:
-    """The rows.
+    """Returns the rows.
 
     Raises:
         UserError: they have fewer than two different positives.
     """
     if len({pair.positive for pair in rows.pairs}) < 2:
-        left_out = "; ".join(f"{why}: {n}" for why, n in rows.skipped.items())
+        left_out = "; ".join(f"{reason}: {n}" for reason, n in rows.skipped.items())
         raise UserError(
             f"{len(rows.pairs)} rows to learn from: expected at least two with different positives "
             f"and a negative each, one to train on and one to validate on (rows left out: "
@@ -135,8 +135,8 @@ def _sha256(text: str) -> bytes:
 
 
 def held_out(positives: Sequence[str]) -> Bools:
-    """Which pairs are held out, by their positives: of the different ones a tenth, at least one
-    and at most 1,000, those whose hashes are smallest. So a text is on one side with all its
+    """Returns which pairs are held out, by their positives: of the different ones a tenth, at least
+    one and at most 1,000, those whose hashes are smallest. So a text is on one side with all its
     negatives, whatever the order of the rows."""
     distinct = sorted(set(positives), key=_sha256)
     held = set(distinct[: min(MOST_HELD_OUT, max(1, len(distinct) // SHARE))])

@@ -9,7 +9,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
@@ -19,7 +19,7 @@ from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.train.guide.settings import KINDS, OF_SEVERAL
 from levelfield.train.labelled import Labelled
-from levelfield.train.recipe import Recipe
+from levelfield.train.recipe import PassSettings, Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -90,7 +90,7 @@ class GuideTraining:
 
 
 def guide_training(kind: GuideKind) -> GuideTraining:
-    """How guides of this kind are trained."""
+    """Returns how guides of this kind are trained."""
     training = pkgutil.resolve_name(KINDS[kind])
     assert isinstance(training, GuideTraining)
     return training
@@ -129,21 +129,10 @@ def write_guide(
         file.write(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
 
-class PassSettings(Protocol):
-    """Settings of a kind of guide: passes over the texts, texts a step, and the learning rate."""
-
-    @property
-    def epochs(self) -> float: ...
-    @property
-    def batch(self) -> int: ...
-    @property
-    def learning_rate(self) -> float: ...
-
-
 def passes_over(
     rows: Labelled, settings: PassSettings, spec: GuideSpec, *, every: int, warmup: float = 1 / 20
 ) -> Recipe:
-    """The recipe: the rate rises over a share of the steps and falls to a tenth.
+    """Returns the recipe: the rate rises over a share of the steps and falls to a tenth.
 
     Args:
         every: steps between checkpoints.

@@ -218,8 +218,8 @@ def settings_of(kind: GuideKind, given: Mapping[str, Any]) -> dict[str, Any]:
         UserError: a setting that the kind does not have, or a word that is no value of it.
     """
     values = {name: value for name, value in given.items() if value is not None}
-    known = choices(SETTINGS[kind])
-    if foreign := sorted(values.keys() - known.keys()):
+    options = choices(SETTINGS[kind])
+    if foreign := sorted(values.keys() - options.keys()):
         flag = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
         raise UserError(f"--{flag} is no option of this kind of guide; leave it out")
-    return SETTINGS[kind].of(**parsed("guide", known, values)).to_dict()
+    return SETTINGS[kind].of(**parsed("guide", options, values)).to_dict()

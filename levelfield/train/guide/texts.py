@@ -27,6 +27,7 @@ from levelfield.train.labelled import (
     from_controls,
     from_several_controls,
     own_texts,
+    source_line,
 )
 
 _RULES = tuple(
@@ -45,7 +46,8 @@ _BEGIN = re.compile(r"(?:^|(?<=[^.][.!?] ))\W*\w")
 
 
 def as_written(text: str) -> str:
-    """A tokenised text without the blanks before punctuation, sentences beginning with capitals.
+    """Returns a tokenised text without the blanks before punctuation, sentences beginning with
+    capitals.
 
     >>> as_written("it 's dull , and i 'm not amused .")
     "It's dull, and I'm not amused."
@@ -98,19 +100,19 @@ def guide_texts(
 
 
 def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:
-    """All texts of sets by name, `test` aside, and of files, with their labels; as `guide_texts`
-    has them before any are held out."""
+    """Returns all texts of sets by name, `test` aside, and of files, with their labels; as
+    `guide_texts` has them before any are held out."""
     return _labelled(_samples(data, False, 1), attribute)
 
 
 def _samples(
-    of: Sequence[str],
+    data: Sequence[str],
     part_is_test: bool,
     sentences: int,
     reading: ReadingOptions | None = None,
 ) -> list[Sample]:
-    named = [name for name in of if _is_set(name)]
-    files = [name for name in of if not _is_set(name)]
+    named = [name for name in data if _is_set(name)]
+    files = [name for name in data if not _is_set(name)]
     samples = [sample for name in named for sample in _of_set(name, part_is_test, sentences)]
     if files:
         source = open_samples(files, reading, ids="any")
@@ -120,8 +122,8 @@ def _samples(
 
 
 def _labelled(samples: Sequence[Sample], attribute: str, like: Labelled | None = None) -> Labelled:
-    """Texts with the labels of an attribute or several, the same labels as `like` has."""
-    attributes = list(dict.fromkeys(one.strip() for one in attribute.split(",")))
+    """Returns texts with the labels of an attribute or several, the same labels as `like` has."""
+    attributes = list(dict.fromkeys(name.strip() for name in attribute.split(",")))
     if len(attributes) == 1:
         return from_controls(samples, attributes[0], like.labels if like else ())
     return from_several_controls(samples, attributes, columns(like) if like else None)
@@ -133,10 +135,12 @@ def columns(rows: Labelled, attribute: str = "") -> dict[str, tuple[str, ...]]:
     Args:
         attribute: that of texts whose labels are all of one.
     """
-    of = rows.of or (attribute,) * len(rows.labels)
+    attributes = rows.of or (attribute,) * len(rows.labels)
     return {
-        one: tuple(label for label, its in zip(rows.labels, of, strict=True) if its == one)
-        for one in dict.fromkeys(of)
+        name: tuple(
+            label for label, owner in zip(rows.labels, attributes, strict=True) if owner == name
+        )
+        for name in dict.fromkeys(attributes)
     }
 
 
@@ -145,10 +149,10 @@ def _is_set(name: str) -> bool:
 
 
 def readable(rows: Labelled, base: LanguageModel, tokens: int) -> tuple[Labelled, list[list[int]]]:
-    """The texts that have tokens, and the first tokens of each."""
-    ids = [one[:tokens] for one in base.tokens.ids(rows.texts)]
-    some = np.array([bool(one) for one in ids], np.bool_)
-    return rows.only(some), [one for one in ids if one]
+    """Returns the texts that have tokens, and the first tokens of each."""
+    ids = [text_ids[:tokens] for text_ids in base.tokens.ids(rows.texts)]
+    has_tokens = np.array([bool(text_ids) for text_ids in ids], np.bool_)
+    return rows.only(has_tokens), [text_ids for text_ids in ids if text_ids]
 
 
 def _of_set(name: str, part_is_test: bool, sentences: int) -> list[Sample]:
@@ -169,11 +173,8 @@ def _passages(lines: list[str], n: int) -> list[list[str]]:
 
 
 def _source(name: str) -> str:
-    known = dataset(name)
-    parts = ", ".join(part for part in known.parts if part != "test") or "all"
-    return (
-        f"{name}, {parts}: {known.title}; {known.licence or 'no licence stated'}; {known.citation}"
-    )
+    parts = ", ".join(part for part in dataset(name).parts if part != "test")
+    return source_line(name, parts or "all")
 
 
 class AttributeRows:
@@ -202,7 +203,7 @@ class AttributeRows:
 
 
 def by_attribute(rows: Labelled, attribute: str) -> list[AttributeRows]:
-    """The texts of each attribute, in the order of the columns.
+    """Returns the texts of each attribute, in the order of the columns.
 
     Args:
         attribute: of texts whose labels are all of one.

@@ -38,7 +38,7 @@ def draw(
     window: int,
     ends: Bools,
 ) -> list[InfillingExample]:
-    """Examples from documents drawn in proportion to their length, with replacement."""
+    """Returns examples from documents drawn in proportion to their length, with replacement."""
     sizes = np.diff(corpus.begins)[among]
     total = np.cumsum(sizes)
     if not total.size or sizes.max() < FEWEST_TOKENS:
@@ -46,8 +46,8 @@ def draw(
     examples: list[InfillingExample] = []
     while len(examples) < count:
         place = int(rng.integers(total[-1]))
-        at = int(np.searchsorted(total, place, side="right"))
-        begin, end = corpus.begins[among[at]], corpus.begins[among[at] + 1]
+        document = int(np.searchsorted(total, place, side="right"))
+        begin, end = corpus.begins[among[document]], corpus.begins[among[document] + 1]
         if end - begin < FEWEST_TOKENS:
             continue
         length = min(int(end - begin), int(rng.integers(window // 4, window + 1)))
@@ -59,15 +59,15 @@ def draw(
 
 
 def _segment(ids: VocabularyIds, ends: Bools, rng: np.random.Generator) -> tuple[int, int]:
-    """Where a segment begins and ends; never the whole window."""
+    """Returns where a segment begins and ends; never the whole window."""
     n = len(ids)
     kind = rng.random()
     borders = [0, *(np.flatnonzero(ends[ids[:-1]]) + 1).tolist(), n]
     if kind < 0.4 and len(borders) > 2:
         sentences = len(borders) - 1
         many = min(int(rng.integers(1, 3)), sentences - 1)
-        at = int(rng.integers(sentences - many + 1))
-        return borders[at], borders[at + many]
+        begin = int(rng.integers(sentences - many + 1))
+        return borders[begin], borders[begin + many]
     if kind < 0.6:
         length = int(rng.integers(1, min(SEGMENT, n - 1) + 1))
         left = int(rng.integers(n - length + 1))
@@ -114,8 +114,8 @@ class InfillingFormat:
         self.end = tokenizer.eos_token_id
         names = SENTINELS[:1] if family == "t5" else FIM
         self.marks = [tokenizer.convert_tokens_to_ids(name) for name in names]
-        known = tokenizer.get_vocab()
-        missing = [name for name in names if name not in known]
+        vocabulary = tokenizer.get_vocab()
+        missing = [name for name in names if name not in vocabulary]
         if missing or self.end is None:
             raise ModelError(
                 f"the tokenizer has no {', '.join(missing) or 'end-of-text token'}, which "
@@ -123,13 +123,13 @@ class InfillingFormat:
             )
 
     def source(self, example: InfillingExample) -> list[int]:
-        """What an encoder reads; nothing for a causal model."""
+        """Returns what an encoder reads; nothing for a causal model."""
         if self.family == "causal":
             return []
         return [*example.left.tolist(), *self.marks, *example.right.tolist(), self.end]
 
     def target(self, example: InfillingExample) -> tuple[list[int], int]:
-        """What is written, and how many of its first tokens are not learnt."""
+        """Returns what is written, and how many of its first tokens are not learnt."""
         segment = [*example.segment.tolist(), self.end]
         if self.family == "t5":
             return [*self.marks, *segment], 1

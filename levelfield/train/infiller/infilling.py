@@ -35,7 +35,7 @@ from levelfield.train.loop import HistoryRow, Loss, seeded
 
 
 def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positions: int) -> Any:
-    """A model with random weights."""
+    """Returns a model with random weights."""
     import transformers
 
     size = size.settled()
@@ -109,8 +109,8 @@ class Infilling:
 
     def loss(self, model: Any, step: int) -> Loss:
         """Cross-entropy of the segments of one batch, in nats."""
-        pool, at = divmod(step, self.POOL)
-        return _loss(model, self._pool(pool)[at])
+        pool, index = divmod(step, self.POOL)
+        return _loss(model, self._pool(pool)[index])
 
     def validation(self, model: Any) -> Mapping[str, float]:
         """Mean loss a token over held-out documents; the same examples at every step."""
@@ -146,14 +146,14 @@ class Infilling:
     def _batches(self, rng: np.random.Generator, among: Codes, count: int) -> list[Batch]:
         examples = draw(self.corpus, among, rng, self.batch * count, self.window, self.ends)
         examples.sort(key=lambda e: len(e.segment))
-        some = self.ALIKE * self.batch
-        for at in range(0, len(examples), some):
-            examples[at : at + some] = sorted(
-                examples[at : at + some], key=lambda e: len(e.left) + len(e.right)
+        alike = self.ALIKE * self.batch
+        for begin in range(0, len(examples), alike):
+            examples[begin : begin + alike] = sorted(
+                examples[begin : begin + alike], key=lambda e: len(e.left) + len(e.right)
             )
         batches = [
-            self.format.batch(examples[at : at + self.batch], self._start)
-            for at in range(0, len(examples), self.batch)
+            self.format.batch(examples[begin : begin + self.batch], self._start)
+            for begin in range(0, len(examples), self.batch)
         ]
         return [batches[i] for i in rng.permutation(len(batches))]
 

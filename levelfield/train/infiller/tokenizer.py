@@ -16,9 +16,9 @@ LONGEST = 20_000
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, *, marked: str = "$A </s>") -> Any:
-    """A subword tokenizer: words are split off at blanks, line breaks and
-    punctuation, then byte-pair encoding with single bytes for characters that are rare, so that
-    every text has tokens. Holds the markers of both families.
+    """Returns a subword tokenizer: words are split off at blanks, line breaks and punctuation, then
+    byte-pair encoding with single bytes for characters that are rare, so that every text has
+    tokens. Holds the markers of both families.
 
     Args:
         marked: a text `$A` as models read it.
@@ -88,10 +88,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, *, marked: str = "$A 
 
 def sample_of(texts: Iterable[str]) -> Iterator[str]:
     """Beginnings of documents, as many as a tokenizer is trained on."""
-    taken = 0
+    characters = 0
     for text in texts:
         piece = text[:LONGEST]
         yield piece
-        taken += len(piece)
-        if taken >= SAMPLE:
+        characters += len(piece)
+        if characters >= SAMPLE:
             return

@@ -18,12 +18,10 @@ from levelfield.train.figures import Figures, figures, read_figures, write_figur
 from levelfield.train.judge import ARCHITECTURES, JudgeSpec
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, Passes
-from levelfield.train.recipe import Recipe
+from levelfield.train.recipe import PassSettings, Recipe
 
 if TYPE_CHECKING:
     from levelfield.models.contracts import Classifier
-    from levelfield.train.builder import Workplace
-    from levelfield.train.labelled import Labelled
     from levelfield.train.loop import HistoryRow
 
 
@@ -102,24 +100,16 @@ CHECKPOINT_STEPS = 500
 """Fewest steps between two checkpoints."""
 
 
-def passes(
-    rows: Labelled,
-    *,
-    epochs: float,
-    batch: int,
-    learning_rate: float,
-    warmup: int,
-    seed: int,
-) -> Recipe:
-    """The recipe of so many passes over the texts; the learning rate falls to a tenth over all.
+def passes(rows: Labelled, settings: PassSettings, *, warmup: int, seed: int) -> Recipe:
+    """Returns the recipe of the passes over the texts; the learning rate falls to a tenth.
 
     Args:
         warmup: the rate rises over the first step in so many.
     """
-    steps = max(1, round(epochs * int(rows.times.sum()) / batch))
+    steps = max(1, round(settings.epochs * int(rows.times.sum()) / settings.batch))
     return Recipe(
         steps=steps,
-        learning_rate=learning_rate,
+        learning_rate=settings.learning_rate,
         warmup=steps // warmup,
         decay=1.0,
         weight_decay=0.01,

@@ -86,19 +86,19 @@ class JudgeOptions(HeldOutOptions):
         if self.recipe:
             return recipes.texts_of(self.recipe)
         samples = self._read(files)
-        others = self._read(self.held_out) if self.held_out else None
+        held_out = self._read(self.held_out) if self.held_out else None
         if self.rating:
             scale = self._scale(samples, self.rating)
             rows = from_ratings(samples, scale)
-            test = from_ratings(others, scale) if others is not None else None
+            test = from_ratings(held_out, scale) if held_out is not None else None
         else:
             attribute = self.attribute or ""
             rows = from_controls(samples, attribute)
-            test = from_controls(others, attribute, rows.labels) if others is not None else None
+            test = from_controls(held_out, attribute, rows.labels) if held_out is not None else None
         return own_texts(rows, test, (), share=self.share or 0.1, seed=self.seed)
 
     def _by_recipe(self, name: str) -> JudgeSpec:
-        """The spec of a recipe, which says everything but the seed and the encoder."""
+        """Returns the spec of a recipe, which says everything but the seed and the encoder."""
         from levelfield.train.judge import recipes
 
         with_model = ("start", "learning_rate", "allow_pickle")

@@ -11,7 +11,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.datasets import dataset, load
+from levelfield.datasets import load
 from levelfield.io.toml import read_toml
 from levelfield.train.judge import ARCHITECTURES, JudgeSpec
 from levelfield.train.labelled import (
@@ -23,16 +23,17 @@ from levelfield.train.labelled import (
     from_ratings,
     joined,
     merged,
+    source_line,
 )
 
 
 def names() -> tuple[str, ...]:
-    """The recipes: a set and an architecture each."""
+    """Returns the recipes: a set and an architecture each."""
     return tuple(f"{name}-{architecture}" for name in _file() for architecture in ARCHITECTURES)
 
 
 def spec_of(name: str) -> JudgeSpec:
-    """What a recipe trains.
+    """Returns what a recipe trains.
 
     Raises:
         UserError: there is no such recipe.
@@ -45,7 +46,8 @@ def spec_of(name: str) -> JudgeSpec:
 
 
 def texts_of(name: str) -> LabelledTexts:
-    """The texts of a recipe; training texts that share something with the test set are left out.
+    """Returns the texts of a recipe; training texts that share something with the test set are left
+    out.
 
     Raises:
         UserError: there is no such recipe.
@@ -59,11 +61,12 @@ def texts_of(name: str) -> LabelledTexts:
     together = merged(joined(parts))
     train, dropped = apart(together.rows, test.texts)
     facts = {
-        "Tried on": _named(table["test"]),
+        "Tried on": f"{table['test']['set']}, {table['test']['part']}",
         "Left out": f"{dropped:,} texts that have something of the test set",
         "Repeated": f"{together.repeated:,} rows",
     }
-    return LabelledTexts(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
+    sources = dict.fromkeys(source_line(part["set"], part["part"]) for part in chosen)
+    return LabelledTexts(train, test, facts, tuple(sources))
 
 
 def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
@@ -73,16 +76,6 @@ def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
     if "rating" in table:
         return from_ratings(samples, RatingScale(**table["rating"]))
     return from_controls(samples, table["attribute"])
-
-
-def _named(part: Mapping[str, Any]) -> str:
-    return f"{part['set']}, {part['part']}"
-
-
-def _source(part: Mapping[str, Any]) -> str:
-    known = dataset(part["set"])
-    licence = known.licence or "no licence stated"
-    return f"{_named(part)}: {known.title}; {licence}; {known.citation}"
 
 
 def _split(name: str) -> tuple[str, str]:

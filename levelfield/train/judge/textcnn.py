@@ -18,15 +18,8 @@ from levelfield.train.recipe import Recipe
 
 
 def recipe_of(train: Labelled, spec: JudgeSpec) -> Recipe:
-    """The learning rate rises over the first hundredth of the steps and falls to a tenth."""
-    return passes(
-        train,
-        epochs=spec.epochs,
-        batch=spec.batch,
-        learning_rate=spec.learning_rate,
-        warmup=100,
-        seed=spec.seed,
-    )
+    """Returns the recipe; the learning rate rises over the first hundredth of the steps."""
+    return passes(train, spec, warmup=100, seed=spec.seed)
 
 
 def _train(

@@ -15,15 +15,8 @@ from levelfield.train.recipe import Recipe
 
 
 def recipe_of(train: Labelled, spec: JudgeSpec) -> Recipe:
-    """The learning rate rises over the first tenth of the steps and falls to a tenth."""
-    return passes(
-        train,
-        epochs=spec.tuning.epochs,
-        batch=spec.tuning.batch,
-        learning_rate=spec.tuning.learning_rate,
-        warmup=10,
-        seed=spec.seed,
-    )
+    """Returns the recipe; the learning rate rises over the first tenth of the steps."""
+    return passes(train, spec.tuning, warmup=10, seed=spec.seed)
 
 
 def _train(

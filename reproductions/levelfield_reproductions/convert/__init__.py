@@ -83,11 +83,11 @@ def convert(
         raise UserError(f"{out} is not empty; give another folder")
     converter = pkgutil.resolve_name(entry.target)
     assert isinstance(converter, Converter)
-    known = choices(converter.options)
-    if foreign := sorted(chosen.options.keys() - known.keys()):
-        there = f"there are {', '.join(known)}" if known else "there is none"
+    options_of = choices(converter.options)
+    if foreign := sorted(chosen.options.keys() - options_of.keys()):
+        there = f"there are {', '.join(options_of)}" if options_of else "there is none"
         raise UserError(f"layout {layout} has no option '{foreign[0]}'; {there}")
-    options = make(converter.options, parsed(f"layout {layout}", known, chosen.options))
+    options = make(converter.options, parsed(f"layout {layout}", options_of, chosen.options))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with folder_replacement(out) as folder:  # its name is that of guides and models
@@ -102,7 +102,7 @@ def convert(
 
 
 def layout_entry(name: str) -> Layout:
-    """The layout of this name.
+    """Returns the layout of this name.
 
     Raises:
         UserError: there is none.

@@ -1,7 +1,7 @@
 """BOLT's discriminators: RoBERTa as a classifier, with a row of embeddings for each GPT-2 token.
 
 Layout: a folder as `save_pretrained` wrote it, with `config.json` and `pytorch_model.bin`. The
-table of embeddings is as wide as the states, or of another width with a linear layer behind it
+table of embeddings is as wide as the states, or of another width followed by a linear layer
 (`roberta.embeddings.transformation`), which is multiplied into the table here.
 """
 
@@ -22,7 +22,12 @@ from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import resolve
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
+from levelfield_reproductions.convert.reading import (
+    PublishedFiles,
+    Tensors,
+    save_weights,
+    shapes_of,
+)
 
 Variant = Literal["sentiment", "toxicity"]
 
@@ -57,13 +62,10 @@ class BOLTOptions(Options):
 
 
 def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converted:
-    from safetensors.torch import save_file
     from transformers import RobertaConfig, RobertaForSequenceClassification
 
     quiet()
-    about, tensors = files.about(), files.tensors()
-    if (kind := about.get("model_type", "roberta")) != "roberta":
-        raise ModelError(f"config.json is of a {kind} model; expected roberta")
+    about, tensors = files.settings_of("roberta"), files.tensors()
     vocabulary = load_causal_tokens(options.model, Loading())
     labels = LABELS[options.variant]
     table = _table(tensors, vocabulary.vocabulary_size)
@@ -88,11 +90,8 @@ def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converte
     folder = out / "model"
     folder.mkdir()
     config.save_pretrained(folder)
-    save_file(
-        {name: tensor.float().contiguous().clone() for name, tensor in weights.items()},
-        folder / "model.safetensors",
-        metadata={"format": "pt"},
-    )
+    floats = {name: tensor.float() for name, tensor in weights.items()}
+    save_weights(floats, folder / "model.safetensors")
     write_guide(
         out,
         kind="encoder",
@@ -109,7 +108,8 @@ def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converte
 
 
 def _table(tensors: Tensors, tokens: int) -> torch.Tensor:
-    """The embeddings of the tokens, as wide as the states where there is a map between them."""
+    """Returns the embeddings of the tokens, as wide as the states where there is a map between
+    them."""
     table = tensors.take(_TABLE, tokens, None)
     if _MAP + "weight" not in tensors:
         return table

@@ -26,7 +26,12 @@ from levelfield.generation.techniques.cbart.editor import (
 from levelfield.models.files import quiet
 from levelfield.models.loading import reading
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
+from levelfield_reproductions.convert.reading import (
+    PublishedFiles,
+    Tensors,
+    save_weights,
+    shapes_of,
+)
 from levelfield_reproductions.convert.tokenizer import write_tokenizer
 
 _SHAPE = (
@@ -58,8 +63,6 @@ class CBARTOptions(Options):
 
 
 def _convert(source: PublishedFiles, out: Path, options: CBARTOptions) -> Converted:
-    from safetensors.torch import save_file
-
     quiet()
     config = _config(source)
     tensors = source.tensors()
@@ -69,11 +72,7 @@ def _convert(source: PublishedFiles, out: Path, options: CBARTOptions) -> Conver
     config.architectures = ["BartForConditionalGeneration"]
     config.dtype = weights[_SHARED].dtype
     config.save_pretrained(out)
-    save_file(
-        {name: tensor.contiguous().clone() for name, tensor in weights.items()},
-        out / WEIGHTS,
-        metadata={"format": "pt"},
-    )
+    save_weights(weights, out / WEIGHTS)
     write_tokenizer(source.path, out, options.tokenizer)
     layers = f"{config.encoder_layers} + {config.decoder_layers} layers of {config.d_model}"
     return Converted(
@@ -87,11 +86,9 @@ def _config(source: PublishedFiles) -> Any:
     """BART's configuration, without what is of the authors' programs."""
     from transformers import BartConfig
 
-    about = source.about()
-    if (kind := about.get("model_type", "bart")) != "bart":
-        raise ModelError(f"config.json is of a {kind} model; expected bart")
-    if others := [name for name in _OTHERS if about.get(name)]:
-        raise ModelError(f"config.json has {others[0]}, which BART has not")
+    about = source.settings_of("bart")
+    if foreign := [name for name in _OTHERS if about.get(name)]:
+        raise ModelError(f"config.json has {foreign[0]}, which BART has not")
     with reading("config.json"):
         settings = {name: about[name] for name in _SHAPE if about.get(name) is not None}
         config: Any = BartConfig(**settings)
@@ -120,12 +117,12 @@ def _body(tensors: Tensors, config: Any) -> dict[str, torch.Tensor]:
 
 def _head(tensors: Tensors, width: int) -> dict[str, torch.Tensor]:
     labels = f"{_AUTHORS_HEAD}out_proj.bias"
-    if labels in tensors and (many := tensors.peek(labels).numel()) != len(Action):
+    if labels in tensors and (count := tensors.peek(labels).numel()) != len(Action):
         raise ModelError(
-            f"the head has {many} labels; expected {len(Action)}: copy, replace and insert"
+            f"the head has {count} labels; expected {len(Action)}: copy, replace and insert"
         )
-    of = tensors.take_all(shapes_of(EditingHead(width)), _AUTHORS_HEAD)
-    return {f"{HEAD}{name}": tensor for name, tensor in of.items()}
+    weights = tensors.take_all(shapes_of(EditingHead(width)), _AUTHORS_HEAD)
+    return {f"{HEAD}{name}": tensor for name, tensor in weights.items()}
 
 
 CBART = Converter(CBARTOptions, _convert)

@@ -80,14 +80,14 @@ def _convert(source: PublishedFiles, out: Path, options: DisCupOptions) -> Conve
         "Attribute": options.attribute,
         "Labels": ", ".join(options.names),
         "Base": resolved.label,
-        "Embeddings": ", ".join(f"{label} {len(one)}" for label, one in matrices.items()),
+        "Embeddings": ", ".join(f"{label} {len(matrix)}" for label, matrix in matrices.items()),
     }
     task = "makes the base write texts of a label, for DisCup"
     return Converted(task, f"give it to discup on {options.model} as -o guide={{out}}", facts)
 
 
 def _file_of(label: str, folder: Path) -> str:
-    """The name of the checkpoint that has a label in its name.
+    """Returns the name of the checkpoint that has a label in its name.
 
     Raises:
         ModelError: there is none, or there are several.
@@ -95,24 +95,26 @@ def _file_of(label: str, folder: Path) -> str:
     files = sorted(path for path in folder.glob("*") if path.suffix in (*PICKLED, ".safetensors"))
     names = [path.name for path in files if label.casefold() in path.name.casefold()]
     if len(names) != 1:
-        there = ", ".join(path.name for path in files) or "none"
+        files_shown = ", ".join(path.name for path in files) or "none"
         raise ModelError(
             f"{folder.name} has {len(names)} checkpoints with '{label}' in their names, expected "
-            f"one; there are: {there}"
+            f"one; there are: {files_shown}"
         )
     return names[0]
 
 
 def _baked(tensors: Tensors) -> torch.Tensor:
-    """The matrix that an encoder makes: (m, width), float32."""
+    """Returns the matrix that an encoder makes: (m, width), float32."""
     weight = tensors.take("embedding.weight", None, None)
     encoder = PromptEncoder(torch.zeros_like(weight)).eval()
     shapes = shapes_of(encoder)
     del shapes["embedding.weight"]
-    theirs = {name: name.replace(ours := name.partition(".")[0], OURS[ours]) for name in shapes}
-    taken = tensors.take_all({theirs[name]: shape for name, shape in shapes.items()})
+    authors_names = {
+        name: name.replace(ours := name.partition(".")[0], OURS[ours]) for name in shapes
+    }
+    taken = tensors.take_all({authors_names[name]: shape for name, shape in shapes.items()})
     encoder.load_state_dict(
-        {"embedding.weight": weight, **{name: taken[theirs[name]] for name in shapes}}
+        {"embedding.weight": weight, **{name: taken[authors_names[name]] for name in shapes}}
     )
     with torch.inference_mode():
         matrix: torch.Tensor = encoder()

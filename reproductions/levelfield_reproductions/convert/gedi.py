@@ -77,21 +77,21 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     tensors = source.tensors()
     scale, bias = _scale(tensors), _bias(tensors)
     model = write_gpt2(source, tensors, out / "model", options.tokenizer)
-    zero, one = _CODES[options.variant]
+    code_0, code_1 = _CODES[options.variant]
     about: dict[str, Any] = {"whole": True, "scale": scale}
     if options.variant == "topic":
-        codes = {label: [one, word] for label, word in options.words.items()}
+        codes = {label: [code_1, word] for label, word in options.words.items()}
         about |= {
             "codes": codes,
-            "opposites": {label: [zero, word] for label, word in options.words.items()},
+            "opposites": {label: [code_0, word] for label, word in options.words.items()},
             "scored": 1,
-            "bias": dict(zip((zero, one), bias, strict=True)),
+            "bias": dict(zip((code_0, code_1), bias, strict=True)),
         }
     else:
-        codes = {zero: [zero], one: [one]}
+        codes = {code_0: [code_0], code_1: [code_1]}
         about |= {"codes": codes, "scored": 0, "bias": dict(zip(codes, bias, strict=True))}
     tokenizer = load_tokenizer(model)
-    for word in (zero, one, *(word for code in codes.values() for word in code)):
+    for word in (code_0, code_1, *(word for code in codes.values() for word in code)):
         if len(tokenizer(word, add_special_tokens=False)["input_ids"]) != 1:
             raise ModelError(
                 f"'{word}' is more than one token to {source.path.name}; codes are one"

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import torch
 
-from levelfield.core.errors import ModelError
 from levelfield.models.files import quiet
 from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve_causal
-from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
+from levelfield_reproductions.convert.reading import (
+    PublishedFiles,
+    Tensors,
+    save_weights,
+    shapes_of,
+)
 from levelfield_reproductions.convert.tokenizer import write_tokenizer
 
 _SHAPE = (
@@ -38,13 +42,10 @@ def write_gpt2(
     Raises:
         ModelError: a file or tensor is missing, has another shape, or is unknown.
     """
-    from safetensors.torch import save_file
     from transformers import GPT2Config, GPT2LMHeadModel
 
     quiet()
-    about = source.about()
-    if (kind := about.get("model_type", "gpt2")) != "gpt2":
-        raise ModelError(f"config.json is of a {kind} model; expected gpt2")
+    about = source.settings_of("gpt2")
     with reading("config.json"):
         config = GPT2Config(**{name: about[name] for name in _SHAPE if name in about})
         with torch.device("meta"):
@@ -68,10 +69,6 @@ def write_gpt2(
     config.dtype = embeddings.dtype
     folder.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(folder)
-    save_file(
-        {name: tensor.contiguous().clone() for name, tensor in weights.items()},
-        folder / "model.safetensors",
-        metadata={"format": "pt"},
-    )
+    save_weights(weights, folder / "model.safetensors")
     write_tokenizer(source.path, folder, tokenizer)
     return resolve_causal(str(folder), Loading())

@@ -116,7 +116,7 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
 def _decoder(
     tensors: Tensors, base: Resolved, positions: int
 ) -> tuple[PrefixShape, dict[str, torch.Tensor]]:
-    """The map from latents to prefixes of the layers that it was trained with."""
+    """Returns the map from latents to prefixes of the layers that it was trained with."""
     with reading(base.name):
         config = transformers.AutoConfig.from_pretrained(base.path, local_files_only=True)
     depth, heads = int(config.num_hidden_layers), int(config.num_attention_heads)
@@ -158,11 +158,11 @@ class _Encoder:
         e = torch.empty(len(texts), len(self._weight))
         pad = self._tokenizer.pad_token_id or 0
         with torch.inference_mode():
-            for rows in buckets([len(one) for one in ids], BATCH_TOKENS):
-                some = [ids[i] for i in rows]
+            for rows in buckets([len(text_ids) for text_ids in ids], BATCH_TOKENS):
+                batch = [ids[i] for i in rows]
                 pooled = self._model(
-                    input_ids=torch.from_numpy(padded(some, pad)),
-                    attention_mask=torch.from_numpy(token_mask(some)),
+                    input_ids=torch.from_numpy(padded(batch, pad)),
+                    attention_mask=torch.from_numpy(token_mask(batch)),
                 ).pooler_output
                 if pooled is None:
                     raise ModelError("the encoder has no pooled state; expected a BERT")

@@ -90,7 +90,7 @@ def _convert(files: PublishedFiles, out: Path, options: PPLMHeadOptions) -> Conv
 
 
 def _width(base: Resolved) -> int:
-    """How many numbers the states of a model have."""
+    """Returns how many numbers the states of a model have."""
     from transformers import AutoConfig
 
     quiet()

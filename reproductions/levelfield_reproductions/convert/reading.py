@@ -39,11 +39,11 @@ class PublishedFiles:
     allow_pickle: bool = False
 
     def inside(self, name: str) -> PublishedFiles:
-        """A file or folder in this folder."""
+        """Returns a file or folder in this folder."""
         return PublishedFiles(self.path / name, self.allow_pickle)
 
     def file(self, *names: str) -> Path:
-        """The file itself, or the first of these names that the folder has.
+        """Returns the file itself, or the first of these names that the folder has.
 
         Raises:
             ModelError: it has none of them.
@@ -56,7 +56,7 @@ class PublishedFiles:
         raise ModelError(f"{_shown(self.path)} has no {' or '.join(names)}")
 
     def tensors(self, *names: str, within: str = "") -> Tensors:
-        """The tensors of the file itself, or of the first of these files in the folder.
+        """Returns the tensors of the file itself, or of the first of these files in the folder.
 
         Args:
             within: the key under which a pickled checkpoint has them; of the whole file if empty.
@@ -74,7 +74,7 @@ class PublishedFiles:
         return Tensors(path.name, _tensors_of(self.pickled(path), within, path.name))
 
     def pickled(self, path: Path) -> Any:
-        """What `torch.save` wrote, read with `weights_only`.
+        """Returns what `torch.save` wrote, read with `weights_only`.
 
         Raises:
             ModelError: pickles may not be read, or it holds more than tensors and containers.
@@ -94,7 +94,7 @@ class PublishedFiles:
             ) from error
 
     def about(self, name: str = "config.json") -> dict[str, Any]:
-        """A file of settings in the folder.
+        """Returns a file of settings in the folder.
 
         Raises:
             ModelError: it is missing or no JSON object.
@@ -106,6 +106,17 @@ class PublishedFiles:
             raise ModelError(f"{_shown(path)} can't be read: {first_line(error)}") from error
         if not isinstance(about, dict):
             raise ModelError(f"{_shown(path)} is no JSON object")
+        return about
+
+    def settings_of(self, kind: str) -> dict[str, Any]:
+        """Returns `config.json`, whose model must be of this kind.
+
+        Raises:
+            ModelError: the file is missing or damaged, or its model is of another kind.
+        """
+        about = self.about()
+        if (stated := about.get("model_type", kind)) != kind:
+            raise ModelError(f"config.json is of a {stated} model; expected {kind}")
         return about
 
 
@@ -129,11 +140,11 @@ class Tensors:
         return iter(tuple(self._left))
 
     def peek(self, name: str) -> torch.Tensor:
-        """The tensor of a name that is there; it is left where it is."""
+        """Returns the tensor of a name that is there; it is left where it is."""
         return self._left[name]
 
     def take(self, name: str, *shape: int | None) -> torch.Tensor:
-        """The tensor of this name; its shape must be this, where None is any size.
+        """Returns the tensor of this name; its shape must be this, where None is any size.
 
         Raises:
             ModelError: there is none, its shape is another, or not all of it are finite numbers.
@@ -143,7 +154,7 @@ class Tensors:
     def take_all(
         self, shapes: Mapping[str, Sequence[int | None]], prefix: str = ""
     ) -> dict[str, torch.Tensor]:
-        """The tensors of these names, which must have these shapes.
+        """Returns the tensors of these names, which must have these shapes.
 
         Args:
             prefix: stands before the names in the file.
@@ -160,10 +171,13 @@ class Tensors:
         for name, expected in shapes.items():
             shape = tuple(taken[name].shape)
             fits = len(shape) == len(expected) and all(
-                want is None or size == want for size, want in zip(shape, expected, strict=True)
+                wanted_size is None or size == wanted_size
+                for size, wanted_size in zip(shape, expected, strict=True)
             )
             if not fits:
-                words = " × ".join("any" if want is None else str(want) for want in expected)
+                words = " × ".join(
+                    "any" if wanted_size is None else str(wanted_size) for wanted_size in expected
+                )
                 raise ModelError(
                     f"{self._file}: {prefix}{name} is {' × '.join(map(str, shape)) or 'a number'}; "
                     f"expected {words or 'a number'}"
@@ -192,8 +206,16 @@ class Tensors:
             )
 
 
+def save_weights(weights: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Writes the weights of a converted model."""
+    from safetensors.torch import save_file
+
+    copies = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
+    save_file(copies, path, metadata={"format": "pt"})
+
+
 def shapes_of(module: torch.nn.Module) -> dict[str, Sequence[int]]:
-    """The shapes of a module's tensors by name, for `Tensors.take_all`."""
+    """Returns the shapes of a module's tensors by name, for `Tensors.take_all`."""
     return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
 

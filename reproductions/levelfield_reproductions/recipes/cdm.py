@@ -21,7 +21,7 @@ JUDGES = {
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
-    """The numbers of a table of the paper."""
+    """Returns the numbers of a table of the paper."""
     cells = [(n.row, n.column) for n in table.numbers]
     match table.number:
         case "1":

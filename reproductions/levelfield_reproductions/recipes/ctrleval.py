@@ -64,7 +64,7 @@ CASES = {
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:
-    """The numbers of a table of the paper."""
+    """Returns the numbers of a table of the paper."""
     if table.scored:
         return _agreement(table, scoring)
     if table.number.startswith("figure"):
@@ -112,10 +112,10 @@ def _cases(table: PublishedTable) -> Cells:
             cells[row, "human"] = cells[row, "human rank"] = samples
             continue
         ratings = {s.id: s.ratings[row.rpartition(" ")[0]]["mean"] for s in samples}
-        own = ratings[CASES[row]]
-        better = sum(other > own for other in ratings.values())
-        equal = sum(other == own for other in ratings.values())
-        cells[row, "human"] = Derived(own)
+        rating = ratings[CASES[row]]
+        better = sum(other > rating for other in ratings.values())
+        equal = sum(other == rating for other in ratings.values())
+        cells[row, "human"] = Derived(rating)
         cells[row, "human rank"] = Derived(better + (equal + 1) / 2)
     return cells
 
@@ -150,10 +150,10 @@ def _correlations(
     """Column (`sentiment coherence r`; without an aspect, attribute relevance) -> correlation."""
     derived: dict[str, Derived] = {}
     for task, aspect in dict.fromkeys(map(_part, columns)):
-        mine = [c for c in columns if _part(c) == (task, aspect)]
+        part_columns = [c for c in columns if _part(c) == (task, aspect)]
         samples = samples_of("ctrleval", task)
         if isinstance(samples, Derived):
-            derived |= dict.fromkeys(mine, samples)
+            derived |= dict.fromkeys(part_columns, samples)
             continue
         [metric] = create([METRICS[aspect]], {"model": scoring.model, **options}, {})
         values = scoring.score(metric, samples).values
@@ -163,13 +163,13 @@ def _correlations(
             values[defined], people[defined], ("pearson", "spearman", "kendall")
         ).values()
         comparable = f"model:{published}@" in metric.signature
-        why = [] if comparable else [f"not comparable to the digit: the paper's is {published}"]
+        remarks = [] if comparable else [f"not comparable to the digit: the paper's is {published}"]
         if not defined.all():
-            why.append(f"{(~defined).sum()} of {len(samples)} texts are undefined and left out")
+            remarks.append(f"{(~defined).sum()} of {len(samples)} texts are undefined and left out")
         of_kind = {"r": r, "ρ": ρ, "τ": τ}
-        for column in mine:
+        for column in part_columns:
             value = of_kind[column.split()[-1]]
-            derived[column] = Derived(value, "; ".join(why), comparable=comparable)
+            derived[column] = Derived(value, "; ".join(remarks), comparable=comparable)
     return derived
 
 

@@ -78,7 +78,7 @@ Measure = Callable[[PublishedRun], list[float]]
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
-    """The numbers of a table of the study."""
+    """Returns the numbers of a table of the study."""
     match table.number:
         case "2":
             return {(n.row, n.column): _prompts(n.row) for n in table.numbers if not n.gap}
@@ -96,7 +96,7 @@ def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
 
 
 def _prompts(name: str) -> Derived:
-    """How many different prompts the texts of a run on a prompt set continue."""
+    """Returns how many different prompts the texts of a run on a prompt set continue."""
     run = re.compile(rf"results/\w+/[^/]+-{PROMPT_SETS[name]}-[^/]+/processed_[^/]+\.csv")
     files = [f for f in dataset("lpf").files if run.fullmatch(f.path)]
     here = next(filter(None, map(local_copy, files)), None)
@@ -111,12 +111,12 @@ def _totals(table: PublishedTable) -> Cells:
     for n in table.numbers:
         if n.column != "total":
             parts[n.row] = parts.get(n.row, 0) + float(n.value)
-    why = "the sum of the printed sizes"
-    return {(row, "total"): Derived(total, why) for row, total in parts.items()}
+    remark = "the sum of the printed sizes"
+    return {(row, "total"): Derived(total, remark) for row, total in parts.items()}
 
 
 def _marked(cells: Cells, table: PublishedTable) -> Cells:
-    """The cells, with a word on those that print rounded to two decimals, then to one.
+    """Returns the cells, with a word on those that print rounded to two decimals, then to one.
 
     The second rounding takes a half down.
     """
@@ -129,8 +129,8 @@ def _marked(cells: Cells, table: PublishedTable) -> Cells:
         twice = once.quantize(Decimal("0.1"), ROUND_HALF_DOWN)
         if twice == number.value:
             steps = f"rounded twice in print: {derived.value:.3f}, {once}, {twice}"
-            why = "; ".join(filter(None, (derived.why, steps)))
-            marked[number.row, number.column] = replace(derived, why=why)
+            remark = "; ".join(filter(None, (derived.why, steps)))
+            marked[number.row, number.column] = replace(derived, why=remark)
     return marked
 
 
@@ -168,8 +168,10 @@ def _measures(control: str) -> Mapping[str, Measure]:
         return [fmean(values)] if control == "multiple" else values
 
     def of_language_models(measure: str) -> Measure:
-        both = [_at("perplexity", model, measure) for model in LANGUAGE_MODELS]
-        return lambda run: [fmean(v for one in both for v in one(run))]
+        measures = [_at("perplexity", model, measure) for model in LANGUAGE_MODELS]
+        return lambda run: [
+            fmean(v for measure_of_model in measures for v in measure_of_model(run))
+        ]
 
     return {
         **{f"dist{n}": _at("distinct-n", "overall", f"dist{n}", scale=100) for n in (1, 2, 3)},
@@ -182,7 +184,7 @@ def _measures(control: str) -> Mapping[str, Measure]:
 
 
 def _at(*keys: str, scale: float = 1) -> Measure:
-    """The one value at these keys of a run's results."""
+    """Returns the one value at these keys of a run's results."""
 
     def value(run: PublishedRun) -> list[float]:
         results: Any = run.results
@@ -215,9 +217,11 @@ def _mean_and_sd(
     if not pairs:
         lacking = Derived(gap=Gap(f"results: {without[0]}", "levelfield study run STUDY.toml"))
         return lacking, lacking
-    why = f"{len(runs) - len(without)} of {len(runs)} runs: {'; '.join(without)}" if without else ""
+    remark = (
+        f"{len(runs) - len(without)} of {len(runs)} runs: {'; '.join(without)}" if without else ""
+    )
     m, s = mean_and_deviation(*zip(*pairs, strict=True))
-    return Derived(m, why), Derived(s, why)
+    return Derived(m, remark), Derived(s, remark)
 
 
 @dataclass(frozen=True)
@@ -238,7 +242,7 @@ class Runs:
         return cls(paths, {run.name: run for run in here if run.results})
 
     def of_row(self, row: str, prompt_set: str = "") -> Sequence[PublishedRun] | Derived:
-        """The runs behind a row of a table, or what is missing of them."""
+        """Returns the runs behind a row of a table, or what is missing of them."""
         system, _, prompting = row.rpartition(" ")
         if prompting not in PROMPTING:
             system, prompting = row, ""
@@ -255,8 +259,8 @@ def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mappi
     if lacking is not None:
         gap = replace(lacking, what=f"a rank needs every row: {lacking.what}")
         return dict.fromkeys(values, Derived(gap=gap))
-    known = {row: d.value for row, d in values.items() if d.value is not None}
-    ranks = printed_ranks(known, places, higher_is_better=not lowest)
+    values_by_row = {row: d.value for row, d in values.items() if d.value is not None}
+    ranks = printed_ranks(values_by_row, places, higher_is_better=not lowest)
     return {row: Derived(float(rank)) for row, rank in ranks.items()}
 
 
@@ -286,20 +290,22 @@ def _correlations(table: PublishedTable) -> Cells:
             t for t in read_paper("lpf").tables if (t.number, t.control) == (number, control)
         )
         from_print = control in ("multiple", "")
-        of = _printed(source) if from_print else _weighted(source)
+        cells_of_source = _printed(source) if from_print else _weighted(source)
         rows = [
             r
             for r in dict.fromkeys(n.row for n in source.numbers)
             if not any(no_llm) or r.rpartition(" ")[2] not in PROMPTING
         ]
-        why = f"of the printed numbers of {source.id}" if from_print else ""
-        values = [(of[r, x], of[r, y]) for r in rows]
-        cells[row, "Pearson"] = _correlation(values, pearson, why)
+        remark = f"of the printed numbers of {source.id}" if from_print else ""
+        values = [(cells_of_source[r, x], cells_of_source[r, y]) for r in rows]
+        cells[row, "Pearson"] = _correlation(values, pearson, remark)
         if number == "16":
-            cells[row, "Spearman"] = _correlation(values, spearman, why)
+            cells[row, "Spearman"] = _correlation(values, spearman, remark)
         else:
-            ranks = [(of[r, f"{x} rank"], of[r, f"{y} rank"]) for r in rows]
-            cells[row, "Spearman"] = _correlation(ranks, pearson, why)
+            ranks = [
+                (cells_of_source[r, f"{x} rank"], cells_of_source[r, f"{y} rank"]) for r in rows
+            ]
+            cells[row, "Spearman"] = _correlation(ranks, pearson, remark)
     return cells
 
 
@@ -310,10 +316,10 @@ def _printed(table: PublishedTable) -> Cells:
 def _correlation(
     pairs: Sequence[tuple[Derived, Derived]],
     statistic: Callable[[Sequence[float], Sequence[float]], float],
-    why: str,
+    remark: str,
 ) -> Derived:
     a = [x.value for x, _ in pairs if x.value is not None]
     b = [y.value for _, y in pairs if y.value is not None]
     if len(a) < len(pairs) or len(b) < len(pairs):
         return Derived(gap=next(d.gap for pair in pairs for d in pair if d.value is None))
-    return Derived(statistic(a, b), why)
+    return Derived(statistic(a, b), remark)

@@ -44,15 +44,15 @@ NO_MODEL = Scoring()
 
 
 def samples_of(set: str, part: str) -> Sequence[Sample] | Derived:
-    """A part of a data set, or no value because files of it are not on this machine."""
+    """Returns a part of a data set, or no value because files of it are not on this machine."""
     absent = missing(set, [file.path for file in dataset(set).part(part)])
     return not_here(set, absent) if absent else load(set, part=part)
 
 
 def missing(set: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths of a data set that are not on this machine."""
-    known = dataset(set)
-    return tuple(path for path in paths if local_copy(known.file(path)) is None)
+    """Returns the paths of a data set that are not on this machine."""
+    data = dataset(set)
+    return tuple(path for path in paths if local_copy(data.file(path)) is None)
 
 
 def not_here(set: str, paths: Sequence[str]) -> Derived:
@@ -63,6 +63,6 @@ def not_here(set: str, paths: Sequence[str]) -> Derived:
 
 
 def lines_of(set: str, path: str) -> Sequence[str]:
-    """The lines of a file that is on this machine, without the empty ones."""
+    """Returns the lines of a file that is on this machine, without the empty ones."""
     text = fetch(dataset(set).file(path)).read_text("utf-8")
     return [line for line in text.splitlines() if line.strip()]

@@ -49,7 +49,7 @@ Statistic = Callable[[Sequence[float], Sequence[float]], float]
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:
-    """The numbers of a table of the thesis."""
+    """Returns the numbers of a table of the thesis."""
     if table.number in CORRELATIONS:
         return _correlations(table, scoring)
     if table.number == "4":
@@ -70,7 +70,7 @@ def _agreement(samples: Sequence[Sample], survey: str) -> Derived:
 
 
 def _mean(samples: Sequence[Sample], row: str, criterion: str) -> Derived:
-    """The mean over the texts of a system and both experts."""
+    """Returns the mean over the texts of a system and both experts."""
     of_system = [s for s in samples if s.system == SYSTEMS[row]]
     return Derived(fmean(r for s in of_system for r in s.ratings[criterion].values()))
 
@@ -96,15 +96,19 @@ def _correlations(table: PublishedTable, scoring: Scoring) -> Cells:
     def agreement(row: str, column: str) -> Derived:
         if criterion:
             systems = [SYSTEMS[row]] if row != "Mean" else sorted({s.system for s in samples})
-            of = [_of(pearson, [s for s in samples if s.system == x], column) for x in systems]
+            coefficients = [
+                _of(pearson, [s for s in samples if s.system == x], column) for x in systems
+            ]
         else:
-            of = [_of(tau_like, samples, column, row)]
+            coefficients = [_of(tau_like, samples, column, row)]
         raw = _RAW if column in ROUGE else f"{_PAIRS}; {_EARLIER}"
-        return Derived(fmean(map(abs, of)), raw if scoring.pairs else _EARLIER, comparable=False)
+        return Derived(
+            fmean(map(abs, coefficients)), raw if scoring.pairs else _EARLIER, comparable=False
+        )
 
-    def _of(statistic: Statistic, some: Sequence[Sample], column: str, aspect: str = "") -> float:
+    def _of(statistic: Statistic, texts: Sequence[Sample], column: str, aspect: str = "") -> float:
         x, y = [], []
-        for s in some:
+        for s in texts:
             ratings = list(s.ratings[aspect or criterion].values())
             people = ratings if scoring.pairs else [fmean(ratings)]
             x += [values[column][s.id]] * len(people)
@@ -122,6 +126,6 @@ def _rouge_of_raw_texts(
     metrics = create([f"{name}.{against}" for name in ROUGE.values()], {"variant": "rouge-1.0"}, {})
     scores = [scoring.score(metric, samples) for metric in metrics]
     return {
-        column: dict(zip(one.ids, one.values.tolist(), strict=True))
-        for column, one in zip(ROUGE, scores, strict=True)
+        column: dict(zip(column_scores.ids, column_scores.values.tolist(), strict=True))
+        for column, column_scores in zip(ROUGE, scores, strict=True)
     }

@@ -52,7 +52,7 @@ _TABLES = {
 
 
 def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
-    """The answer to a question of the thesis."""
+    """Returns the answer to a question of the thesis."""
     samples = samples_of(SET, "ratings")
     if isinstance(samples, Derived):
         return QuestionAnswer(question, (), {}, str(samples.gap))
@@ -89,11 +89,10 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
         "r of means are of 8 systems, the others of 9",
         "released classifiers give P(target style): of formal sources, 1 − P(formal)",
     ]
-    whys = dict.fromkeys(columns.left_out.values())
-    notes += [
-        f"left out: {', '.join(n for n, of in columns.left_out.items() if of == why)}: {why}"
-        for why in whys
-    ]
+    metrics_of: dict[str, list[str]] = {}
+    for name, reason in columns.left_out.items():
+        metrics_of.setdefault(reason, []).append(name)
+    notes += [f"left out: {', '.join(names)}: {reason}" for reason, names in metrics_of.items()]
     grids = [
         _agreement_grid(aspect, every.metrics, estimates, notes if aspect == CRITERIA[-1] else ())
         for aspect in CRITERIA
@@ -135,7 +134,7 @@ def _or(value: float, instead: float) -> float:
 
 
 def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
-    """The τ over all texts and the mean r within systems, as the thesis prints them."""
+    """Returns the τ over all texts and the mean r within systems, as the thesis prints them."""
     measure, _, against = metric.removeprefix("released ").lower().partition(".")
     column = _PUBLISHED.get(measure)
     if column is None or (against, aspect) not in _TABLES:
@@ -153,15 +152,15 @@ def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
 
 
 def _best_grid(table: RatedScores) -> Grid:
-    """The best metric on each aspect against every other."""
+    """Returns the best metric on each aspect against every other."""
     rows: list[tuple[Cell, ...]] = []
     p: list[float] = []
     for aspect in CRITERIA:
         r = {m: _r(table, aspect, m) for m in table.metrics}
-        known = sorted((m for m in r if math.isfinite(r[m])), key=lambda m: -r[m])
-        for other in known[1:]:
-            row, value = _difference(table, aspect, known[0], other)
-            rows.append((aspect, known[0], other, *row))
+        ranked = sorted((m for m in r if math.isfinite(r[m])), key=lambda m: -r[m])
+        for other in ranked[1:]:
+            row, value = _difference(table, aspect, ranked[0], other)
+            rows.append((aspect, ranked[0], other, *row))
             p.append(value)
     return Grid(
         "RQ1  the metric with the highest r on each aspect against the others",
@@ -176,14 +175,14 @@ def _best_grid(table: RatedScores) -> Grid:
 
 
 def _against_grid(distinct: RatedScores, every: RatedScores) -> Grid:
-    """The same measure against sources and against references."""
+    """Returns the same measure against sources and against references."""
     rows: list[tuple[Cell, ...]] = []
     p: list[float] = []
     measures = [m.removesuffix(".source") for m in every.metrics if m.endswith(".source")]
-    both = [m for m in measures if f"{m}.references" in every.metrics]
+    compared = [m for m in measures if f"{m}.references" in every.metrics]
     for aspect, level in itertools.product(("content", "fluency"), ("texts", "means of systems")):
         table = distinct if level == "texts" else every
-        for measure in both:
+        for measure in compared:
             names = (f"{measure}.source", f"{measure}.references")
             row, value = _difference(table, aspect, *names, of_means=level != "texts")
             rows.append((aspect, level, measure, *row))

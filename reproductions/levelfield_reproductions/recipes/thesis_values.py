@@ -51,9 +51,9 @@ def judgements(samples: Sequence[Sample]) -> list[Sample]:
 
     Its ratings are the means where the released ones of the same text differ (2 texts).
     """
-    of: dict[tuple[str, str], list[Sample]] = {}
+    groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in sorted(samples, key=lambda s: s.system == HUMAN):
-        of.setdefault((sample.source, sample.text), []).append(sample)
+        groups.setdefault((sample.source, sample.text), []).append(sample)
     return [
         replace(
             same[0],
@@ -62,12 +62,13 @@ def judgements(samples: Sequence[Sample]) -> list[Sample]:
                 for aspect, by in same[0].ratings.items()
             },
         )
-        for same in of.values()
+        for same in groups.values()
     ]
 
 
 def rated(samples: Iterable[Sample]) -> Rated:
-    """The ratings as meta-evaluation reads them; experts of two surveys are different people."""
+    """Returns the ratings as meta-evaluation reads them; experts of two surveys are different
+    people."""
     samples = list(samples)
     return Rated(
         tuple(
@@ -81,8 +82,8 @@ def rated(samples: Iterable[Sample]) -> Rated:
 
 
 def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns:
-    """The released values of metrics, and those of our metrics on the same texts."""
-    of: list[ScoreColumn] = []
+    """Returns the released values of metrics, and those of our metrics on the same texts."""
+    columns: list[ScoreColumn] = []
     flipped: list[str] = []
     signatures: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -92,12 +93,12 @@ def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns
             left_out[f"released {part}"] = str(here.gap)
             continue
         for name, values in _released(part, here).items():
-            of.append(ScoreColumn(name, "released", values))
+            columns.append(ScoreColumn(name, "released", values))
             flipped += [name] if any(word in name for word in _LOWER_IS_BETTER) else []
-    there = installed()
+    names_installed = installed()
     for measure in (*PLAIN, *WITH_MODEL):
         for name in (f"{measure}.source", f"{measure}.references"):
-            if name not in there:
+            if name not in names_installed:
                 left_out[name] = "not installed"
             elif measure in WITH_MODEL and not scoring.model:
                 left_out[name] = "needs a model: name it with --model"
@@ -106,10 +107,10 @@ def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns
                 [metric] = create([name], options, {})
                 compared = [s for s in samples if _is_compared(name, s)]
                 scores = scoring.score(metric, compared)
-                of.append(_column(scores))
+                columns.append(_column(scores))
                 signatures[name] = scores.signature
                 flipped += [] if metric.higher_is_better else [name]
-    return MetricColumns(tuple(of), tuple(flipped), signatures, left_out)
+    return MetricColumns(tuple(columns), tuple(flipped), signatures, left_out)
 
 
 def _is_compared(name: str, sample: Sample) -> bool:
