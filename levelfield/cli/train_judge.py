@@ -14,7 +14,7 @@ from levelfield.cli.train_models import FOLDER, SOURCE
 from levelfield.core.options import choices
 from levelfield.models.small.shapes import Settings
 from levelfield.train.judge import JudgeSpec, Tuning
-from levelfield.train.judge.choices import JudgeOptions
+from levelfield.train.judge.command import JudgeOptions
 
 if TYPE_CHECKING:
     from levelfield.train.figures import Figures

@@ -15,8 +15,8 @@ from levelfield_rating.model import (
     TextPart,
 )
 from levelfield_rating.store.records import RaterState
+from levelfield_reproductions.published_tables import read_paper
 from levelfield_reproductions.recipes.thesis import SURVEYS, SYSTEMS
-from levelfield_reproductions.tables import read_paper
 
 CRITERIA = ("content", "style", "fluency")
 

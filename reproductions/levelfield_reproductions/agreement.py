@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from levelfield.agree.correlate import Correlation
+from levelfield_reproductions.published_tables import Gap
 from levelfield_reproductions.rated import RatedSet
-from levelfield_reproductions.tables import Gap
 
 Kind = Literal["without", "many texts", "lacking", "field", "few", "failed"]
 """Why a metric is in no table: the user goes without it; its value is of many texts; it lacks

@@ -10,8 +10,8 @@ from typing import Literal
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
+from levelfield_reproductions.published_tables import Gap
 from levelfield_reproductions.recipes.released import missing
-from levelfield_reproductions.tables import Gap
 
 PREFIX = "defaults"
 """Begins the ids of `levelfield reproduce` that name rated sets."""

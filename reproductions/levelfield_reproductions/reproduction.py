@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
+from levelfield_reproductions.published_tables import PAPERS, PublishedTable, read_paper
 from levelfield_reproductions.recipes.released import NO_MODEL, Cells, Scoring
-from levelfield_reproductions.tables import PAPERS, PublishedTable, read_paper
 from levelfield_reproductions.verdict import Derived, Outcome, Verdict, judge
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
-from levelfield_reproductions.tables import Gap, Number
+from levelfield_reproductions.published_tables import Gap, Number
 
 # float64 noise in a sum of some thousand values; far below any printed digit
 _NOISE = Decimal("1e-9")

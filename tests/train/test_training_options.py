@@ -36,7 +36,7 @@ from levelfield.train.guide.settings import (
 )
 from levelfield.train.infiller import InfillerSpec, Size
 from levelfield.train.judge import JudgeSpec, Tuning
-from levelfield.train.judge.choices import JudgeOptions
+from levelfield.train.judge.command import JudgeOptions
 from levelfield.train.recipe import HeldOutOptions, Recipe
 
 KINDS: dict[str, tuple[type[Options], ...]] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, choices, make, parsed
 from levelfield.io.writing import folder_replacement
-from levelfield.train.builder import Card, write_card
+from levelfield.train.card import Card, write_card
 from levelfield_reproductions.convert.table import LAYOUTS, ConvertOptions, Layout
 
 if TYPE_CHECKING:

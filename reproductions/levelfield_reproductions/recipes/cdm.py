@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from levelfield.stats.correlation import spearman
+from levelfield_reproductions.published_tables import PublishedTable
 from levelfield_reproductions.recipes.released import Cells, Scoring, samples_of
-from levelfield_reproductions.tables import PublishedTable
 from levelfield_reproductions.verdict import Derived
 
 SIZES = {

@@ -12,6 +12,7 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.registry import create
 from levelfield.core.sample import Sample
 from levelfield.stats.correlation import statistics
+from levelfield_reproductions.published_tables import Gap, Number, PublishedTable
 from levelfield_reproductions.recipes.released import (
     Cells,
     Scoring,
@@ -20,7 +21,6 @@ from levelfield_reproductions.recipes.released import (
     not_here,
     samples_of,
 )
-from levelfield_reproductions.tables import Gap, Number, PublishedTable
 from levelfield_reproductions.verdict import Derived
 
 PROMPTS = {"sentiment": "prompt/prompt_senti.txt", "topic": "prompt/prompt_topic.txt"}

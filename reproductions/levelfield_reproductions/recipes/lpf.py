@@ -19,8 +19,8 @@ from levelfield.datasets.lpf import PublishedRun
 from levelfield.io.fetch import local_copy
 from levelfield.stats.correlation import pearson, spearman
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
+from levelfield_reproductions.published_tables import Gap, PublishedTable, read_paper
 from levelfield_reproductions.recipes.released import Cells, Scoring, missing, not_here
-from levelfield_reproductions.tables import Gap, PublishedTable, read_paper
 from levelfield_reproductions.verdict import Derived, Verdict, judge
 
 SIZES = {

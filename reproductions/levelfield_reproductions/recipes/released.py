@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
 from levelfield.io.fetch import fetch, local_copy
-from levelfield_reproductions.tables import Gap
+from levelfield_reproductions.published_tables import Gap
 from levelfield_reproductions.verdict import Derived
 
 if TYPE_CHECKING:

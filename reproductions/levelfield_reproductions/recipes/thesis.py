@@ -12,8 +12,8 @@ from statistics import fmean
 from levelfield.core.registry import create
 from levelfield.core.sample import Sample
 from levelfield.stats.correlation import pearson, tau_like
+from levelfield_reproductions.published_tables import PublishedTable
 from levelfield_reproductions.recipes.released import Cells, Scoring, samples_of
-from levelfield_reproductions.tables import PublishedTable
 from levelfield_reproductions.verdict import Derived
 
 SYSTEMS = {

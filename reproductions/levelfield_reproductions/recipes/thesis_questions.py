@@ -27,6 +27,7 @@ from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.multiplicity import holm
 from levelfield.stats.system_difference import swap_systems
 from levelfield_reproductions.answers import Cell, Grid, Question, QuestionAnswer
+from levelfield_reproductions.published_tables import read_paper
 from levelfield_reproductions.recipes.released import Scoring, samples_of
 from levelfield_reproductions.recipes.thesis import CRITERIA, SURVEYS, SYSTEMS
 from levelfield_reproductions.recipes.thesis_values import (
@@ -35,7 +36,6 @@ from levelfield_reproductions.recipes.thesis_values import (
     metric_columns,
     rated,
 )
-from levelfield_reproductions.tables import read_paper
 from levelfield_reproductions.verdict import Derived
 
 _PUBLISHED = {
