@@ -58,12 +58,12 @@ class TokenTree:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def walk(self, at: int, ids: Sequence[int]) -> list[int]:
-        """The nodes of these tokens one after the other, behind the node `at`, which comes first.
+    def walk(self, node: int, ids: Sequence[int]) -> list[int]:
+        """The nodes of these tokens one after the other, after the node `node`, which comes first.
 
         Nodes that are missing are added.
         """
-        path = [at]
+        path = [node]
         for id in ids:
             child = self._children.setdefault((path[-1], id), len(self))
             if child == len(self):
@@ -73,13 +73,13 @@ class TokenTree:
             path.append(child)
         return path
 
-    def score(self, at: int, ids: Sequence[int]) -> slice:
-        """Which of the scored tokens these are, read behind the node `at`.
+    def score(self, node: int, ids: Sequence[int]) -> slice:
+        """Which of the scored tokens these are, read after the node `node`.
 
-        The last of them needs no node: nothing is read behind it.
+        The last of them needs no node: nothing is read after it.
         """
         begin = len(self.scored)
-        self.after += self.walk(at, ids[:-1])[: len(ids)]
+        self.after += self.walk(node, ids[:-1])[: len(ids)]
         self.scored += ids
         return slice(begin, len(self.scored))
 
@@ -153,10 +153,10 @@ class BatchedCausalModel(abc.ABC):
         """
         distinct, place = unique(texts)
         new = [text for text in distinct if text not in self._recent]
-        found = {text: self._recent[text] for text in distinct if text in self._recent}
+        likelihoods = {text: self._recent[text] for text in distinct if text in self._recent}
         for text, tokenised, log_p in self._scored(new):
-            found[text] = self._remember(text, tokenised, log_p)
-        return [found[distinct[at]] for at in place]
+            likelihoods[text] = self._remember(text, tokenised, log_p)
+        return [likelihoods[distinct[i]] for i in place]
 
     def words_after(
         self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
@@ -180,24 +180,24 @@ class BatchedCausalModel(abc.ABC):
         new = {text for text in frames if text not in self._recent}
         tokenised = self._tokens.fit(list(frames))
         trees, places = [], []
-        for (text, distinct), one in zip(frames.items(), tokenised, strict=True):
+        for (text, distinct), text_tokens in zip(frames.items(), tokenised, strict=True):
             tree = TokenTree(self._tokens.bos_id)
             if text in new:
-                tree.score(0, one.ids.tolist())
-            places.append({frame: self._put(frame, tree, one, ids) for frame in distinct})
+                tree.score(0, text_tokens.ids.tolist())
+            places.append({frame: self._put(frame, tree, text_tokens, ids) for frame in distinct})
             trees.append(tree)
-        found: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
-        for text, one, words_of, log_p in zip(
+        results: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
+        for text, text_tokens, words_of, log_p in zip(
             frames, tokenised, places, self._tree_log_p(trees), strict=True
         ):
             if text in new:
-                self._remember(text, one, log_p[: len(one.ids)].copy())
+                self._remember(text, text_tokens, log_p[: len(text_tokens.ids)].copy())
             for frame, (words, cut) in words_of.items():
-                found[text, frame] = [log_p[word] for word in words], cut
+                results[text, frame] = [log_p[word] for word in words], cut
         return [
             WordLikelihoods(
-                [found[text, frame][0] for frame in of_text],
-                [found[text, frame][1] for frame in of_text],
+                [results[text, frame][0] for frame in of_text],
+                [results[text, frame][1] for frame in of_text],
             )
             for text, of_text in zip(texts, frames_per_text, strict=True)
         ]
@@ -218,20 +218,20 @@ class BatchedCausalModel(abc.ABC):
         for prefix in ids:
             kept = _end(ids[prefix], half)
             room, tree = self.limit - len(kept), None
-            for text, one in tokenised.items():
-                if tree is None or len(tree) + len(one.ids) > most:
+            for text, text_tokens in tokenised.items():
+                if tree is None or len(tree) + len(text_tokens.ids) > most:
                     trees.append(tree := TokenTree(self._tokens.bos_id))
                 end = tree.walk(0, kept)[-1]
-                which = tree.score(end, one.ids[:room].tolist())
-                cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
-                read = Tokenised(one.ids[:room], one.ends[:room], cut)
-                scored[prefix, text] = len(trees) - 1, which, read
+                which = tree.score(end, text_tokens.ids[:room].tolist())
+                cut = text_tokens.cut or len(text_tokens.ids) > room or len(ids[prefix]) > half
+                part = Tokenised(text_tokens.ids[:room], text_tokens.ends[:room], cut)
+                scored[prefix, text] = len(trees) - 1, which, part
         log_p = self._tree_log_p(trees)
-        found = {
-            pair: CausalLikelihood(one.ids, one.ends, log_p[tree_at][which], one.cut)
-            for pair, (tree_at, which, one) in scored.items()
+        likelihoods = {
+            pair: CausalLikelihood(part.ids, part.ends, log_p[i][which], part.cut)
+            for pair, (i, which, part) in scored.items()
         }
-        return [[found[prefix, text] for text in texts] for prefix in prefixes]
+        return [[likelihoods[prefix, text] for text in texts] for prefix in prefixes]
 
     @property
     def limit(self) -> int:
@@ -249,7 +249,7 @@ class BatchedCausalModel(abc.ABC):
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
         """Where in a text each of its tokens ends, in characters, as far as the model reads it."""
-        return [one.ends.tolist() for one in self._tokens.fit(texts)]
+        return [text_tokens.ends.tolist() for text_tokens in self._tokens.fit(texts)]
 
     def log_p_after(
         self, prompts: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
@@ -259,17 +259,17 @@ class BatchedCausalModel(abc.ABC):
         Prompts are ids and read as they are, nothing is put before them; they are not empty.
         """
         log_p: list[Floats] = [np.empty(0)] * len(targets)
-        some = np.array([i for i, target in enumerate(targets) if target], np.intp)
-        whole = [[*prompts[i], *targets[i]] for i in some.tolist()]
-        for bucket in buckets([len(ids) - 1 for ids in whole], self._batch_tokens):
-            rows = some[bucket].tolist()
-            ids = [np.array(whole[at], np.int64) for at in bucket.tolist()]
-            given = [one[:-1] for one in ids]
-            begins = [len(prompts[i]) - 1 for i in rows]
-            at = [np.arange(b, len(one)) for b, one in zip(begins, given, strict=True)]
-            tokens = [one[b + 1 :] for b, one in zip(begins, ids, strict=True)]
-            found = self._log_p_at(given, at, tokens)
-            for i, values in zip(rows, found, strict=True):
+        nonempty = np.array([i for i, target in enumerate(targets) if target], np.intp)
+        lengths = [len(prompts[i]) + len(targets[i]) - 1 for i in nonempty]
+        for bucket in buckets(lengths, self._batch_tokens):
+            rows = nonempty[bucket].tolist()
+            inputs = [np.array([*prompts[i], *targets[i][:-1]], np.int64) for i in rows]
+            places = [
+                np.arange(len(prompts[i]) - 1, len(ids))
+                for i, ids in zip(rows, inputs, strict=True)
+            ]
+            tokens = [np.array(targets[i], np.int64) for i in rows]
+            for i, values in zip(rows, self._log_p_at(inputs, places, tokens), strict=True):
                 log_p[i] = values
         return log_p
 
@@ -279,19 +279,19 @@ class BatchedCausalModel(abc.ABC):
 
     @abc.abstractmethod
     def _log_p_at(
-        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints]
+        self, inputs: Sequence[Ints], places: Sequence[Ints], tokens: Sequence[Ints]
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of tokens, each after what is given at a place.
+        """Of one batch, the log-probabilities of tokens, each after a place in the inputs.
 
         Args:
-            given: (tokens,) of each row, read as they are.
-            at: (scored tokens,) of each row, the places in `given`.
+            inputs: (tokens,) of each row, read as they are.
+            places: (scored tokens,) of each row, the places in `inputs`.
             tokens: (scored tokens,) of each row.
         """
 
     def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
         """Keeps a result, and forgets the oldest once too many tokens are held."""
-        log_p.flags.writeable = False  # others will be given the same array
+        log_p.flags.writeable = False  # callers share the array
         likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
         self._recent[text] = likelihood
         self._recent_tokens += 1 + len(likelihood.ids)
@@ -303,7 +303,9 @@ class BatchedCausalModel(abc.ABC):
     def _scored(self, texts: Sequence[str]) -> list[tuple[str, Tokenised, Floats]]:
         tokenised = self._tokens.fit(texts)
         log_p: list[Floats] = [np.empty(0)] * len(texts)
-        readable = np.array([i for i, one in enumerate(tokenised) if one.ids.size], np.intp)
+        readable = np.array(
+            [i for i, text_tokens in enumerate(tokenised) if text_tokens.ids.size], np.intp
+        )
         lengths = [len(tokenised[i].ids) for i in readable]
         for bucket in buckets(lengths, self._batch_tokens):
             rows = readable[bucket].tolist()
@@ -314,8 +316,8 @@ class BatchedCausalModel(abc.ABC):
 
     def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
         """Log-probabilities of the tokens of one batch of texts, after BOS."""
-        given = [np.concatenate([[self._tokens.bos_id], one[:-1]]) for one in ids]
-        return self._log_p_at(given, [np.arange(len(one)) for one in ids], ids)
+        inputs = [np.concatenate([[self._tokens.bos_id], row[:-1]]) for row in ids]
+        return self._log_p_at(inputs, [np.arange(len(row)) for row in ids], ids)
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
         """The log-probabilities of the scored tokens of each tree, path by path."""
@@ -327,10 +329,10 @@ class BatchedCausalModel(abc.ABC):
                 branches += tree.branches()
                 tree_of += [i] * (len(branches) - len(tree_of))
         for bucket in buckets([len(branch.ids) for branch in branches], self._batch_tokens):
-            batch = [branches[at] for at in bucket]
+            batch = [branches[i] for i in bucket]
             of_batch = self._log_p_at(*zip(*(branch[:3] for branch in batch), strict=True))
-            for at, branch, values in zip(bucket, batch, of_batch, strict=True):
-                log_p[tree_of[at]][branch.which] = values
+            for i, branch, values in zip(bucket, batch, of_batch, strict=True):
+                log_p[tree_of[i]][branch.which] = values
         return log_p
 
     def _put(

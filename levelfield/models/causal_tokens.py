@@ -61,7 +61,7 @@ class ConvertedVocabulary:
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of whole texts, without special tokens."""
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [one.ids for one in encoded]
+        return [encoding.ids for encoding in encoded]
 
 
 WITHOUT_LIMIT = 2048

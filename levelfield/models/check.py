@@ -97,9 +97,9 @@ def _nested(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
 
     def places(items: Sequence[Any], several: Sequence[Sequence[Any]]) -> list[Place]:
         return [
-            Place(i, j, f"{_text(item)} {_text(one)}")
+            Place(i, j, f"{_text(item)} {_text(part)}")
             for i, (item, of_item) in enumerate(zip(items, several, strict=True))
-            for j, one in enumerate(of_item)
+            for j, part in enumerate(of_item)
         ]
 
     def narrowed(
@@ -251,25 +251,26 @@ def difference(pairs: Sequence[BothNumbers], tolerance: Tolerance, dtype: str) -
     n, worst = max(
         ((n, float(of_pair.max())) for n, of_pair in enumerate(d) if of_pair.size),
         default=(0, 0.0),
-        key=lambda one: one[1],
+        key=lambda numbered: numbered[1],
     )
     place, a, b = pairs[n]
     where = f"text {place.i + 1} of the first batch ('{printable(place.text.strip())[:40]}')"
     if a.shape != b.shape:
         return f"{where} has {a.size:,} numbers, and {b.size:,} by torch"
     if dtype == "float32":
-        size, allowed, what = worst, tolerance.each, "differ by"
+        size, allowed, relation = worst, tolerance.each, "differ by"
     else:
         if tolerance in (UNIT, STATE):  # rows of a text are vectors
             d = [np.atleast_1d(np.linalg.norm(p.engine - p.reference, axis=-1)) for p in pairs]
         every = np.concatenate([of_pair[~np.isnan(of_pair)] for of_pair in d])
-        size, allowed, what = float(every.mean()), tolerance.mean[dtype], "differ on average by"
+        size, allowed, relation = float(every.mean()), tolerance.mean[dtype], "differ on average by"
     if size <= allowed:
         return ""
-    at = int(pairs[n].differences().argmax())
+    largest = int(pairs[n].differences().argmax())
+    x, y = a.ravel()[largest], b.ravel()[largest]
     return (
-        f"{where}: {tolerance.quantity} {a.ravel()[at]:.6g}, and {b.ravel()[at]:.6g} by torch; "
-        f"they {what} {size:.2g}, and {allowed:g} is allowed"
+        f"{where}: {tolerance.quantity} {x:.6g}, and {y:.6g} by torch; "
+        f"they {relation} {size:.2g}, and {allowed:g} is allowed"
     )
 
 

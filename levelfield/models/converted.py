@@ -251,7 +251,7 @@ def _read(gguf: Path) -> GGUFReader:
 def _write_texts(folder: Path, gguf: Path) -> None:
     file = _read(gguf)
     with reading(gguf.name):
-        texts = {name: json.dumps(of(file)).encode() for name, of in _TEXTS.items()}
+        texts = {name: json.dumps(make(file)).encode() for name, make in _TEXTS.items()}
         head, values = _head(file)
     sizes = {name: len(text) for name, text in texts.items()} | {WEIGHTS: len(head) + values}
     for name, text in (texts | {_SIZES: json.dumps(sizes).encode()}).items():

@@ -115,8 +115,8 @@ def guide_named(name: str) -> Guide:
         ModelError: there is no such guide, or its folder is damaged.
     """
     if name.startswith("offline/") and name not in SHIPPED:
-        known = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
-        raise ModelError(f"there is no guide '{name}'; {known}")
+        available = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
+        raise ModelError(f"there is no guide '{name}'; {available}")
     if name in SHIPPED:
         guide = _read(_FOLDER / name.replace("/", os.sep), name)
         if guide.checksum != SHIPPED[name]:
@@ -177,12 +177,12 @@ def guide_for(
     """
     guides = guides_for(kind, names)
     if not names.strip():
-        served = {one: guide for guide in guides for one in guide.attributes}
+        served = {name: guide for guide in guides for name in guide.attributes}
         if base != OFFLINE_LM or attribute not in served:
-            there = ", ".join(f"{g.name} for {g.attribute}" for g in guides) or "none"
+            shipped = ", ".join(f"{g.name} for {g.attribute}" for g in guides) or "none"
             raise ModelError(
                 f"no guide of kind {kind} for {shown(attribute)} on {base} comes with the package "
-                f"(there is {there}{f', on {OFFLINE_LM}' if served else ''}); "
+                f"(there is {shipped}{f', on {OFFLINE_LM}' if served else ''}); "
                 f"{_how_to_make(kind, attribute, base)}"
             )
         return served[attribute]
@@ -192,19 +192,20 @@ def guide_for(
                 f"guide '{guide.name}' is of kind {guide.kind}; expected {kind}: "
                 f"{_how_to_make(kind, guide.attribute, base)}"
             )
-    mine = [guide for guide in guides if attribute in guide.attributes]
-    if not mine:
+    serving = [guide for guide in guides if attribute in guide.attributes]
+    if not serving:
         raise ModelError(
             f"no guide for {shown(attribute)} among "
             f"{', '.join(f'{g.name} (for {g.attribute})' for g in guides)}; "
             f"{_how_to_make(kind, attribute, base)}"
         )
-    if len(mine) > 1:
+    if len(serving) > 1:
         raise UserError(
-            f"guides {mine[0].name} and {mine[1].name} are both for {attribute}; give one of them"
+            f"guides {serving[0].name} and {serving[1].name} are both for {attribute}; "
+            "give one of them"
         )
-    mine[0].check_base(base, loading)
-    return mine[0]
+    serving[0].check_base(base, loading)
+    return serving[0]
 
 
 def checksum(folder: Path) -> str:
@@ -257,8 +258,8 @@ def _read(path: Path, name: str) -> Guide:
     if not (path / WEIGHTS).is_file():
         raise ModelError(f"guide '{name}': {path} has no {WEIGHTS}; make the guide again")
     labels = tuple(about.pop("labels"))
-    known = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
-    return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **known)
+    fields = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
+    return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **fields)
 
 
 def _about(path: Path, name: str) -> dict[str, Any]:

@@ -183,8 +183,8 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
-        known = ", ".join((OFFLINE_MODEL, *EMBEDDED, OFFLINE_LM))
-        raise ModelError(f"there is no embedded model '{name}'; there are {known}")
+        names = ", ".join((OFFLINE_MODEL, *EMBEDDED, OFFLINE_LM))
+        raise ModelError(f"there is no embedded model '{name}'; there are {names}")
     else:
         patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
         instead = (
@@ -365,11 +365,11 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
             f"there is no model '{name}' on the hub (or it is private and you are not logged in)"
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else "no network"
-        at = f" --revision {revision}" if revision else ""
+        cause = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else "no network"
+        option = f" --revision {revision}" if revision else ""
         raise ModelError(
-            f"model '{name}' is not on this machine and the hub can't be asked ({why}); where "
-            f"there is a network, run `hf download {name}{at} --local-dir FOLDER` and give "
+            f"model '{name}' is not on this machine and the hub can't be asked ({cause}); where "
+            f"there is a network, run `hf download {name}{option} --local-dir FOLDER` and give "
             f"FOLDER in place of the name; {instead}"
         ) from error
     except (errors.HfHubHTTPError, OSError) as error:

@@ -130,9 +130,9 @@ class Tokens:
         self.tokenizer.model_max_length = UNLIMITED
         bare, full = tokenizer("a", add_special_tokens=False), tokenizer("a")
         text, whole = bare["input_ids"], full["input_ids"]
-        at = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
-        self.before: list[int] = whole[:at]
-        self.after: list[int] = whole[at + len(text) :]
+        begin = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
+        self.before: list[int] = whole[:begin]
+        self.after: list[int] = whole[begin + len(text) :]
 
     def ids(self, texts: Sequence[str], *, marks: bool = False) -> list[list[int]]:
         """Vocabulary ids of each text; `marks` as for the class."""
@@ -141,9 +141,9 @@ class Tokens:
         marks = marks or self._marks
         ids = self._encoded(list(texts), marks)
         if not marks:
-            for i, one in enumerate(ids):
+            for i, row in enumerate(ids):
                 # the vocabulary of a unigram model holds its special tokens like any other piece
-                if not self._special.keys().isdisjoint(one):
+                if not self._special.keys().isdisjoint(row):
                     ids[i] = [
                         id
                         for part in self._apart(texts[i])
@@ -162,7 +162,9 @@ class Tokens:
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = not marks
-        return [one.ids for one in backend.encode_batch_fast(texts, add_special_tokens=False)]
+        return [
+            encoding.ids for encoding in backend.encode_batch_fast(texts, add_special_tokens=False)
+        ]
 
     def _apart(self, text: str) -> list[str]:
         """The text in pieces, none of which holds a special token whole."""
@@ -209,18 +211,18 @@ class Tokens:
                 kept = body
                 if len(body) > room or source is not whole:
                     if source.gap and gap_id is not None:
-                        at, has_gap = body.index(gap_id), True
+                        gap_begin, has_gap = body.index(gap_id), True
                     else:
-                        at, has_gap = len(self.ids([source.left], marks=marks)[0]), False
-                    after = at + has_gap
+                        gap_begin, has_gap = len(self.ids([source.left], marks=marks)[0]), False
+                    gap_end = gap_begin + has_gap
                     enough = room + _EDGE
-                    if (at < enough and len(source.left) < len(whole.left)) or (
-                        len(body) - after < enough and len(source.right) < len(whole.right)
+                    if (gap_begin < enough and len(source.left) < len(whole.left)) or (
+                        len(body) - gap_end < enough and len(source.right) < len(whole.right)
                     ):
                         again.append(i)
                         continue
-                    left, right = window(at, len(body) - after, room - has_gap)
-                    kept = body[at - left : after + right]
+                    left, right = window(gap_begin, len(body) - gap_end, room - has_gap)
+                    kept = body[gap_begin - left : gap_end + right]
                     cut[i] = True
                 ids[i] = [*self.before, *kept, *self.after]
             waiting = again

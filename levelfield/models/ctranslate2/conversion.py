@@ -164,12 +164,12 @@ def check_device(loading: Loading) -> tuple[str, int]:
         name = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
     if name not in ("cpu", "cuda"):
         raise ModelError(f"engine 'ctranslate2' can't use device '{name}'; it has cpu and cuda")
-    at = int(index or 0)
-    if name == "cuda" and at >= ctranslate2.get_cuda_device_count():
+    number = int(index or 0)
+    if name == "cuda" and number >= ctranslate2.get_cuda_device_count():
         raise ModelError(f"device '{loading.device}' can't be used here; `--device cpu` always can")
-    if WEIGHTS[loading.dtype] not in ctranslate2.get_supported_compute_types(name, at):
+    if WEIGHTS[loading.dtype] not in ctranslate2.get_supported_compute_types(name, number):
         raise ModelError(f"engine 'ctranslate2' has no {loading.dtype} on device '{name}'")
-    return name, at
+    return name, number
 
 
 def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loading: Loading) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from levelfield.models.ctranslate2.conversion import (
     open_converted,
 )
 from levelfield.models.files import load_tokenizer
-from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
+from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, load_gap_filler
 from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets
@@ -65,12 +65,12 @@ class CTranslate2CausalModel(BatchedCausalModel):
         return self._unigram_bos
 
     def _log_p_at(
-        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints]
+        self, inputs: Sequence[Ints], places: Sequence[Ints], tokens: Sequence[Ints]
     ) -> list[Floats]:
-        log_p = self._log_p_of_all([one.tolist() for one in given])
+        log_p = self._log_p_of_all([row.tolist() for row in inputs])
         return [
-            np.minimum(log_p[row, places, ids].astype(np.float64), 0)
-            for row, (places, ids) in enumerate(zip(at, tokens, strict=True))
+            np.minimum(log_p[i, row_places, ids].astype(np.float64), 0)
+            for i, (row_places, ids) in enumerate(zip(places, tokens, strict=True))
         ]
 
     def _log_p_of_all(self, ids: Sequence[list[int]]) -> Singles:
@@ -81,20 +81,6 @@ class CTranslate2CausalModel(BatchedCausalModel):
 
 TARGET_LOGITS = 2**26
 """So many logits a batch has at most: 256 MiB in float32."""
-
-
-class WantedTarget(NamedTuple):
-    """A target of a source, and where its result goes.
-
-    Attributes:
-        source: its place among the sources.
-        ids: what is scored of the target.
-    """
-
-    source: int
-    ids: list[int]
-    target: Target
-    found: dict[Target, Floats]
 
 
 class CTranslate2InfillingModel(BatchedInfillingModel):
@@ -129,20 +115,20 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
         self,
         sources: Sequence[list[int]],
         ids: Mapping[Target, list[int]],
-        wanted: Sequence[dict[Target, Floats]],
+        results: Sequence[dict[Target, Floats]],
     ) -> None:
-        longer: list[WantedTarget] = []
-        words: list[list[WantedTarget]] = []
-        for at, found in enumerate(wanted):
-            of_source: tuple[list[WantedTarget], list[WantedTarget]] = [], []
-            for target in found:
+        longer: list[ScoredTarget] = []
+        words: list[list[ScoredTarget]] = []
+        for source, log_p in enumerate(results):
+            of_source: tuple[list[ScoredTarget], list[ScoredTarget]] = [], []
+            for target in log_p:
                 if ids[target]:
                     is_word = len(ids[target]) == 1 and not target.begin
-                    of_source[is_word].append(WantedTarget(at, ids[target], target, found))
+                    of_source[is_word].append(ScoredTarget(source, ids[target], target, log_p))
             several, short = of_source
             longer += several if len(short) > 1 else [*several, *short]
             words += [short] if len(short) > 1 else []
-        for bucket in buckets([len(sources[of[0].source]) for of in words], self._batch_tokens):
+        for bucket in buckets([len(sources[ws[0].source]) for ws in words], self._batch_tokens):
             for begin in range(0, len(bucket), self._most):
                 self._words([words[i] for i in bucket[begin : begin + self._most]], sources)
         for bucket in buckets([len(sources[pair.source]) for pair in longer], self._batch_tokens):
@@ -151,39 +137,40 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
             for batch in buckets(lengths, min(self._most, self._batch_tokens // 8)):
                 self._targets([mine[i] for i in batch], sources)
 
-    def _targets(self, pairs: Sequence[WantedTarget], sources: Sequence[list[int]]) -> None:
+    def _targets(self, pairs: Sequence[ScoredTarget], sources: Sequence[list[int]]) -> None:
         """Scores targets, each with its source."""
-        given = self._start[1:]  # the first of them CTranslate2 puts there
+        opening = self._start[1:]  # the first of them CTranslate2 puts there
         results = self._translator.score_batch(
             [self._written(sources[pair.source]) for pair in pairs],
-            [self._written([*given, *pair.ids]) for pair in pairs],
+            [self._written([*opening, *pair.ids]) for pair in pairs],
             max_input_length=0,
         )
         for pair, result in zip(pairs, results, strict=True):
             # of the end token, which CTranslate2 puts behind every target, nothing was asked: a
             # target that ends has its own
-            begin = 0 if pair.target.begin else len(given)
-            log_p = np.array(result.log_probs[begin : len(given) + len(pair.ids)], np.float64)
-            pair.found[pair.target] = np.minimum(log_p, 0)
+            begin = 0 if pair.target.begin else len(opening)
+            log_p = np.array(result.log_probs[begin : len(opening) + len(pair.ids)], np.float64)
+            pair.results[pair.target] = np.minimum(log_p, 0)
 
-    def _words(self, words: Sequence[list[WantedTarget]], sources: Sequence[list[int]]) -> None:
+    def _words(self, words: Sequence[list[ScoredTarget]], sources: Sequence[list[int]]) -> None:
         """Scores targets of one token, those of a source in one pass."""
-        given = self._start[1:]
+        opening = self._start[1:]
         results = self._translator.translate_batch(
-            [self._written(sources[of[0].source]) for of in words],
-            [self._written(given) for _ in words] if given else None,
+            [self._written(sources[targets[0].source]) for targets in words],
+            [self._written(opening) for _ in words] if opening else None,
             beam_size=1,
-            max_decoding_length=len(given) + 1,
+            max_decoding_length=len(opening) + 1,
             min_decoding_length=0,
             max_input_length=0,
             return_logits_vocab=True,
         )
         for of_source, result in zip(words, results, strict=True):
-            logits = array(result.logits[0][len(given)])[: self._vocabulary_size].astype(np.float64)
+            logits = array(result.logits[0][len(opening)]).astype(np.float64)
+            logits = logits[: self._vocabulary_size]
             shift = logits.max()
             norm = shift + np.log(np.exp(logits - shift).sum())
             for pair in of_source:
-                pair.found[pair.target] = np.minimum(logits[pair.ids] - norm, 0)
+                pair.results[pair.target] = np.minimum(logits[pair.ids] - norm, 0)
 
     def _written(self, ids: Sequence[int]) -> list[str]:
         """Ids as the converted vocabulary writes them; CTranslate2 reads others as unknown."""

@@ -145,8 +145,8 @@ class FastTextClassifier:
         lines = [_line(text, self._split) for text in distinct]
         rows = [i for i, line in enumerate(lines) if line]
         if rows:
-            said, values = self._model.predict([lines[i] for i in rows], k=-1)
-            for row, labels, shares in zip(rows, said, values, strict=True):
+            predictions, values = self._model.predict([lines[i] for i in rows], k=-1)
+            for row, labels, shares in zip(rows, predictions, values, strict=True):
                 p[row] = 0.0
                 for label, share in zip(labels, shares, strict=True):
                     p[row, int(label.removeprefix(LABEL))] = share

@@ -86,13 +86,13 @@ class States:
         )
         nothing = len(self._tokens.before) + len(self._tokens.after)
         width = self._layers * int(self._model.config.hidden_size)
-        found = np.full((len(texts), width), np.nan, np.float32)
-        readable = [i for i, one in enumerate(ids) if len(one) > nothing]
+        states = np.full((len(texts), width), np.nan, np.float32)
+        readable = [i for i, row in enumerate(ids) if len(row) > nothing]
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
-            found[rows] = self._batch([ids[i] for i in rows])
+            states[rows] = self._batch([ids[i] for i in rows])
             progress(len(rows))
-        return found, np.array(cut, np.bool_)
+        return states, np.array(cut, np.bool_)
 
     def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
         mask = torch.from_numpy(token_mask(ids)).to(self._device)
@@ -216,8 +216,8 @@ def train_linear(
     resolved = resolve(start, loading)
     states = States(resolved, layers, loading)
     x, _ = states.of(texts, progress=progress)
-    known = ~np.isnan(x).any(axis=1)
-    head = fit_head(x[known], targets[known], times[known], l2)
+    readable = ~np.isnan(x).any(axis=1)
+    head = fit_head(x[readable], targets[readable], times[readable], l2)
     return LinearClassifier(head, labels, Encoder.of(start, resolved, layers), states)
 
 

@@ -67,8 +67,8 @@ def lexis(text: str) -> list[str]:
     ['do', "n't", 'stop', '!']
     """
     folded = unicodedata.normalize("NFC", text.casefold()).replace("’", "'")
-    found: list[str] = _WORD.findall(folded)
-    return found
+    words: list[str] = _WORD.findall(folded)
+    return words
 
 
 def lexis_with_case(text: str) -> list[str]:
@@ -78,12 +78,12 @@ def lexis_with_case(text: str) -> list[str]:
     >>> lexis_with_case("HELLO there, Ann")
     ['<begin>', '<capitals>', 'hello', 'there', ',', '<capital>', 'ann']
     """
-    found = ["<begin>"]
+    words = ["<begin>"]
     for word in _WORD_ANY_CASE.findall(unicodedata.normalize("NFC", text).replace("’", "'")):
         if word[:1].isupper():
-            found.append("<capitals>" if len(word) > 1 and word.isupper() else "<capital>")
-        found.append(word.casefold())
-    return found if len(found) > 1 else []
+            words.append("<capitals>" if len(word) > 1 and word.isupper() else "<capital>")
+        words.append(word.casefold())
+    return words if len(words) > 1 else []
 
 
 _WORD_ANY_CASE = regex.compile(_WORD.pattern, regex.IGNORECASE)

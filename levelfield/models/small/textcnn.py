@@ -64,8 +64,8 @@ class TextCNN(nn.Module):
         pooled = []
         for width, convolution in zip(self.shape.widths, self.convolutions, strict=True):
             seen = convolution(vectors)  # (texts, channels, words + width − 1)
-            at = torch.arange(seen.shape[2], device=ids.device)
-            beyond = at >= (lengths + width - 1)[:, None]
+            positions = torch.arange(seen.shape[2], device=ids.device)
+            beyond = positions >= (lengths + width - 1)[:, None]
             pooled.append(seen.masked_fill(beyond[:, None], -torch.inf).amax(2).relu())
         features = torch.cat(pooled, 1)
         features = nn.functional.dropout(features, self.shape.dropout, self.training)
@@ -130,7 +130,7 @@ class TextCNNClassifier:
         """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
         distinct, place = unique(texts)
         ids = self.token_ids(distinct)
-        readable = [i for i, one in enumerate(ids) if one]
+        readable = [i for i, row in enumerate(ids) if row]
         p = np.full((len(distinct), len(self._labels)), np.nan)
         device = self._model.head.weight.device
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):

@@ -183,8 +183,8 @@ class BertMean:
         return self._norm(words + types + places, "embeddings.LayerNorm")
 
     def _layer(self, states: torch.Tensor, mask: torch.Tensor | None, name: str) -> torch.Tensor:
-        def by_head(what: str) -> torch.Tensor:
-            projected = self._linear(states, f"{name}attention.self.{what}")
+        def by_head(projection: str) -> torch.Tensor:
+            projected = self._linear(states, f"{name}attention.self.{projection}")
             return projected.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
 
         mixed = functional.scaled_dot_product_attention(
@@ -227,12 +227,12 @@ def load_bert_mean(folder: Path, loading: Loading) -> BertMean | None:
     with safe_open(file, "pt", device=str(device)) as stored:
         names = set(stored.keys())
         prefix = "bert." if "bert.embeddings.LayerNorm.weight" in names else ""
-        wanted = [f"{name}.{kind}" for name, kind in _parameters(layers)]
-        if not names.issuperset(prefix + name for name in wanted):
+        required = [f"{name}.{kind}" for name, kind in _parameters(layers)]
+        if not names.issuperset(prefix + name for name in required):
             return None
         if any(stored.get_slice(prefix + n).get_shape() != size for n, size in sizes.items()):
             return None
-        weights = {name: stored.get_tensor(prefix + name).to(dtype) for name in wanted}
+        weights = {name: stored.get_tensor(prefix + name).to(dtype) for name in required}
     return BertMean(
         weights,
         layers=layers,

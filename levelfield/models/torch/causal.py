@@ -61,12 +61,12 @@ def reads_trees(
     few = ids[0].tolist()
     tree = TokenTree(few[0])
     trunk = tree.walk(0, few[1:6])
-    for at, begin in ((-1, 6), (-1, 9), (len(trunk) // 2, 12)):
-        tree.walk(trunk[at], few[begin : begin + 3])
+    for fork, begin in ((-1, 6), (-1, 9), (len(trunk) // 2, 12)):
+        tree.walk(trunk[fork], few[begin : begin + 3])
     tree.after, tree.scored = list(range(len(tree))), tree.ids
     with torch.inference_mode():
         try:
-            found = body(
+            states = body(
                 torch.tensor([tree.ids], device=ids.device), **attention([tree], ids.device, dtype)
             )[0].float()
         except (TypeError, ValueError, RuntimeError, IndexError):
@@ -74,7 +74,7 @@ def reads_trees(
         for branch in tree.branches():
             ids_of_branch = torch.from_numpy(branch.ids)[None].to(ids.device)
             expected = body(ids_of_branch)[0, branch.after].float()
-            change = (found[branch.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
+            change = (states[branch.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
             if not (change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all():
                 return False
     return True
@@ -130,26 +130,30 @@ class TorchCausalModel(BatchedCausalModel):
 
     @torch.inference_mode()
     def _log_p_at(
-        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints], **how: torch.Tensor
+        self,
+        inputs: Sequence[Ints],
+        places: Sequence[Ints],
+        tokens: Sequence[Ints],
+        **how: torch.Tensor,
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of tokens, each after what is given at a place.
+        """Of one batch, the log-probabilities of tokens, each after a place in the inputs.
 
         Rows are padded on the right, so no scored position ever attends to padding: the model
         needs neither a mask beside the causal one nor positions other than its own.
         """
-        ids = padded(given, self._tokens.bos_id)
-        of_rows = [row * ids.shape[1] + one for row, one in enumerate(at)]
-        places, which = np.unique(np.concatenate(of_rows), return_inverse=True)
+        ids = padded(inputs, self._tokens.bos_id)
+        of_rows = [i * ids.shape[1] + row for i, row in enumerate(places)]
+        distinct, which = np.unique(np.concatenate(of_rows), return_inverse=True)
         states = self._body(torch.from_numpy(ids).to(self._device), **how).flatten(0, 1)
         log_p = token_log_p(
             self._head,
-            states[torch.from_numpy(places).to(self._device)],
+            states[torch.from_numpy(distinct).to(self._device)],
             torch.from_numpy(which).to(self._device),
             torch.from_numpy(np.concatenate(tokens)).to(self._device),
             vocabulary=self.vocabulary_size,
             block=self._block,
         )
-        return np.split(log_p.cpu().numpy(), np.cumsum([len(one) for one in at])[:-1])
+        return np.split(log_p.cpu().numpy(), np.cumsum([len(row) for row in places])[:-1])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
         """The log-probabilities of the scored tokens of each tree, whole where that can be."""
@@ -164,15 +168,15 @@ class TorchCausalModel(BatchedCausalModel):
         longest = max((len(trees[i]) for i in whole), default=1)
         budget = min(self._batch_tokens, max(1, WHOLE_SIGHT // longest))
         for bucket in buckets([len(trees[i]) for i in whole], budget):
-            mine = [trees[whole[at]] for at in bucket]
+            mine = [trees[whole[i]] for i in bucket]
             of_mine = self._log_p_at(
                 [np.array(tree.ids) for tree in mine],
                 [np.array(tree.after) for tree in mine],
                 [np.array(tree.scored) for tree in mine],
                 **attention(mine, self._device, self._dtype),
             )
-            for at, values in zip(bucket, of_mine, strict=True):
-                log_p[whole[at]] = values
+            for i, values in zip(bucket, of_mine, strict=True):
+                log_p[whole[i]] = values
         return [log_p[i] for i in range(len(trees))]
 
     @functools.cached_property
@@ -204,16 +208,16 @@ def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
         logits: torch.Tensor = model(input_ids=ids, use_cache=False, **how).logits
         return logits
 
-    def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
-        return logits[..., of].clone()  # a head's logits are its caller's to change
+    def part(logits: torch.Tensor, columns: slice) -> torch.Tensor:
+        return logits[..., columns].clone()  # a head's logits are its caller's to change
 
     def body(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
         states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False, **how)[0]
         return states
 
-    def head(states: torch.Tensor, of: slice) -> torch.Tensor:
-        bias = None if layer.bias is None else layer.bias[of]
-        return torch.nn.functional.linear(states, layer.weight[of], bias)
+    def head(states: torch.Tensor, columns: slice) -> torch.Tensor:
+        bias = None if layer.bias is None else layer.bias[columns]
+        return torch.nn.functional.linear(states, layer.weight[columns], bias)
 
     if isinstance(layer, torch.nn.Linear) and model.base_model is not model:
         with torch.inference_mode():
@@ -240,7 +244,7 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
     other = ids.clone()
     other[0, -1] = ids[0, -2]
     with torch.inference_mode():
-        before, after = (body(one)[0, :-1] for one in (ids, other))
+        before, after = (body(row)[0, :-1] for row in (ids, other))
     change = (before.float() - after.float()).norm(dim=-1) / before.float().norm(dim=-1)
     # in most models nothing changes at all; where tokens are grouped by experts, rounding does
     if (change > max(1e-4, 4 * torch.finfo(before.dtype).eps)).any():

@@ -51,10 +51,10 @@ class EncoderDecoderChoices:
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
         """log P(number | prompt): (prompts, numbers), in nats."""
         targets = [Target(str(number), end=True) for number in numbers]
-        found = self._model.log_likelihood(
+        likelihoods = self._model.log_likelihood(
             [Gapped("", prompt, gap=False) for prompt in prompts], [targets] * len(prompts)
         )
-        return np.array([[log_p.sum() for log_p in of_one] for of_one in found.log_p])
+        return np.array([[log_p.sum() for log_p in of_prompt] for of_prompt in likelihoods.log_p])
 
 
 class CausalChoices:
@@ -97,26 +97,26 @@ class CausalChoices:
         with torch.inference_mode():
             start = self._forward(shared, None)[1] if shared else None
             rows = [self._of_prompt(ids[len(shared) :], start, answers) for ids in of_prompts]
-        return np.array([rows[at] for at in place])
+        return np.array([rows[i] for i in place])
 
     def _of_prompt(self, ids: list[int], start: Any, answers: Sequence[list[int]]) -> Floats:
         """log P of each answer after the tokens behind `start`, and these."""
         logits, cache = self._forward(ids, copy.deepcopy(start))
         first = logits[0, -1].double().log_softmax(-1)
         cache.batch_repeat_interleave(len(answers))
-        given = torch.from_numpy(padded(answers, answers[0][0])).to(self._device)
-        after = self._model(input_ids=given, past_key_values=cache, use_cache=True).logits
+        inputs = torch.from_numpy(padded(answers, answers[0][0])).to(self._device)
+        after = self._model(input_ids=inputs, past_key_values=cache, use_cache=True).logits
         log_p = after.double().log_softmax(-1)  # (answers, tokens, vocabulary)
-        found = []
+        log_p_of_answers = []
         for row, answer in zip(log_p, answers, strict=True):
             tokens = first[answer[0]] + sum(row[t, id] for t, id in enumerate(answer[1:]))
             end = row[len(answer) - 1][self._ends].logsumexp(-1)
-            found.append(float(tokens + end))
-        return np.array(found)
+            log_p_of_answers.append(float(tokens + end))
+        return np.array(log_p_of_answers)
 
     def _forward(self, ids: list[int], cache: Any) -> tuple[torch.Tensor, Any]:
-        given = torch.tensor([ids], device=self._device)
-        out = self._model(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        inputs = torch.tensor([ids], device=self._device)
+        out = self._model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
         return out.logits, out.past_key_values
 
     def _ids(self, prompt: str) -> list[int]:

@@ -39,8 +39,8 @@ class TorchClassifier(ForwardPass):
             self._batch_tokens = 1  # nothing to pad with: one text at a time
         self._pad = tokenizer.pad_token_id or 0
         names = model.config.id2label
-        own = tuple(str(names[i]) for i in range(model.config.num_labels))
-        self._labels = (f"not {own[0]}", *own) if len(own) == 1 else own
+        labels = tuple(str(names[i]) for i in range(model.config.num_labels))
+        self._labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class TorchClassifier(ForwardPass):
         distinct, place = unique(texts)
         ids, cut = self.read(distinct, marks=marks)
         nothing = len(self._tokens.before) + len(self._tokens.after)
-        readable = [i for i, one in enumerate(ids) if len(one) > nothing]
+        readable = [i for i, row in enumerate(ids) if len(row) > nothing]
         p = np.full((len(distinct), len(self._labels)), np.nan)
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
@@ -93,11 +93,11 @@ class TorchClassifier(ForwardPass):
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
         """What the model's head says of ids with special tokens: (texts, labels), in float32."""
-        found: torch.Tensor = self._model(
+        logits: torch.Tensor = self._model(
             input_ids=torch.from_numpy(padded(ids, self._pad)).to(self._device),
             attention_mask=torch.from_numpy(token_mask(ids)).to(self._device),
         ).logits
-        return found.float()
+        return logits.float()
 
     def save(self, folder: Path, *, attribute: str = "") -> None:
         """Leaves the model and its tokenizer in a folder as `transformers` has them."""
@@ -153,9 +153,9 @@ class TorchPairRegressor(ForwardPass):
         """The model's number for each pair, NaN if either text has no tokens: (pairs,); and
         whether the model saw less than all of it, (pairs,)."""
         distinct, place = unique(pairs)
-        texts, of = unique(text for pair in distinct for text in pair)
+        texts, text_numbers = unique(text for pair in distinct for text in pair)
         has_tokens = np.array([bool(ids) for ids in self._tokens.ids(texts)], np.bool_)
-        readable = np.flatnonzero(has_tokens[of].reshape(-1, 2).all(axis=1))
+        readable = np.flatnonzero(has_tokens[text_numbers].reshape(-1, 2).all(axis=1))
         values = np.full(len(distinct), np.nan)
         cut = np.zeros(len(distinct), np.bool_)
         if readable.size:
@@ -188,12 +188,12 @@ class TorchPairRegressor(ForwardPass):
         """(pairs,)"""
         rows, types = zip(*inputs, strict=True)
         pad = self._tokenizer.pad_token_id or 0
-        given = {"input_ids": padded(rows, pad), "attention_mask": token_mask(rows)}
+        features = {"input_ids": padded(rows, pad), "attention_mask": token_mask(rows)}
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
-            given["token_type_ids"] = padded(types, 0)
+            features["token_type_ids"] = padded(types, 0)
         with torch.inference_mode():
             z = self._model(
-                **{name: torch.from_numpy(v).to(self._device) for name, v in given.items()}
+                **{name: torch.from_numpy(v).to(self._device) for name, v in features.items()}
             ).logits
         outputs: Floats = z[:, 0].float().cpu().numpy().astype(np.float64)
         return outputs

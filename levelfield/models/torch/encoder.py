@@ -58,13 +58,13 @@ class TorchSentenceEncoder(ForwardPass):
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
         nothing = len(self._tokens.before) + len(self._tokens.after)
-        found: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
+        vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
         for rows, output, _ in self._forward(ids):
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
-                found[row] = embedding if len(ids[row]) > nothing else embedding * np.nan
-        dimension = len(found[0]) if found else 0
-        embeddings = np.array([found[i] for i in place], np.float32).reshape(-1, dimension)
+                vectors[row] = embedding if len(ids[row]) > nothing else embedding * np.nan
+        dimension = len(vectors[0]) if vectors else 0
+        embeddings = np.array([vectors[i] for i in place], np.float32).reshape(-1, dimension)
         return embeddings, [cut[i] for i in place]
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[Singles], list[bool]]:
@@ -72,13 +72,13 @@ class TorchSentenceEncoder(ForwardPass):
         the text was cut."""
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
-        found: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
+        vectors: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
         begin, end = len(self._tokens.before), len(self._tokens.after)
         for rows, output, lengths in self._forward(ids):
             states = output["token_embeddings"].float().cpu().numpy()
             for row, of_text, length in zip(rows, states, lengths, strict=True):
-                found[row] = of_text[begin : length - end]
-        return [found[i] for i in place], [cut[i] for i in place]
+                vectors[row] = of_text[begin : length - end]
+        return [vectors[i] for i in place], [cut[i] for i in place]
 
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
         gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
@@ -86,7 +86,7 @@ class TorchSentenceEncoder(ForwardPass):
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
-        for bucket in buckets([len(one) for one in ids], self._batch_tokens):
+        for bucket in buckets([len(row) for row in ids], self._batch_tokens):
             rows = [ids[i] for i in bucket]
             features = {"input_ids": padded(rows, self._pad), "attention_mask": token_mask(rows)}
             with torch.inference_mode():

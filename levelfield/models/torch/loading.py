@@ -115,10 +115,12 @@ def load_to_tune(
     import transformers
 
     if resolved.kind not in ("encoder", "classifier") or resolved.model_type in OURS:
-        what = "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
+        description = (
+            "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
+        )
         raise ModelError(
-            f"model '{resolved.name}' is {what}; training begins from an encoder (offline/minilm "
-            "is one) or a classifier of `transformers`"
+            f"model '{resolved.name}' is {description}; training begins from an encoder "
+            "(offline/minilm is one) or a classifier of `transformers`"
         )
     tokenizer = load_tokenizer(resolved)
     if tokenizer.pad_token_id is None:
@@ -215,12 +217,12 @@ def fuse_activations(model: torch.nn.Module) -> None:
 def places(model: torch.nn.Module) -> int | None:
     """How many tokens the model's table of positions is for; None if it has none. RoBERTa and its
     kin count from behind the padding token's place, so they take fewer than they have."""
-    found = [
+    limits = [
         table.num_embeddings - (-1 if table.padding_idx is None else table.padding_idx) - 1
         for path, table in model.named_modules()
         if path.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding)
     ]
-    return min(found, default=None)
+    return min(limits, default=None)
 
 
 class ForwardPass:

@@ -71,8 +71,8 @@ class TorchTokenEncoder(ForwardPass):
     def of(self, texts: Sequence[str]) -> list[TextStates]:
         """The states of these texts; each different one goes through the model once."""
         distinct, place = unique(texts)
-        found = {text: self._kept[text] for text in distinct if text in self._kept}
-        new = [text for text in distinct if text not in found]
+        results = {text: self._kept[text] for text in distinct if text in self._kept}
+        new = [text for text in distinct if text not in results]
         ids, cut = self._ids(new)
         before, after = len(self._tokens.before), len(self._tokens.after)
         for rows, states in self._forward(ids):
@@ -81,23 +81,23 @@ class TorchTokenEncoder(ForwardPass):
                 special = np.ones(n, np.bool_)
                 special[before : n - after] = False
                 kept = of_text[:n].copy()  # else it would hold the whole batch in memory
-                found[new[row]] = TextStates(tuple(ids[row]), kept, special, cut[row])
-        self._keep(found)
-        return [found[distinct[i]] for i in place]
+                results[new[row]] = TextStates(tuple(ids[row]), kept, special, cut[row])
+        self._keep(results)
+        return [results[distinct[i]] for i in place]
 
     def input_vectors(self, words: Sequence[str]) -> list[Singles | None]:
         """What the model reads for each word before any context: the mean of its tokens' input
         embeddings, (d,); None for a word that it has no tokens for."""
         table = self._model.get_input_embeddings().weight
         unknown = self._tokens.tokenizer.unk_token_id
-        found: list[Singles | None] = []
+        vectors: list[Singles | None] = []
         for ids in self._tokens.ids([self._blank + word for word in words]):
             if not ids or unknown in ids:
-                found.append(None)
+                vectors.append(None)
                 continue
             rows = table[torch.tensor(ids, device=table.device)]
-            found.append(rows.detach().float().mean(dim=0).cpu().numpy())
-        return found
+            vectors.append(rows.detach().float().mean(dim=0).cpu().numpy())
+        return vectors
 
     def _ids(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
         gapped = [Gapped("", self._blank + text.strip(), gap=False) for text in texts]
@@ -105,7 +105,7 @@ class TorchTokenEncoder(ForwardPass):
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Batch by batch: the places of its texts, and their states, (texts, longest, d)."""
-        lengths = [len(one) for one in ids]
+        lengths = [len(row) for row in ids]
         for bucket in buckets(lengths, self._batch_tokens):
             rows = [ids[i] for i in bucket]
             with torch.inference_mode():
@@ -116,9 +116,9 @@ class TorchTokenEncoder(ForwardPass):
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)
             yield bucket.tolist(), unit.cpu().numpy()
 
-    def _keep(self, found: dict[str, TextStates]) -> None:
+    def _keep(self, results: dict[str, TextStates]) -> None:
         """Remembers what was just used, and forgets what was used longest ago."""
-        for text, states in found.items():
+        for text, states in results.items():
             if text not in self._kept:
                 self._kept_bytes += states.states.nbytes
             self._kept[text] = states
