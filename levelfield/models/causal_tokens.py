@@ -22,7 +22,7 @@ from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
 from levelfield.models.contracts import CausalVocabulary
-from levelfield.models.files import load_tokenizer
+from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 
@@ -180,8 +180,4 @@ def load_causal_tokens(name: str, loading: Loading) -> CausalVocabulary:
     resolved = resolve_causal(name, loading)
     if resolved.gguf:
         return ConvertedVocabulary(resolved.path)
-    import transformers
-
-    options = {"local_files_only": True, "trust_remote_code": False}
-    config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
-    return CausalTokens(load_tokenizer(resolved), config)
+    return CausalTokens(load_tokenizer(resolved), load_config(resolved))

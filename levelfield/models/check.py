@@ -95,30 +95,19 @@ def _flat(tolerance: Tolerance, numbers: Callable[[Any, int], Any]) -> MethodCom
 def _nested(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
     """Of a method whose second argument has several items for each of the first."""
 
-    def places(items: Sequence[Any], several: Sequence[Sequence[Any]]) -> list[Place]:
-        return [
-            Place(i, j, f"{_text(item)} {_text(part)}")
-            for i, (item, of_item) in enumerate(zip(items, several, strict=True))
-            for j, part in enumerate(of_item)
-        ]
-
     def narrowed(
         chosen: Sequence[Place], items: Sequence[Any], several: Sequence[Sequence[Any]]
     ) -> tuple[Any, ...]:
         return [items[p.i] for p in chosen], [[several[p.i][p.j]] for p in chosen]
 
-    return MethodComparison(NATS, places, narrowed, lambda n: (n, 0), numbers)
+    return MethodComparison(NATS, _places, narrowed, lambda n: (n, 0), numbers)
 
 
 def _crossed(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
     """Of a method that combines every item of its first argument with every one of its second."""
 
     def places(items: Sequence[Any], others: Sequence[Any]) -> list[Place]:
-        return [
-            Place(i, j, f"{_text(item)} {_text(other)}")
-            for i, item in enumerate(items)
-            for j, other in enumerate(others)
-        ]
+        return _places(items, [others] * len(items))
 
     def narrowed(
         chosen: Sequence[Place], items: Sequence[Any], others: Sequence[Any]
@@ -126,6 +115,15 @@ def _crossed(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
         return [items[p.i] for p in chosen], [others[p.j] for p in chosen]
 
     return MethodComparison(NATS, places, narrowed, lambda n: (n, n), numbers)
+
+
+def _places(items: Sequence[Any], several: Sequence[Sequence[Any]]) -> list[Place]:
+    """Returns a place for each of the several things that belong to each item."""
+    return [
+        Place(i, j, f"{_text(item)} {_text(part)}")
+        for i, (item, of_item) in enumerate(zip(items, several, strict=True))
+        for j, part in enumerate(of_item)
+    ]
 
 
 def _text(item: Any) -> str:

@@ -72,6 +72,20 @@ def load_tokenizer(resolved: Resolved) -> Any:
         )
 
 
+def load_config(resolved: Resolved) -> Any:
+    """Returns the configuration of a model as `transformers` reads it.
+
+    Raises:
+        ModelError: its files are damaged.
+    """
+    from transformers import AutoConfig
+
+    with reading(resolved.name):
+        return AutoConfig.from_pretrained(
+            resolved.path, local_files_only=True, trust_remote_code=False
+        )
+
+
 def fills_in_the_middle(resolved: Resolved) -> bool:
     """Whether the tokenizer of a causal model has the tokens around a gap; no weights are loaded.
 
@@ -91,8 +105,4 @@ def fills_in_the_middle(resolved: Resolved) -> bool:
 
 def depth(resolved: Resolved) -> int:
     """How many layers the encoder of a model has; no weights are loaded."""
-    from transformers import AutoConfig
-
-    with reading(resolved.name):
-        config = AutoConfig.from_pretrained(resolved.path, local_files_only=True)
-        return int(config.num_hidden_layers)
+    return int(load_config(resolved).num_hidden_layers)

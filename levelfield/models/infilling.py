@@ -113,7 +113,7 @@ class BatchedInfillingModel(abc.ABC):
     @property
     def source_limit(self) -> int:
         """How many tokens of a source the model takes, special ones around it not counted."""
-        return int(self._limit) - len(self._tokens.before) - len(self._tokens.after)
+        return int(self._limit) - self._tokens.around
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of texts, without special tokens."""

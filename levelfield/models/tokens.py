@@ -151,6 +151,11 @@ class Tokens:
                     ]
         return ids
 
+    @property
+    def around(self) -> int:
+        """The number of special tokens around a text."""
+        return len(self.before) + len(self.after)
+
     def _encoded(self, texts: list[str], marks: bool) -> list[list[int]]:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
@@ -198,7 +203,7 @@ class Tokens:
             gap_id: the id of the gap in sources that have one.
             marks: as for the class.
         """
-        room = limit - len(self.before) - len(self.after)
+        room = limit - self.around
         ids: list[list[int]] = [[]] * len(sources)
         cut = [False] * len(sources)
         waiting = list(range(len(sources)))
@@ -227,6 +232,21 @@ class Tokens:
                 ids[i] = [*self.before, *kept, *self.after]
             waiting = again
         return ids, cut
+
+    def fit_texts(
+        self, texts: Sequence[str], limit: int, *, keeps_end: bool = False, marks: bool = False
+    ) -> tuple[list[list[int]], list[bool]]:
+        """Returns what `fit` does for texts without a gap, of which the beginning is kept.
+
+        Args:
+            keeps_end: keep the end instead.
+            marks: as for the class.
+        """
+        sources = [
+            Gapped(text, "", gap=False) if keeps_end else Gapped("", text, gap=False)
+            for text in texts
+        ]
+        return self.fit(sources, limit, join=lambda source: source.left + source.right, marks=marks)
 
 
 def check_same_vocabulary(amateur: Any, expert: Any) -> None:

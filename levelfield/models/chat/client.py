@@ -297,9 +297,7 @@ class ChatClient:
             try:
                 return self._ask(_Question(prompt, n, temperature, log_probabilities), stop)
             except RejectedError as rejected:
-                if reason := rejected.concerns_prompt:
-                    return Refusal(reason)
-                raise self._error(rejected) from None
+                return self._refusal_of_prompt(rejected)
 
         distinct, place = unique(prompts)
         results = in_threads(ask, distinct, self.server.concurrency)
@@ -321,9 +319,7 @@ class ChatClient:
             try:
                 response = self._post({"model": self.asking.model, **chat}, stop)
             except RejectedError as rejected:
-                if reason := rejected.concerns_prompt:
-                    return Refusal(reason)
-                raise self._error(rejected) from None
+                return self._refusal_of_prompt(rejected)
             seconds = time.perf_counter() - begin
             return Completion(response.answers[0].text, response.tokens, seconds)
 
@@ -443,6 +439,16 @@ class ChatClient:
 
     def _without_key(self, words: str) -> str:
         return words.replace(self._key, "…") if self._key else words
+
+    def _refusal_of_prompt(self, rejected: RejectedError) -> Refusal:
+        """Returns why the server never answers this prompt.
+
+        Raises:
+            ModelError: the server's reason is not the prompt.
+        """
+        if reason := rejected.concerns_prompt:
+            return Refusal(reason)
+        raise self._error(rejected) from None
 
     def _error(self, rejected: RejectedError) -> ModelError:
         message = self._without_key(str(rejected))

@@ -16,7 +16,7 @@ from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError, first_line
 from levelfield.core.machine import model_threads
 from levelfield.models.causal import has_windows
-from levelfield.models.files import load_tokenizer
+from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Kind, Resolved
 
@@ -68,8 +68,6 @@ def check_convertible(resolved: Resolved, kind: Kind) -> None:
     Raises:
         ModelError: it is of another kind, or CTranslate2 lacks something that it has.
     """
-    import transformers
-
     if resolved.kind != kind:
         raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not {kind}")
     types = CONVERTERS[kind]
@@ -79,10 +77,8 @@ def check_convertible(resolved: Resolved, kind: Kind) -> None:
     elif resolved.model_type not in types:
         lacks = f"of the type {resolved.model_type}"
     else:
+        config = load_config(resolved)
         with reading(resolved.name):
-            config = transformers.AutoConfig.from_pretrained(
-                resolved.path, local_files_only=True, trust_remote_code=False
-            )
             rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type")
         if has_windows(config):
             lacks = "one whose layers attend to the last tokens only"

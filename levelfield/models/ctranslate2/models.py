@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,10 @@ from levelfield.models.ctranslate2.conversion import (
     convert,
     open_converted,
 )
-from levelfield.models.files import load_tokenizer
+from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, load_gap_filler
-from levelfield.models.loading import Loading, reading
-from levelfield.models.resolve import Resolved, resolve, resolve_causal
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import Kind, Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets
 
 WHOLE_LOGITS = 2**23, 2**28
@@ -208,41 +207,30 @@ def load_causal(name: str, loading: Loading) -> CTranslate2CausalModel:
     Raises:
         ModelError: there is no such model, or CTranslate2 can't compute it.
     """
-    resolved = resolve_causal(name, loading)
-    check_device(loading)
-    check_convertible(resolved, "causal")
-    tokenizer, config = _tokenizer_and_config(resolved)
-    generator = open_converted("Generator", _converted(resolved, loading.dtype), loading)
-    return CTranslate2CausalModel(generator, tokenizer, config, batch_tokens=loading.batch_tokens)
+    parts = _parts(resolve_causal(name, loading), "causal", loading)
+    return CTranslate2CausalModel(*parts, batch_tokens=loading.batch_tokens)
 
 
 def _encoder_decoder(
     resolved: Resolved, loading: Loading, style: GapStyle
 ) -> CTranslate2InfillingModel:
-    check_device(loading)
-    check_convertible(resolved, "encoder-decoder")
-    tokenizer, config = _tokenizer_and_config(resolved)
-    translator = open_converted("Translator", _converted(resolved, loading.dtype), loading)
-    return CTranslate2InfillingModel(
-        translator, tokenizer, config, style=style, batch_tokens=loading.batch_tokens
-    )
+    parts = _parts(resolved, "encoder-decoder", loading)
+    return CTranslate2InfillingModel(*parts, style=style, batch_tokens=loading.batch_tokens)
 
 
-def _tokenizer_and_config(resolved: Resolved) -> tuple[Any, Any]:
-    import transformers
-
-    with reading(resolved.name):
-        config = transformers.AutoConfig.from_pretrained(
-            resolved.path, local_files_only=True, trust_remote_code=False
-        )
-    return load_tokenizer(resolved), config
-
-
-def _converted(resolved: Resolved, dtype: str) -> Path:
-    """The folder of a model's conversion, made now if it is not there."""
+def _parts(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[Any, Any, Any]:
+    """Returns CTranslate2's object of a model, converted now if it is not yet, with the tokenizer
+    and the configuration of the checkpoint."""
     import ctranslate2
 
-    made_by = ("ctranslate2", ctranslate2.__version__, dtype, str(VERSION))
-    return conversion(
-        resolved.name, resolved.revision, made_by, lambda into: convert(resolved, dtype, into)
+    check_device(loading)
+    check_convertible(resolved, kind)
+    config, tokenizer = load_config(resolved), load_tokenizer(resolved)
+    folder = conversion(
+        resolved.name,
+        resolved.revision,
+        ("ctranslate2", ctranslate2.__version__, loading.dtype, str(VERSION)),
+        lambda into: convert(resolved, loading.dtype, into),
     )
+    opened = open_converted("Generator" if kind == "causal" else "Translator", folder, loading)
+    return opened, tokenizer, config

@@ -201,7 +201,7 @@ def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
     Raises:
         ModelError: there is no such model, it is not an encoder, or OpenVINO can't convert it.
     """
-    resolved = _resolved(name, loading)
+    resolved = resolve(name, loading)
 
     def engine(module: Any) -> Forward:
         if isinstance(module, torch.nn.Module):
@@ -225,7 +225,7 @@ def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder
         ModelError: there is no such model, it has no encoder, or OpenVINO can't convert it.
         UserError: it has no such layer.
     """
-    resolved, kind = _resolved(name, loading), f"states{layer}"
+    resolved, kind = resolve(name, loading), f"states{layer}"
     return torch_states(name, on_cpu(loading), layer=layer).computed_by(
         lambda module: OpenVINOModule(
             module, resolved, loading, kind=kind, output="last_hidden_state"
@@ -239,7 +239,7 @@ def load_classifier(name: str, loading: Loading) -> TorchClassifier:
     Raises:
         ModelError: there is no such model, it is not a classifier, or OpenVINO can't convert it.
     """
-    resolved = _resolved(name, loading)
+    resolved = resolve(name, loading)
     return torch_classifier(name, on_cpu(loading)).computed_by(
         lambda module: OpenVINOModule(module, resolved, loading, kind="classifier", output="logits")
     )
@@ -251,7 +251,7 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
     Raises:
         ModelError: there is no such model, it is no regressor, or OpenVINO can't convert it.
     """
-    resolved = _resolved(name, loading)
+    resolved = resolve(name, loading)
 
     def engine(module: Any) -> OpenVINOModule:
         has_types = getattr(module.config, "type_vocab_size", 0) > 1
@@ -265,7 +265,3 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
         )
 
     return torch_regressor(name, on_cpu(loading)).computed_by(engine)
-
-
-def _resolved(name: str, loading: Loading) -> Resolved:
-    return resolve(name, loading)

@@ -6,7 +6,6 @@ takes what it lacks of a matrix for zeros.
 
 from __future__ import annotations
 
-import json
 import mmap
 import struct
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from levelfield.io.json_input import read_json
 from levelfield.io.writing import temporary_folder
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings, write_config
 from levelfield.models.small.textcnn import check_words
 from levelfield.models.tokens import unique
 
@@ -155,14 +154,8 @@ class FastTextClassifier:
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and model.bin in a folder."""
-        config = {
-            "model_type": MODEL_TYPE,
-            "attribute": attribute,
-            "labels": self._labels,
-            "words": self._split,
-        }
         self._model.save_model(str(folder / FILE))
-        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        write_config(folder, MODEL_TYPE, attribute, self._labels, words=self._split)
 
 
 def train_fasttext(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,16 +17,15 @@ from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
-from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
+from levelfield.models.small.shapes import write_config
+from levelfield.models.tokens import Tokens, buckets, unique
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import load_pretrained, pick_device
+from levelfield.models.torch.loading import batch_of, batch_tokens_on, load_pretrained, pick_device
 
 MODEL_TYPE = "levelfield-linear"
-BATCH_TOKENS = 4096
 ITERATIONS = 200
 
 
@@ -69,8 +67,7 @@ class States:
         self._tokens = Tokens(tokenizer)
         self._device = pick_device(loading.device)
         self._layers = min(layers, int(self._model.config.num_hidden_layers) + 1)
-        usual = BATCH_TOKENS if self._device.type == "cpu" else 65_536
-        self._batch_tokens = loading.batch_tokens or usual
+        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokens.ids(texts)
@@ -79,15 +76,10 @@ class States:
         self, texts: Sequence[str], *, progress: Progress = no_progress
     ) -> tuple[Singles, Bools]:
         """(texts, layers · width), NaN for a text without tokens; and which texts were cut."""
-        ids, cut = self._tokens.fit(
-            [Gapped("", text, gap=False) for text in texts],
-            self._limit,
-            join=lambda source: source.right,
-        )
-        nothing = len(self._tokens.before) + len(self._tokens.after)
+        ids, cut = self._tokens.fit_texts(texts, self._limit)
         width = self._layers * int(self._model.config.hidden_size)
         states = np.full((len(texts), width), np.nan, np.float32)
-        readable = [i for i, row in enumerate(ids) if len(row) > nothing]
+        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
             states[rows] = self._batch([ids[i] for i in rows])
@@ -95,14 +87,10 @@ class States:
         return states, np.array(cut, np.bool_)
 
     def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
-        mask = torch.from_numpy(token_mask(ids)).to(self._device)
+        batch = batch_of(ids, self._pad, self._device)
         with torch.inference_mode():
-            states = self._model(
-                input_ids=torch.from_numpy(padded(ids, self._pad)).to(self._device),
-                attention_mask=mask,
-                output_hidden_states=True,
-            ).hidden_states[-self._layers :]
-            weights = mask[..., None].float()
+            states = self._model(**batch, output_hidden_states=True).hidden_states[-self._layers :]
+            weights = batch["attention_mask"][..., None].float()
             means = [(state * weights).sum(1) / weights.sum(1) for state in states]
         pooled: Singles = torch.cat(means, 1).cpu().numpy()
         return pooled
@@ -185,15 +173,9 @@ class LinearClassifier:
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
-        config = {
-            "model_type": MODEL_TYPE,
-            "attribute": attribute,
-            "labels": self._labels,
-            **asdict(self._encoder),
-        }
         tensors = {"weight": self._head.weight, "bias": self._head.bias}
         save_file(tensors, folder / "head.safetensors")
-        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        write_config(folder, MODEL_TYPE, attribute, self._labels, **asdict(self._encoder))
 
 
 def train_linear(

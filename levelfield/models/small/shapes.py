@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 # Annotations stay objects here, since options are read from them.
 from dataclasses import dataclass
+from pathlib import Path
 
 import regex
 
@@ -91,3 +93,11 @@ _WORD_ANY_CASE = regex.compile(_WORD.pattern, regex.IGNORECASE)
 PLAIN, WITH_CASE = "lexis-1", "lexis-1-case"
 SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {PLAIN: lexis, WITH_CASE: lexis_with_case}
 """Ways to split a text, as the folders of models name them: a change needs another name."""
+
+
+def write_config(
+    folder: Path, model_type: str, attribute: str, labels: Sequence[str], **choices: object
+) -> None:
+    """Writes the `config.json` of a classifier into its folder."""
+    config = {"model_type": model_type, "attribute": attribute, "labels": labels, **choices}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

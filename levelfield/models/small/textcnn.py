@@ -20,7 +20,7 @@ from levelfield.io.json_input import read_json
 from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape, write_config
 from levelfield.models.tokens import buckets, padded, unique
 from levelfield.models.torch.loading import pick_device
 
@@ -147,13 +147,7 @@ class TextCNNClassifier:
         Args:
             half: save weights in half precision; they are computed with in single precision.
         """
-        config = {
-            "model_type": MODEL_TYPE,
-            "attribute": attribute,
-            "labels": self._labels,
-            "words": self._vocabulary.split,
-            "shape": asdict(self._model.shape),
-        }
+        choices = {"words": self._vocabulary.split, "shape": asdict(self._model.shape)}
         weights = {
             name: (tensor.half() if half else tensor).contiguous()
             for name, tensor in self._model.state_dict().items()
@@ -161,7 +155,7 @@ class TextCNNClassifier:
         save_file(weights, folder / "model.safetensors")
         words = json.dumps(self._vocabulary.words, ensure_ascii=False)
         (folder / "vocabulary.json").write_text(words + "\n", encoding="utf-8")
-        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        write_config(folder, MODEL_TYPE, attribute, self._labels, **choices)
 
 
 def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:

@@ -19,7 +19,7 @@ from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.tokens import buckets, padded
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 
 
@@ -101,10 +101,9 @@ class TorchCausalModel(BatchedCausalModel):
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
         model.eval()
         self._device = next(model.parameters()).device
-        on_cpu = self._device.type == "cpu"
         super().__init__(
             CausalTokens(tokenizer, model.config),
-            batch_tokens=batch_tokens or (2048 if on_cpu else 65536),
+            batch_tokens=batch_tokens_on(self._device, batch_tokens, on_cpu=2048),
         )
         self._block = Block.on(self._device)
         self._few = self._some_ids(model)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import torch
 
-from levelfield.models.tokens import padded, token_mask
+from levelfield.models.torch.loading import batch_of
 
 COLUMNS = 32
 """So many tokens a row are read at once where all of their logits are needed."""
@@ -54,6 +54,13 @@ class GrowingRows(abc.ABC):
         self._ids = torch.cat([self._ids, tokens[:, None]], dim=1)
 
 
+def encoder_decoder_cache() -> Any:
+    """Returns an empty cache for an encoder-decoder."""
+    from transformers import DynamicCache, EncoderDecoderCache
+
+    return EncoderDecoderCache(DynamicCache(), DynamicCache())
+
+
 class EncoderDecoderRows(GrowingRows):
     """An encoder-decoder over encoded sources; states: (rows, length, d), ids: (rows, tokens)."""
 
@@ -65,10 +72,7 @@ class EncoderDecoderRows(GrowingRows):
         ids: torch.Tensor,
         use_cache: bool,
     ) -> None:
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache()) if use_cache else None
-        super().__init__(model, ids, cache)
+        super().__init__(model, ids, encoder_decoder_cache() if use_cache else None)
         self._states, self._mask = states, mask
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -136,9 +140,8 @@ class CausalRows(GrowingRows):
         prefix: torch.Tensor | None = None,
     ) -> Self:
         """Rows over prompts of several lengths, padded on the left."""
-        ids = torch.from_numpy(padded(prompts, pad, left=True))
-        mask = torch.from_numpy(token_mask(prompts, left=True))
-        return cls(model, ids.to(device), mask.to(device), use_cache, prefix)
+        ids, mask = batch_of(prompts, pad, device, left=True).values()
+        return cls(model, ids, mask, use_cache, prefix)
 
     @property
     def ids(self) -> torch.Tensor:

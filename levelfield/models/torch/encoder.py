@@ -15,9 +15,17 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
+from levelfield.models.tokens import Tokens, buckets, unique
 from levelfield.models.torch.bert import load_bert_mean
-from levelfield.models.torch.loading import ForwardPass, load_body, pick_device, placement, places
+from levelfield.models.torch.loading import (
+    ForwardPass,
+    batch_of,
+    batch_tokens_on,
+    load_body,
+    pick_device,
+    placement,
+    places,
+)
 
 
 class TorchSentenceEncoder(ForwardPass):
@@ -39,8 +47,7 @@ class TorchSentenceEncoder(ForwardPass):
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
         self._device = pick_device(loading.device)
-        usual = 4096 if self._device.type == "cpu" else 65536
-        self._batch_tokens = loading.batch_tokens or usual
+        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
 
     @property
     def vocabulary_size(self) -> int:
@@ -57,12 +64,13 @@ class TorchSentenceEncoder(ForwardPass):
         """
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
-        nothing = len(self._tokens.before) + len(self._tokens.after)
         vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
         for rows, output, _ in self._forward(ids):
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
-                vectors[row] = embedding if len(ids[row]) > nothing else embedding * np.nan
+                vectors[row] = (
+                    embedding if len(ids[row]) > self._tokens.around else embedding * np.nan
+                )
         dimension = len(vectors[0]) if vectors else 0
         embeddings = np.array([vectors[i] for i in place], np.float32).reshape(-1, dimension)
         return embeddings, [cut[i] for i in place]
@@ -88,11 +96,8 @@ class TorchSentenceEncoder(ForwardPass):
         """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
         for bucket in buckets([len(row) for row in ids], self._batch_tokens):
             rows = [ids[i] for i in bucket]
-            features = {"input_ids": padded(rows, self._pad), "attention_mask": token_mask(rows)}
             with torch.inference_mode():
-                output = self._model(
-                    {name: torch.from_numpy(v).to(self._device) for name, v in features.items()}
-                )
+                output = self._model(batch_of(rows, self._pad, self._device))
             yield bucket.tolist(), output, [len(row) for row in rows]
 
 

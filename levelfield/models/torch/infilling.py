@@ -14,7 +14,8 @@ from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, loa
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import buckets, padded, token_mask
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.decoding import encoder_decoder_cache
+from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, token_log_p
 
 
@@ -39,8 +40,7 @@ class TorchInfillingModel(BatchedInfillingModel):
         super().__init__(tokenizer, config, style or GAP_STYLES[config.model_type])
         self._model = model.eval()
         self._device = next(model.parameters()).device
-        on_cpu = self._device.type == "cpu"
-        self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
+        self._batch_tokens = batch_tokens_on(self._device, batch_tokens)
         self._pad = config.pad_token_id
         self._block = Block.on(self._device)
 
@@ -79,7 +79,7 @@ class TorchInfillingModel(BatchedInfillingModel):
                 sources = torch.tensor([pair.source for pair in batch], device=self._device)
                 self._continue(encoded.select(sources), None, self._start, batch)
             return
-        cache = self._new_cache()
+        cache = encoder_decoder_cache()
         start = torch.tensor([self._start] * rows, device=self._device)
         first = [[*self._start, pair.ids[0]] for pair in pairs]
         rows_of = [pair.source for pair in pairs]
@@ -182,15 +182,9 @@ class TorchInfillingModel(BatchedInfillingModel):
         return torch.from_numpy(padded(ids, self._pad)).to(self._device)
 
     @staticmethod
-    def _new_cache() -> Any:
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        return EncoderDecoderCache(DynamicCache(), DynamicCache())
-
-    @classmethod
-    def _cache_of(cls, cache: Any, rows: torch.Tensor) -> Any:
-        """A cache with the given rows of another one, repeated as often as they are named."""
-        chosen = cls._new_cache()
+    def _cache_of(cache: Any, rows: torch.Tensor) -> Any:
+        """Returns a cache with some rows of another, each as often as it is named."""
+        chosen = encoder_decoder_cache()
         for i in range(len(cache.self_attention_cache)):
             for kind in ("self_attention_cache", "cross_attention_cache"):
                 layer = getattr(cache, kind).layers[i]

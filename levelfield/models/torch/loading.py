@@ -14,6 +14,7 @@ from levelfield.core.machine import usable_processors
 from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
 from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
+from levelfield.models.tokens import Row, padded, token_mask
 from levelfield.models.torch.early_exit import first_layers, leave_early
 
 
@@ -60,6 +61,22 @@ _TYPES: Mapping[Precision, torch.dtype] = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
 }
+
+
+def batch_tokens_on(device: torch.device, wished: int | None, on_cpu: int = 4096) -> int:
+    """Returns the most tokens in a batch: the user's number, or what suits the device."""
+    return wished or (on_cpu if device.type == "cpu" else 65536)
+
+
+def batch_of(
+    rows: Sequence[Row], pad: int, device: torch.device, *, left: bool = False
+) -> dict[str, torch.Tensor]:
+    """Returns the `input_ids` and the `attention_mask` of rows of ids, padded to the longest."""
+    ids, mask = padded(rows, pad, left=left), token_mask(rows, left=left)
+    return {
+        "input_ids": torch.from_numpy(ids).to(device),
+        "attention_mask": torch.from_numpy(mask).to(device),
+    }
 
 
 def load_pretrained(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[Any, Any]:

@@ -11,12 +11,18 @@ import torch
 
 from levelfield.core.arrays import Bools, Singles
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.contracts import Gapped, TextStates
+from levelfield.models.contracts import TextStates
 from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
-from levelfield.models.torch.loading import ForwardPass, load_body, places
+from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.torch.loading import (
+    ForwardPass,
+    batch_of,
+    batch_tokens_on,
+    load_body,
+    places,
+)
 
 KEPT_BYTES = 1 << 28
 """States of the texts seen last are kept up to this size: sources and references come again with
@@ -55,7 +61,7 @@ class TorchTokenEncoder(ForwardPass):
         self._weightless = {tokenizer.cls_token_id, tokenizer.sep_token_id} - {None}
         self._device = next(self._model.parameters()).device
         # beyond this many tokens the activations leave a core's cache
-        self._batch_tokens = loading.batch_tokens or (2048 if self._device.type == "cpu" else 65536)
+        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens, on_cpu=2048)
         self._kept: OrderedDict[str, TextStates] = OrderedDict()
         self._kept_bytes = 0
 
@@ -100,8 +106,7 @@ class TorchTokenEncoder(ForwardPass):
         return vectors
 
     def _ids(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
-        gapped = [Gapped("", self._blank + text.strip(), gap=False) for text in texts]
-        return self._tokens.fit(gapped, self._limit, join=lambda source: source.right)
+        return self._tokens.fit_texts([self._blank + text.strip() for text in texts], self._limit)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Batch by batch: the places of its texts, and their states, (texts, longest, d)."""
@@ -109,10 +114,7 @@ class TorchTokenEncoder(ForwardPass):
         for bucket in buckets(lengths, self._batch_tokens):
             rows = [ids[i] for i in bucket]
             with torch.inference_mode():
-                states = self._model(
-                    input_ids=torch.from_numpy(padded(rows, self._pad)).to(self._device),
-                    attention_mask=torch.from_numpy(token_mask(rows)).to(self._device),
-                ).last_hidden_state
+                states = self._model(**batch_of(rows, self._pad, self._device)).last_hidden_state
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)
             yield bucket.tolist(), unit.cpu().numpy()
 
