@@ -59,7 +59,7 @@ class TokenTree:
         return len(self.ids)
 
     def walk(self, node: int, ids: Sequence[int]) -> list[int]:
-        """The nodes of these tokens one after the other, after the node `node`, which comes first.
+        """Returns the path of these tokens from the node `node`, which comes first.
 
         Nodes that are missing are added.
         """
@@ -74,7 +74,7 @@ class TokenTree:
         return path
 
     def score(self, node: int, ids: Sequence[int]) -> slice:
-        """Which of the scored tokens these are, read after the node `node`.
+        """Returns which of the scored tokens these are, read after the node `node`.
 
         The last of them needs no node: nothing is read after it.
         """
@@ -84,7 +84,8 @@ class TokenTree:
         return slice(begin, len(self.scored))
 
     def branches(self) -> list[Branch]:
-        """The tree as sequences from the root to a leaf; each scored token is of one of them."""
+        """Returns the tree as sequences from the root to a leaf; each scored token is of one of
+        them."""
         leaves = sorted(set(range(len(self))) - set(self.parents[1:])) or [0]
         place_of: dict[int, tuple[int, int]] = {}
         paths = []
@@ -107,7 +108,7 @@ class TokenTree:
         return branches
 
     def sight(self) -> Bools:
-        """Which nodes each one attends to, itself and those on its way: (nodes, nodes)."""
+        """Returns which nodes each node attends to, itself and those on its way: (nodes, nodes)."""
         sight = np.eye(len(self), dtype=np.bool_)
         for node in range(1, len(self)):
             sight[node] |= sight[self.parents[node]]
@@ -119,7 +120,7 @@ RECENT_TOKENS = 2**22
 one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
 
 SHARED_TOKENS = 512
-"""So many tokens a tree of texts behind one prefix has at most, unless one text has more: enough to
+"""So many tokens a tree of texts after one prefix has at most, unless one text has more: enough to
 share the prefix among several, few enough for attention across texts to cost little."""
 
 
@@ -143,13 +144,13 @@ class BatchedCausalModel(abc.ABC):
         return self._tokens.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
+        """Returns vocabulary ids of whole texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """log P(token | BOS, tokens before it), for each token of each text.
+        """Returns log P(token | BOS, tokens before it), for each token of each text.
 
-        Of a text longer than the model takes the beginning is scored, and it counts as cut.
+        A text longer than the model takes is cut: only its beginning is scored.
         """
         distinct, place = unique(texts)
         new = [text for text in distinct if text not in self._recent]
@@ -161,7 +162,7 @@ class BatchedCausalModel(abc.ABC):
     def words_after(
         self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
     ) -> list[WordLikelihoods]:
-        """log P(word | BOS, text, between), for each word of each frame of each text.
+        """Returns log P(word | BOS, text, between), for each word of each frame of each text.
 
         A text and all its frames are one tree of tokens. Where a model reads trees, each of its
         tokens is computed once; others read its paths. Words of one token are read where their
@@ -205,9 +206,10 @@ class BatchedCausalModel(abc.ABC):
     def log_likelihood_after(
         self, prefixes: Sequence[str], texts: Sequence[str]
     ) -> list[list[CausalLikelihood]]:
-        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
+        """Returns log P(token | BOS, prefix, tokens before it), for each prefix and each text after
+        it.
 
-        A prefix and several texts behind it are one tree of tokens: where a model reads trees, its
+        A prefix and several texts after it are one tree of tokens: where a model reads trees, its
         tokens are computed once for all of them, and so are those that texts begin with alike.
         """
         ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
@@ -244,17 +246,19 @@ class BatchedCausalModel(abc.ABC):
         return self._tokens.end_id
 
     def token_id(self, token: str) -> int | None:
-        """The id of a token that is written as it stands in the vocabulary; None if none is."""
+        """Returns the id of a token that is written as it stands in the vocabulary; None if none
+        is."""
         return self._tokens.single(token)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters, as far as the model reads it."""
+        """Returns where in a text each of its tokens ends, in characters, as far as the model reads
+        it."""
         return [text_tokens.ends.tolist() for text_tokens in self._tokens.fit(texts)]
 
     def log_p_after(
         self, prompts: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[Floats]:
-        """log P(target token | prompt, target tokens before it): (tokens,) for each target.
+        """Returns log P(target token | prompt, target tokens before it): (tokens,) for each target.
 
         Prompts are ids and read as they are, nothing is put before them; they are not empty.
         """
@@ -275,13 +279,13 @@ class BatchedCausalModel(abc.ABC):
 
     @abc.abstractmethod
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,)."""
+        """Returns log p(t | BOS) of every token: (vocabulary,)."""
 
     @abc.abstractmethod
     def _log_p_at(
         self, inputs: Sequence[Ints], places: Sequence[Ints], tokens: Sequence[Ints]
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of tokens, each after a place in the inputs.
+        """Returns the log-probabilities of one batch's tokens, each after a place in the inputs.
 
         Args:
             inputs: (tokens,) of each row, read as they are.
@@ -315,12 +319,12 @@ class BatchedCausalModel(abc.ABC):
         return list(zip(texts, tokenised, log_p, strict=True))
 
     def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
-        """Log-probabilities of the tokens of one batch of texts, after BOS."""
+        """Returns log-probabilities of the tokens of one batch of texts, after BOS."""
         inputs = [np.concatenate([[self._tokens.bos_id], row[:-1]]) for row in ids]
         return self._log_p_at(inputs, [np.arange(len(row)) for row in ids], ids)
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
-        """The log-probabilities of the scored tokens of each tree, path by path."""
+        """Returns the log-probabilities of the scored tokens of each tree, path by path."""
         log_p = [np.empty(len(tree.scored)) for tree in trees]
         branches: list[Branch] = []
         tree_of: list[int] = []
@@ -351,12 +355,13 @@ class BatchedCausalModel(abc.ABC):
 
 
 def _end(ids: Sequence[int], most: int) -> Sequence[int]:
-    """The last of these, at most so many."""
+    """Returns the last of these, at most so many."""
     return ids[max(0, len(ids) - most) :]
 
 
 def has_windows(config: Any) -> bool:
-    """Whether a layer attends to the last tokens only, by the names that configurations have."""
+    """Returns whether a layer attends to the last tokens only, by the names that configurations
+    have."""
     layers = getattr(config, "layer_types", None)
     if layers is not None:
         return any(layer != "full_attention" for layer in layers)

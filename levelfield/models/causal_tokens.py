@@ -59,7 +59,7 @@ class ConvertedVocabulary:
         return digest(self._tokenizer.get_vocab())
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
+        """Returns vocabulary ids of whole texts, without special tokens."""
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encoded]
 
@@ -77,7 +77,7 @@ class Tokenised(NamedTuple):
 
 
 class CausalTokens:
-    """The tokenizer of a causal model, which can be had without the weights.
+    """The tokenizer of a causal model, which loads without the weights.
 
     No special token is put around a text, and a special token that is written out in a text
     (`</s>`) is read as the characters that it is.
@@ -128,16 +128,16 @@ class CausalTokens:
         return None if id is None else int(id)
 
     def single(self, token: str) -> int | None:
-        """The id of an entry of the vocabulary; None if there is no such entry."""
+        """Returns the id of an entry of the vocabulary; None if there is no such entry."""
         id = self._tokenizer.get_vocab().get(token)
         return None if id is None else int(id)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts."""
+        """Returns vocabulary ids of whole texts."""
         return [list(ids) for ids in self._encode(texts)["input_ids"]] if texts else []
 
     def fit(self, texts: Sequence[str]) -> list[Tokenised]:
-        """Texts cut to what the model takes."""
+        """Returns texts cut to what the model takes."""
         if not texts:
             return []
         # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
@@ -172,7 +172,7 @@ class CausalTokens:
 
 
 def load_causal_tokens(name: str, loading: Loading) -> CausalVocabulary:
-    """The tokenizer of the causal model of this name, without its weights in memory.
+    """Returns the tokenizer of the causal model of this name, without its weights in memory.
 
     Raises:
         ModelError: there is no such model, or it is not a causal one.

@@ -79,7 +79,7 @@ class MethodComparison(NamedTuple):
 
 
 def _flat(tolerance: Tolerance, numbers: Callable[[Any, int], Any]) -> MethodComparison:
-    """Of a method that has one result for each item of its first argument."""
+    """Returns the comparison of a method with one result for each item of its first argument."""
 
     def places(items: Sequence[Any], *_: object) -> list[Place]:
         return [Place(i, 0, _text(item)) for i, item in enumerate(items)]
@@ -93,7 +93,8 @@ def _flat(tolerance: Tolerance, numbers: Callable[[Any, int], Any]) -> MethodCom
 
 
 def _nested(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
-    """Of a method whose second argument has several items for each of the first."""
+    """Returns the comparison of a method whose second argument has several items for each item
+    of the first."""
 
     def narrowed(
         chosen: Sequence[Place], items: Sequence[Any], several: Sequence[Sequence[Any]]
@@ -104,7 +105,8 @@ def _nested(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
 
 
 def _crossed(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
-    """Of a method that combines every item of its first argument with every one of its second."""
+    """Returns the comparison of a method that combines every item of its first argument with every
+    item of its second."""
 
     def places(items: Sequence[Any], others: Sequence[Any]) -> list[Place]:
         return _places(items, [others] * len(items))
@@ -127,7 +129,7 @@ def _places(items: Sequence[Any], several: Sequence[Sequence[Any]]) -> list[Plac
 
 
 def _text(item: Any) -> str:
-    """What is read of an input."""
+    """Returns what is read of an input."""
     if isinstance(item, str):
         return item
     if isinstance(item, Gapped):
@@ -226,8 +228,8 @@ class BothNumbers(NamedTuple):
     reference: Floats
 
     def differences(self) -> Floats:
-        """|engine − reference| of every number; 0 where neither has one, and infinite where one
-        has none."""
+        """Returns |engine − reference| of every number; 0 where neither has a number, and infinite
+        where only one has."""
         a, b = np.atleast_1d(self.engine, self.reference)
         if a.shape != b.shape:
             return np.array([np.inf])
@@ -273,7 +275,8 @@ def difference(pairs: Sequence[BothNumbers], tolerance: Tolerance, dtype: str) -
 
 
 def _chosen(places: Sequence[Place]) -> list[Place]:
-    """Some places, the shortest and the longest text among them, and no blank one if it can be."""
+    """Returns some places, the shortest and the longest text among them; blank texts only if there
+    are no others."""
     readable = [place for place in places if place.text.strip()] or places
     by_length = sorted(readable, key=lambda place: len(place.text))
     ranks = np.linspace(0, len(by_length) - 1, min(MOST_INPUTS, len(by_length))).round()

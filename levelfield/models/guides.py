@@ -90,7 +90,7 @@ class Guide:
         return self.path / WEIGHTS
 
     def check_base(self, model: str, loading: Loading = AS_USUAL) -> None:
-        """Nothing, if the guide was trained on this model, or is a model of its own.
+        """Checks that the guide was trained on this model, or is a model of its own.
 
         Raises:
             ModelError: it was trained on another one, or there is no model of this name.
@@ -109,7 +109,7 @@ class Guide:
 
 @functools.lru_cache(maxsize=64)
 def guide_named(name: str) -> Guide:
-    """The guide of this name: one that comes with the package, or a folder.
+    """Returns the guide of this name: one that comes with the package, or a folder.
 
     Raises:
         ModelError: there is no such guide, or its folder is damaged.
@@ -138,12 +138,12 @@ def guide_named(name: str) -> Guide:
 
 
 def shipped_guides() -> tuple[Guide, ...]:
-    """The guides that come with the package."""
+    """Returns the guides that come with the package."""
     return tuple(map(guide_named, SHIPPED))
 
 
 def guides_for(kind: GuideKind, names: str = "") -> tuple[Guide, ...]:
-    """All guides with these names; without a name all of a kind that come with the package.
+    """Returns all guides with these names; without a name all of a kind that come with the package.
 
     Args:
         names: as of `guide_for`.
@@ -163,7 +163,7 @@ def guide_for(
     base: str = OFFLINE_LM,
     loading: Loading = AS_USUAL,
 ) -> Guide:
-    """The guide that serves an attribute.
+    """Returns the guide that serves an attribute.
 
     Args:
         names: a guide's name or folder, or several with commas between them, each of another
@@ -209,7 +209,7 @@ def guide_for(
 
 
 def checksum(folder: Path) -> str:
-    """One checksum for the files of a guide that can change what it computes."""
+    """Returns one checksum for the files of a guide that can change what it computes."""
     digest = hashlib.sha256()
     for name in (ABOUT, WEIGHTS):
         digest.update(f"{name} {sha256(folder / name)}\n".encode())

@@ -37,7 +37,7 @@ trained on so many."""
 
 
 def positions(config: Any) -> int:
-    """How many tokens an encoder-decoder reads."""
+    """Returns how many tokens an encoder-decoder reads."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions"))
     return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
 
@@ -47,8 +47,8 @@ def load_gap_filler(
     loading: Loading,
     encoder_decoder: Callable[[Resolved, Loading, GapStyle], InfillingModel],
 ) -> InfillingModel:
-    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
-    known, or a causal model that was trained to fill in the middle.
+    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
+    format is known, or a causal model that was trained to fill in the middle.
 
     Args:
         encoder_decoder: loads one, in the engine that computes.
@@ -116,12 +116,12 @@ class BatchedInfillingModel(abc.ABC):
         return int(self._limit) - self._tokens.around
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters; of a text that is too long to be
-        a target, its beginning's. Empty where the tokenizer can't say."""
+        """Returns where in a text each of its tokens ends, in characters; of a text that is too
+        long to be a target, its beginning's. Empty where the tokenizer can't say."""
         tokenizer = self._tokens.tokenizer
         if not texts or not tokenizer.is_fast:
             return [[] for _ in texts]
@@ -132,7 +132,8 @@ class BatchedInfillingModel(abc.ABC):
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
     ) -> LogLikelihoods:
-        """log P(target token | source, target tokens before it), for each target of each source.
+        """Returns log P(target token | source, target tokens before it), for each target of each
+        source.
 
         Sources longer than the model takes keep the gap and the text nearest to it; targets
         longer than that keep their beginning.
@@ -195,7 +196,7 @@ class BatchedInfillingModel(abc.ABC):
 
 
 class FimModel:
-    """A causal model behind the seam of infilling models.
+    """A causal model with the interface of infilling models.
 
     Blanks before the gap are not read: they belong to the first token after it.
 
@@ -222,17 +223,17 @@ class FimModel:
         return self._model.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._model.token_ids(texts)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters."""
+        """Returns where in a text each of its tokens ends, in characters."""
         return self._model.token_ends(texts)
 
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
     ) -> LogLikelihoods:
-        """log P(target token | both sides, target tokens before it).
+        """Returns log P(target token | both sides, target tokens before it).
 
         Of sources longer than the model takes with the target, what is nearest to the gap is kept;
         of a longer target the beginning is scored.
@@ -276,10 +277,11 @@ class FimModel:
 
 
 def load_fim(name: str, loading: Loading) -> FimModel:
-    """The causal model of this name as one that fills gaps; its weights are those of `causal`.
+    """Returns the causal model of this name as one that fills gaps; its weights are those of
+    `causal`.
 
     Raises:
         ModelError: there is no such model, or its tokenizer lacks the markers.
     """
-    # a model of another engine stands behind a check, which has all its members
+    # a model of another engine is wrapped in a check, which has all its members
     return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))

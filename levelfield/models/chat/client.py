@@ -66,11 +66,11 @@ class RejectedError(Exception):
 
 
 class StoppedError(Exception):
-    """Another thread failed, or the user has had enough."""
+    """Another thread failed, or the user interrupted the work."""
 
 
 def words_of(response: HttpAnswer) -> tuple[str, str]:
-    """The code and the words of an error, whichever way a server puts them."""
+    """Returns the code and the words of an error, whichever way a server puts them."""
     try:
         body = response.json()
     except (ValueError, RecursionError):
@@ -84,13 +84,13 @@ def words_of(response: HttpAnswer) -> tuple[str, str]:
 
 
 def short(words: object) -> str:
-    """The words on one line of at most 200 characters."""
+    """Returns the words on one line of at most 200 characters."""
     line = " ".join(str(words).split())
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
 def failure_of(error: requests.RequestException) -> str:
-    """What went wrong with a request, in words."""
+    """Returns what went wrong with a request, in words."""
     import requests
 
     match error:
@@ -108,7 +108,7 @@ def failure_of(error: requests.RequestException) -> str:
 
 
 def retry_after(value: str) -> float:
-    """Seconds that a server asks to wait, which it may say as a number or as a date."""
+    """Returns the seconds that a server asks to wait; it may write a number or a date."""
     try:
         seconds = float(value)
     except ValueError:
@@ -122,7 +122,7 @@ def retry_after(value: str) -> float:
 
 
 def answers_in(body: Any) -> list[ChatAnswer]:
-    """The answers in the body of a response.
+    """Returns the answers in the body of a response.
 
     Raises:
         ValueError: it is not such a body; says where.
@@ -174,18 +174,18 @@ _LISTEN_S = 0.2
 def in_threads(
     work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
 ) -> list[R]:
-    """`work` done on all items, so many at once: the results, in the order of the items."""
+    """Returns the results of `work` on all items, in their order; `threads` run at once."""
     return list(results_in_threads(work, items, threads))
 
 
 def results_in_threads(
     work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
 ) -> Iterator[R]:
-    """`work` done on all items, so many at once: each result, in the order of the items, as soon
-    as those before it are there.
+    """Yields the results of `work` on all items in their order, each when those before it are done;
+    `threads` run at once.
 
     The first exception, Ctrl-C among them, is raised at once: `work` is told by the event, and
-    nobody waits for what is under way, since the threads are daemons.
+    nobody waits for unfinished work, since the threads are daemons.
     """
     todo: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
@@ -264,7 +264,8 @@ class ChatClient:
             return self._costs
 
     def gives_log_probabilities(self) -> bool:
-        """Whether the server tells the alternatives of each token; asked once, by a short prompt.
+        """Returns whether the server tells the alternatives of each token; asked once, by a short
+        prompt.
 
         Raises:
             ModelError: the server can't be used at all.
@@ -287,7 +288,8 @@ class ChatClient:
     def answers(
         self, prompts: Sequence[str], *, n: int, temperature: float, log_probabilities: bool
     ) -> list[list[ChatAnswer] | Refusal]:
-        """`n` answers to each prompt, in the order of the prompts; equal prompts are sent once.
+        """Returns `n` answers to each prompt, in the order of the prompts; equal prompts are sent
+        once.
 
         Raises:
             ModelError: the server says no, or fails more often than `retries`.
@@ -304,7 +306,7 @@ class ChatClient:
         return [results[i] for i in place]
 
     def completions(self, chats: Sequence[Mapping[str, object]]) -> Iterator[Completion | Refusal]:
-        """What the server writes to continue each chat, in their order, as it comes.
+        """Returns what the server writes to continue each chat, in their order, as it comes.
 
         Args:
             chats: bodies of requests, `messages` and whatever else the server is to know, without
@@ -354,7 +356,7 @@ class ChatClient:
         return {name: value for name, value in body.items() if value is not None}
 
     def _post(self, request: Mapping[str, object], stop: threading.Event) -> _Response:
-        """The response to one request, which is sent until there is one."""
+        """Returns the response to one request, which is sent until there is one."""
         wait = FIRST_WAIT_S
         for attempt in range(self.server.retries + 1):
             self._pause(max(0.0, self._not_before - time.monotonic()), stop)
@@ -415,7 +417,7 @@ class ChatClient:
         return _Response(answers, tokens)
 
     def _refusal(self, response: HttpAnswer) -> FailedForNowError | RejectedError:
-        """What a status other than 200 means."""
+        """Returns what a status other than 200 means."""
         code, words = words_of(response)
         words = short(self._without_key(words))
         message = f"the server says {response.status}{': ' if words else ''}{words}"

@@ -63,7 +63,7 @@ converted without an error into other ones."""
 
 
 def check_convertible(resolved: Resolved, kind: Kind) -> None:
-    """Nothing, if CTranslate2 computes what the model of this name does.
+    """Checks that CTranslate2 computes what the model of this name does.
 
     Raises:
         ModelError: it is of another kind, or CTranslate2 lacks something that it has.
@@ -113,7 +113,8 @@ def convert(resolved: Resolved, dtype: str, into: Path) -> None:
 
 
 def specification(model: Any, tokenizer: Any) -> Any:
-    """A model of `transformers` as CTranslate2's specification, with ids as its vocabulary."""
+    """Returns a model of `transformers` as CTranslate2's specification, with ids as its
+    vocabulary."""
     import torch
     from ctranslate2.converters import transformers as converters
     from ctranslate2.specs.model_spec import OPTIONAL
@@ -148,7 +149,7 @@ def specification(model: Any, tokenizer: Any) -> Any:
 
 
 def check_device(loading: Loading) -> tuple[str, int]:
-    """CTranslate2's name of the device, and which of them.
+    """Returns CTranslate2's name of the device, and its number.
 
     Raises:
         ModelError: CTranslate2 has no such device, or not this precision there.
@@ -169,7 +170,7 @@ def check_device(loading: Loading) -> tuple[str, int]:
 
 
 def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loading: Loading) -> Any:
-    """CTranslate2's object of a converted model.
+    """Returns CTranslate2's object of a converted model.
 
     Raises:
         ModelError: as `check_device`; or the folder holds no such model.
@@ -195,7 +196,7 @@ def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loadi
 
 
 def array(view: Any) -> Singles:
-    """CTranslate2's view of an array, wherever it lies, as one of NumPy's."""
+    """Returns CTranslate2's view of an array, on whatever device, as an array of NumPy."""
     from ctranslate2 import Device
 
     values: Singles = np.asarray(view if view.device == "cpu" else view.to_device(Device.cpu))

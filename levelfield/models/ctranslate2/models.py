@@ -37,7 +37,7 @@ class CTranslate2CausalModel(BatchedCausalModel):
     """Causal checkpoints in CTranslate2.
 
     It reads no trees of tokens: what stands before several words or texts is read again for each,
-    except for words of one token behind one place.
+    except for words of one token after one place.
 
     Args:
         generator: the converted model, with ids as its vocabulary.
@@ -60,7 +60,8 @@ class CTranslate2CausalModel(BatchedCausalModel):
         return log_p
 
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""
+        """Returns log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done
+        once."""
         return self._unigram_bos
 
     def _log_p_at(
@@ -73,7 +74,7 @@ class CTranslate2CausalModel(BatchedCausalModel):
         ]
 
     def _log_p_of_all(self, ids: Sequence[list[int]]) -> Singles:
-        """log P of every token after every token: (rows, tokens, vocabulary)."""
+        """Returns log P of every token after every token: (rows, tokens, vocabulary)."""
         log_p = array(self._generator.forward_batch(ids, return_log_probs=True))
         return log_p[..., : self.vocabulary_size]
 
@@ -145,7 +146,7 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
             max_input_length=0,
         )
         for pair, result in zip(pairs, results, strict=True):
-            # of the end token, which CTranslate2 puts behind every target, nothing was asked: a
+            # the end token, which CTranslate2 puts after every target, is not scored here: a
             # target that ends has its own
             begin = 0 if pair.target.begin else len(opening)
             log_p = np.array(result.log_probs[begin : len(opening) + len(pair.ids)], np.float64)
@@ -172,7 +173,8 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
                 pair.results[pair.target] = np.minimum(logits[pair.ids] - norm, 0)
 
     def _written(self, ids: Sequence[int]) -> list[str]:
-        """Ids as the converted vocabulary writes them; CTranslate2 reads others as unknown."""
+        """Returns ids as the converted vocabulary writes them; CTranslate2 reads others as
+        unknown."""
         if max(ids, default=0) >= self._vocabulary_size:
             raise ModelError(
                 f"the tokenizer has a token with the id {max(ids)}, and the model's configuration "
@@ -183,8 +185,8 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
 
 
 def load_infilling(name: str, loading: Loading) -> InfillingModel:
-    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
-    known, or a causal model that was trained to fill in the middle.
+    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
+    format is known, or a causal model that was trained to fill in the middle.
 
     Raises:
         ModelError: there is no such model, it fills no gaps, or CTranslate2 can't compute it.
@@ -193,7 +195,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> CTranslate2InfillingModel:
-    """The encoder-decoder model of this name for sources without gaps.
+    """Returns the encoder-decoder model of this name for sources without gaps.
 
     Raises:
         ModelError: there is no such model, or CTranslate2 can't compute it.
@@ -202,7 +204,7 @@ def load_encoder_decoder(name: str, loading: Loading) -> CTranslate2InfillingMod
 
 
 def load_causal(name: str, loading: Loading) -> CTranslate2CausalModel:
-    """The causal language model of this name.
+    """Returns the causal language model of this name.
 
     Raises:
         ModelError: there is no such model, or CTranslate2 can't compute it.

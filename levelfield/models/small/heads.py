@@ -46,7 +46,7 @@ class Encoder:
 
     @classmethod
     def of(cls, name: str, resolved: Resolved, layers: int) -> Encoder:
-        """As a head trained now would name it."""
+        """Returns the encoder as a head trained now names it."""
         if Path(name).expanduser().is_dir():
             name = str(resolved.path)
         elif name != OFFLINE_MODEL:
@@ -75,7 +75,8 @@ class States:
     def of(
         self, texts: Sequence[str], *, progress: Progress = no_progress
     ) -> tuple[Singles, Bools]:
-        """(texts, layers · width), NaN for a text without tokens; and which texts were cut."""
+        """Returns states (texts, layers · width), NaN for a text without tokens; and which texts
+        were cut."""
         ids, cut = self._tokens.fit_texts(texts, self._limit)
         width = self._layers * int(self._model.config.hidden_size)
         states = np.full((len(texts), width), np.nan, np.float32)
@@ -108,7 +109,7 @@ class Head:
 
 
 def fit_head(x: Singles, targets: Floats, times: npt.NDArray[Any], l2: float) -> Head:
-    """The head with the least Σ times · cross-entropy / Σ times + l2/2 · |W|², by L-BFGS.
+    """Returns the head with the least Σ times · cross-entropy / Σ times + l2/2 · |W|², by L-BFGS.
 
     W acts on x with each column at mean 0 and deviation 1; the head that is given back takes x as
     it is.
@@ -156,7 +157,7 @@ class LinearClassifier:
         return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The encoder's ids of texts, without special tokens."""
+        """Returns the encoder's ids of texts, without special tokens."""
         return self._states.token_ids(texts)
 
     def probabilities(
@@ -165,8 +166,8 @@ class LinearClassifier:
         *,
         marks: bool = False,  # noqa: ARG002 (it has none)
     ) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without tokens; and which texts the
-        encoder saw less than all of."""
+        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and which texts
+        the encoder saw less than all of."""
         distinct, place = unique(texts)
         x, cut = self._states.of(distinct)
         return softmax(self._head.log_odds(x), axis=1)[place], cut[place]
@@ -190,7 +191,7 @@ def train_linear(
     loading: Loading = AS_USUAL,
     progress: Progress = no_progress,
 ) -> LinearClassifier:
-    """A head on the encoder `start`; texts without tokens are not learnt from.
+    """Returns a head on the encoder `start`; texts without tokens are not learnt from.
 
     Raises:
         ModelError: there is no such encoder.
@@ -204,10 +205,10 @@ def train_linear(
 
 
 def load_linear(name: str, loading: Loading) -> LinearClassifier:
-    """The linear head in a folder, on its encoder.
+    """Returns the linear head in a folder, on its encoder.
 
     Raises:
-        ModelError: its files are damaged, or the encoder can't be had or is another one by now.
+        ModelError: its files are damaged, the encoder is missing, or it has changed.
     """
     resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")

@@ -57,7 +57,7 @@ _WORD = regex.compile(
 
 
 def lexis(text: str) -> list[str]:
-    """The words and punctuation marks of a text, case folded, contractions apart.
+    """Returns the words and punctuation marks of a text, case folded, contractions apart.
 
     Raw text and text that was tokenised as treebanks are give the same words: labelled sets are of
     both kinds. Where a script puts no blanks between words, every character is one, and so is an
@@ -74,8 +74,8 @@ def lexis(text: str) -> list[str]:
 
 
 def lexis_with_case(text: str) -> list[str]:
-    """The same with marks of where a text begins and of words in capitals, for what is told by how
-    a text is written, such as formality.
+    """Returns the same with marks of where a text begins and of words in capitals, for what is told
+    by how a text is written, such as formality.
 
     >>> lexis_with_case("HELLO there, Ann")
     ['<begin>', '<capitals>', 'hello', 'there', ',', '<capital>', 'ann']

@@ -54,7 +54,7 @@ class TextCNN(nn.Module):
         self.head = nn.Linear(shape.channels * len(shape.widths), labels)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Logits (texts, labels) of ids (texts, words), filled up with `PAD`."""
+        """Returns logits (texts, labels) of ids (texts, words), filled up with `PAD`."""
         lengths = (ids != PAD).sum(1)
         vectors = self.embedding(ids)
         if self.training:
@@ -84,13 +84,14 @@ class Vocabulary:
     def of(
         cls, texts: Iterable[str], *, most: int, least_often: int = 2, split: str = PLAIN
     ) -> Vocabulary:
-        """The most frequent words of texts; of equally frequent ones the alphabetically first."""
+        """Returns the most frequent words of texts; of equally frequent ones the alphabetically
+        first."""
         counts = Counter(word for text in texts for word in SPLITTERS[split](text))
         often = [(-n, word) for word, n in counts.items() if n >= least_often]
         return cls(tuple(word for _, word in sorted(often)[:most]), split)
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """Words as numbers; those that are not known are `UNKNOWN`."""
+        """Returns words as numbers; unknown words are `UNKNOWN`."""
         number = {word: i for i, word in enumerate(self.words, SPECIAL)}
         words = SPLITTERS[self.split]
         return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
@@ -118,7 +119,7 @@ class TextCNNClassifier:
         return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Numbers of texts' words."""
+        """Returns the numbers of texts' words."""
         return self._vocabulary.ids(texts)
 
     def probabilities(
@@ -127,7 +128,8 @@ class TextCNNClassifier:
         *,
         marks: bool = False,  # noqa: ARG002 (it has none)
     ) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
+        """Returns P(label | text), (texts, labels), NaN for a text without words; no text is
+        cut."""
         distinct, place = unique(texts)
         ids = self.token_ids(distinct)
         readable = [i for i, row in enumerate(ids) if row]
@@ -159,7 +161,7 @@ class TextCNNClassifier:
 
 
 def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
-    """The TextCNN in a folder.
+    """Returns the TextCNN in a folder.
 
     Raises:
         ModelError: its files are damaged, or it splits texts in a way that we don't know.
@@ -179,7 +181,7 @@ def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
 
 
 def check_words(resolved: Resolved, splits: str) -> None:
-    """Nothing, if we know how a model's texts are split.
+    """Checks that we know how a model's texts are split.
 
     Raises:
         ModelError: we don't.

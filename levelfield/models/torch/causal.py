@@ -26,8 +26,8 @@ from levelfield.models.torch.softmax import Block, Head, token_log_p
 def attention(
     trees: Sequence[TokenTree], device: torch.device, dtype: torch.dtype
 ) -> dict[str, torch.Tensor]:
-    """What a model reads beside the ids of a batch of trees: each token attends to those on its
-    way from the root, and its position is how many those are.
+    """Returns what a model reads beside the ids of a batch of trees: each token attends to those on
+    its way from the root, and its position is how many those are.
 
     The mask is added to the attention's logits: (trees, 1, nodes, nodes). Padding attends to
     itself, since a softmax over nothing is NaN.
@@ -46,7 +46,7 @@ def attention(
 def reads_trees(
     body: Callable[..., torch.Tensor], ids: torch.Tensor, config: Any, dtype: torch.dtype
 ) -> bool:
-    """Whether the states of a tree are those of its paths.
+    """Returns whether the states of a tree are those of its paths.
 
     They are not where positions are told by the order of tokens alone (BLOOM's, XLNet's), nor in a
     recurrent model. A tree of a few tokens does not show layers that attend to a window only; the
@@ -124,7 +124,8 @@ class TorchCausalModel(BatchedCausalModel):
         return log_p
 
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""
+        """Returns log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done
+        once."""
         return self._unigram_bos
 
     @torch.inference_mode()
@@ -135,7 +136,7 @@ class TorchCausalModel(BatchedCausalModel):
         tokens: Sequence[Ints],
         **how: torch.Tensor,
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of tokens, each after a place in the inputs.
+        """Returns the log-probabilities of one batch's tokens, each after a place in the inputs.
 
         Rows are padded on the right, so no scored position ever attends to padding: the model
         needs neither a mask beside the causal one nor positions other than its own.
@@ -155,7 +156,7 @@ class TorchCausalModel(BatchedCausalModel):
         return np.split(log_p.cpu().numpy(), np.cumsum([len(row) for row in places])[:-1])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
-        """The log-probabilities of the scored tokens of each tree, whole where that can be."""
+        """Returns the log-probabilities of each tree's scored tokens, read whole if possible."""
         whole = [
             i
             for i, tree in enumerate(trees)
@@ -183,7 +184,8 @@ class TorchCausalModel(BatchedCausalModel):
         return reads_trees(self._body, self._few, self._config, self._dtype)
 
     def _some_ids(self, model: Any) -> torch.Tensor:
-        """BOS and the first tokens of the vocabulary: (1, 16) at most. Padding is not among them:
+        """Returns BOS and the first tokens of the vocabulary, without padding: (1, 16) at most.
+
         XLM hides as many tokens at the end as there are padding ones anywhere."""
         pad = getattr(model.config.get_text_config(), "pad_token_id", None)
         few = [id for id in range(min(16, self.vocabulary_size)) if id != pad]
@@ -192,7 +194,8 @@ class TorchCausalModel(BatchedCausalModel):
 
 
 def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
-    """The model as two steps, ids -> states, and states -> logits of a part of the vocabulary.
+    """Returns the model as two steps, ids -> states, and states -> logits of a part of the
+    vocabulary.
 
     Some models do more to logits than their output layer does (Gemma caps, Cohere scales
     them). Where the two steps do not give what the whole model gives, the first is the whole
@@ -228,7 +231,7 @@ def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
 
 
 def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
-    """Nothing, if another last token leaves what the model makes of those before it as it was.
+    """Checks that another last token leaves what the model makes of those before it as it was.
 
     A causal head says little: `transformers` puts one on BERT, XLM and XLNet, which attend to both
     sides unless their configuration makes them decoders, and then every token has seen itself.
@@ -255,7 +258,7 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
 
 
 def load_causal(name: str, loading: Loading) -> TorchCausalModel:
-    """The causal language model of this name.
+    """Returns the causal language model of this name.
 
     Raises:
         ModelError: there is no such model, or it is not a causal one.

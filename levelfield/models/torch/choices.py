@@ -45,11 +45,11 @@ class EncoderDecoderChoices:
         return self._model.source_limit
 
     def length(self, prompt: str) -> int:
-        """Tokens of a prompt."""
+        """Returns the number of tokens of a prompt."""
         return len(self._model.token_ids([prompt])[0])
 
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
-        """log P(number | prompt): (prompts, numbers), in nats."""
+        """Returns log P(number | prompt): (prompts, numbers), in nats."""
         targets = [Target(str(number), end=True) for number in numbers]
         likelihoods = self._model.log_likelihood(
             [Gapped("", prompt, gap=False) for prompt in prompts], [targets] * len(prompts)
@@ -66,7 +66,7 @@ class CausalChoices:
     False). A prompt without a template ends in a colon, and a blank and the number follow.
 
     Tokens that all prompts begin with pass through the model once; the numbers of one prompt are
-    one batch behind the prompt's keys and values.
+    one batch after the prompt's keys and values.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -85,11 +85,11 @@ class CausalChoices:
         self._ends = torch.from_numpy(ends).to(self._device)
 
     def length(self, prompt: str) -> int:
-        """Tokens of a prompt."""
+        """Returns the number of tokens of a prompt."""
         return len(self._ids(prompt))
 
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
-        """log P(number | prompt): (prompts, numbers), in nats."""
+        """Returns log P(number | prompt): (prompts, numbers), in nats."""
         distinct, place = unique(prompts)
         of_prompts = [self._ids(prompt) for prompt in distinct]
         answers = [self._answer_ids(number) for number in numbers]
@@ -100,7 +100,7 @@ class CausalChoices:
         return np.array([rows[i] for i in place])
 
     def _of_prompt(self, ids: list[int], start: Any, answers: Sequence[list[int]]) -> Floats:
-        """log P of each answer after the tokens behind `start`, and these."""
+        """Returns log P of each answer after the tokens of `start` and `ids`."""
         logits, cache = self._forward(ids, copy.deepcopy(start))
         first = logits[0, -1].double().log_softmax(-1)
         cache.batch_repeat_interleave(len(answers))
@@ -138,7 +138,7 @@ class CausalChoices:
     def _answer_ids(self, number: int) -> list[int]:
         if self._chats:
             return self._plain(str(number))
-        # behind a colon, as in the prompt: alone, some tokenizers put a second blank before it
+        # after a colon, as in the prompt: alone, some tokenizers put a second blank before it
         colon, whole = self._plain(":"), self._plain(f": {number}")
         return whole[len(colon) :] if whole[: len(colon)] == colon else self._plain(f" {number}")
 
@@ -147,7 +147,7 @@ class CausalChoices:
 
 
 def _shared(sequences: Sequence[list[int]]) -> list[int]:
-    """What all of them begin with, so that each has something left."""
+    """Returns what all sequences begin with, short enough that each has a token left."""
     first, last = min(sequences), max(sequences)  # of all, these differ soonest
     end = 0
     while end < min(len(first), len(last)) - 1 and first[end] == last[end]:
@@ -156,11 +156,11 @@ def _shared(sequences: Sequence[list[int]]) -> list[int]:
 
 
 _ROOM = 8
-"""Tokens left free behind a prompt for the answer."""
+"""Tokens left free after a prompt for the answer."""
 
 
 def load_choices(name: str, loading: Loading) -> ChoosingModel:
-    """The causal or encoder-decoder model of this name.
+    """Returns the causal or encoder-decoder model of this name.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.

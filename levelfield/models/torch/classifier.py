@@ -65,19 +65,19 @@ class TorchClassifier(SequenceClassifier):
         return self._limit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def read(
         self, texts: Sequence[str], *, marks: bool = False
     ) -> tuple[list[list[int]], list[bool]]:
-        """The ids that the model sees of texts, with special tokens; and whether that is less than
-        all of a text. `marks` as for `probabilities`."""
+        """Returns the ids that the model sees of texts, with special tokens; and whether that is
+        less than all of a text. `marks` as for `probabilities`."""
         return self._tokens.fit_texts(texts, self._limit, keeps_end=self._keeps_end, marks=marks)
 
     def probabilities(self, texts: Sequence[str], *, marks: bool = False) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
-        saw less than all of it, (texts,).
+        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and whether the
+        model saw less than all of it, (texts,).
 
         Args:
             texts: what to read.
@@ -95,7 +95,7 @@ class TorchClassifier(SequenceClassifier):
         return p[place], np.array(cut, np.bool_)[place]
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
-        """What the model's head says of ids with special tokens: (texts, labels), in float32."""
+        """Returns the logits of ids with special tokens: (texts, labels), in float32."""
         logits: torch.Tensor = self._model(**batch_of(ids, self._pad, self._device)).logits
         return logits.float()
 
@@ -110,7 +110,7 @@ class TorchClassifier(SequenceClassifier):
 
 
 def positions(model: Any) -> int:
-    """How many tokens the model takes."""
+    """Returns how many tokens the model takes."""
     config = model.config
     limit = getattr(config, "max_position_embeddings", None)
     limit = limit or getattr(config, "n_positions", None) or _USUAL
@@ -122,7 +122,7 @@ _USUAL = 512
 
 
 def load_classifier(name: str, loading: Loading) -> TorchClassifier:
-    """The classifier of this name.
+    """Returns the classifier of this name.
 
     Raises:
         ModelError: there is no such model, or it is not a classifier.
@@ -146,7 +146,7 @@ class TorchPairRegressor(SequenceClassifier):
         self._tokenizer = tokenizer
 
     def values(self, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Bools]:
-        """The model's number for each pair, NaN if either text has no tokens: (pairs,); and
+        """Returns the model's number for each pair, NaN if either text has no tokens: (pairs,); and
         whether the model saw less than all of it, (pairs,)."""
         distinct, place = unique(pairs)
         texts, text_numbers = unique(text for pair in distinct for text in pair)
@@ -163,8 +163,8 @@ class TorchPairRegressor(SequenceClassifier):
     def _inputs(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[list[tuple[list[int], list[int]]], list[bool]]:
-        """Ids of each pair with special tokens, which of the two texts each belongs to, and whether
-        the pair was cut."""
+        """Returns ids of each pair with special tokens, which of the two texts each belongs to, and
+        whether the pair was cut."""
         whole = self._read(pairs)
         cut = [len(ids) > self._limit for ids, _ in whole]
         for i in (i for i, is_cut in enumerate(cut) if is_cut):
@@ -181,7 +181,7 @@ class TorchPairRegressor(SequenceClassifier):
         return list(zip(read["input_ids"], read["token_type_ids"], strict=True))
 
     def _outputs(self, inputs: Sequence[tuple[list[int], list[int]]]) -> Floats:
-        """(pairs,)"""
+        """Returns the model's outputs: (pairs,)."""
         rows, types = zip(*inputs, strict=True)
         features = batch_of(rows, self._pad, self._device)
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
@@ -193,10 +193,10 @@ class TorchPairRegressor(SequenceClassifier):
 
 
 def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
-    """The regressor of this name.
+    """Returns the regressor of this name.
 
     Raises:
-        ModelError: there is no such model, it is no sequence classifier, or it has labels.
+        ModelError: there is no such model, it is not a sequence classifier, or it has labels.
     """
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "classifier", loading)

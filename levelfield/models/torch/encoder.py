@@ -54,11 +54,11 @@ class TorchSentenceEncoder(ForwardPass):
         return len(self._tokens.tokenizer)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
-        """Unit-length embeddings: (texts, d), and for each text whether it was cut.
+        """Returns unit-length embeddings: (texts, d), and for each text whether it was cut.
 
         NaN for a text without tokens: a model gives a number for it, but one that says nothing.
         """
@@ -76,8 +76,8 @@ class TorchSentenceEncoder(ForwardPass):
         return embeddings, [cut[i] for i in place]
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[Singles], list[bool]]:
-        """Embeddings of each text's tokens, special ones left out: (tokens, d) a text, and whether
-        the text was cut."""
+        """Returns embeddings of each text's tokens, special ones left out: (tokens, d) a text, and
+        whether the text was cut."""
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
         vectors: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
@@ -93,7 +93,7 @@ class TorchSentenceEncoder(ForwardPass):
         return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
+        """Yields the output of each batch: (indices of the texts, output, their lengths)."""
         for bucket in buckets([len(row) for row in ids], self._batch_tokens):
             rows = [ids[i] for i in bucket]
             with torch.inference_mode():
@@ -121,8 +121,8 @@ def _limit(model: Any) -> int:
 
 
 def _may_lack_weights(resolved: Resolved, model: Any) -> bool:
-    """Whether the weights of an encoder are stored under other names than it has, or not at all:
-    those would be drawn at random."""
+    """Returns whether the weights of an encoder are stored under other names than it has, or not at
+    all: those would be drawn at random."""
     encoder = getattr(model[0], "auto_model", None)
     stored: set[str] = set()
     for file in resolved.path.glob("*.safetensors"):
@@ -139,7 +139,7 @@ def _may_lack_weights(resolved: Resolved, model: Any) -> bool:
 
 
 def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
-    """The encoder of this name.
+    """Returns the encoder of this name.
 
     Raises:
         ModelError: there is no such model, or it is not an encoder.

@@ -93,7 +93,7 @@ class TorchInfillingModel(BatchedInfillingModel):
             self._continue(encoded.like(sources), self._cache_of(cache, sources), None, batch)
 
     def _by_length(self, pairs: Sequence[ScoredTarget]) -> Iterator[list[ScoredTarget]]:
-        """Pairs in batches of like target length; a target token costs about what eight cost
+        """Yields pairs in batches of like target length. A target token costs about what eight cost
         in the encoder, since the softmax goes over the whole vocabulary."""
         for bucket in buckets([len(pair.ids) for pair in pairs], max(1, self._batch_tokens // 8)):
             yield [pairs[i] for i in bucket.tolist()]
@@ -105,7 +105,7 @@ class TorchInfillingModel(BatchedInfillingModel):
         start: list[int] | None,
         batch: Sequence[ScoredTarget],
     ) -> None:
-        """One decoder pass over targets: whole (with `start`) or after the first token (cached)."""
+        """Runs the decoder over targets: whole (with `start`) or after the first token (cached)."""
         sequences = [[*(start or ()), *pair.ids] for pair in batch]
         inputs = self._padded([sequence[:-1] for sequence in sequences])
         hidden = self._decoder(inputs, encoded, cache)
@@ -116,7 +116,7 @@ class TorchInfillingModel(BatchedInfillingModel):
             pair.results[pair.target] = np.concatenate([already, values])
 
     def _before(self, pair: ScoredTarget) -> int:
-        """The place in `[*start, *ids]` after which the tokens of a pair are scored."""
+        """Returns the place in `[*start, *ids]` after which the tokens of a pair are scored."""
         return 0 if pair.target.begin else len(self._start) - 1
 
     def _scored(
@@ -126,7 +126,7 @@ class TorchInfillingModel(BatchedInfillingModel):
         sequences: Sequence[list[int]],
         before: Sequence[int],
     ) -> list[Floats]:
-        """Log-probabilities of each sequence's tokens after the place `before`.
+        """Returns log-probabilities of each sequence's tokens after the place `before`.
 
         Args:
             hidden: (rows, steps, d), the decoder's states.
@@ -168,7 +168,7 @@ class TorchInfillingModel(BatchedInfillingModel):
         return hidden
 
     def _logits(self, states: torch.Tensor, part: slice) -> torch.Tensor:
-        """Logits of a part of the vocabulary: (n, part)."""
+        """Returns logits of a part of the vocabulary: (n, part)."""
         layer, bias = self._model.lm_head, getattr(self._model, "final_logits_bias", None)
         layer_bias = None if layer.bias is None else layer.bias[part]
         logits: torch.Tensor = torch.nn.functional.linear(
@@ -200,7 +200,7 @@ class EncodedSources(NamedTuple):
     mask: torch.Tensor | None
 
     def select(self, rows: torch.Tensor) -> EncodedSources:
-        """The states of the given rows, without columns that are padding in all of them."""
+        """Returns the states of the given rows, without columns that are padding in all of them."""
         if self.mask is None:
             return EncodedSources(self.states[rows], None)
         mask = self.mask[rows]
@@ -210,14 +210,15 @@ class EncodedSources(NamedTuple):
         )
 
     def like(self, rows: torch.Tensor) -> EncodedSources:
-        """What a decoder needs beside cached keys and values: the mask, and states of a shape."""
+        """Returns what a decoder needs beside cached keys and values: the mask, and states of a
+        shape."""
         shape = self.states[:1].expand(len(rows), -1, -1)
         return EncodedSources(shape, None if self.mask is None else self.mask[rows])
 
 
 def load_infilling(name: str, loading: Loading) -> InfillingModel:
-    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
-    known, or a causal model that was trained to fill in the middle.
+    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
+    format is known, or a causal model that was trained to fill in the middle.
 
     Raises:
         ModelError: there is no such model, or it is not one that fills gaps.
@@ -226,7 +227,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
-    """The encoder-decoder model of this name for sources without gaps.
+    """Returns the encoder-decoder model of this name for sources without gaps.
 
     Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
     as it did when it was trained on targets; it is scored of a target with `begin` only.

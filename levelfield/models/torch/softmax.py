@@ -20,7 +20,7 @@ class Block(NamedTuple):
 
     @classmethod
     def on(cls, device: torch.device) -> Block:
-        """On a CPU so few that they stay in its caches."""
+        """Returns the block for a device; on a CPU one that stays in its caches."""
         return cls(1024, 2048) if device.type == "cpu" else cls(2048, 65536)
 
 
@@ -33,7 +33,7 @@ def token_log_p(
     vocabulary: int,
     block: Block,
 ) -> torch.Tensor:
-    """log p(token | state) = logit of the token − log Σ exp(logits of the vocabulary).
+    """Returns log p(token | state) = logit of the token − log Σ exp(logits of the vocabulary).
 
     In float32 or better whatever the states are.
 
@@ -67,7 +67,7 @@ def _of_some(
     vocabulary: int,
     width: int,
 ) -> torch.Tensor:
-    """`token_log_p` of one block of states.
+    """Returns `token_log_p` of one block of states.
 
     The vocabulary goes by in blocks. The norm of the blocks before is what the exponentials of a
     block are shifted by, so that no block but the first needs a pass for its largest logit: they

@@ -30,7 +30,7 @@ every system, and a text is compared with both."""
 
 
 def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder:
-    """The states of this model after a layer.
+    """Returns the states of this model after a layer.
 
     Raises:
         ModelError: there is no such model, or it has no encoder.
@@ -66,16 +66,16 @@ class TorchTokenEncoder(ForwardPass):
         self._kept_bytes = 0
 
     def ids(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Vocabulary ids of texts as the model reads them, special tokens included."""
+        """Returns vocabulary ids of texts as the model reads them, special tokens included."""
         return [tuple(ids) for ids in self._ids(texts)[0]]
 
     def weightless(self, ids: Sequence[int]) -> Bools:
-        """Which of these ids are the tokens that stand for a text as a whole and for its end
-        ([CLS], [SEP]); a tokenizer may have neither."""
+        """Returns which of these ids are the tokens that stand for a text as a whole and for its
+        end ([CLS], [SEP]); a tokenizer may have neither."""
         return np.array([id in self._weightless for id in ids], np.bool_)
 
     def of(self, texts: Sequence[str]) -> list[TextStates]:
-        """The states of these texts; each different one goes through the model once."""
+        """Returns the states of these texts; each different one goes through the model once."""
         distinct, place = unique(texts)
         results = {text: self._kept[text] for text in distinct if text in self._kept}
         new = [text for text in distinct if text not in results]
@@ -92,8 +92,8 @@ class TorchTokenEncoder(ForwardPass):
         return [results[distinct[i]] for i in place]
 
     def input_vectors(self, words: Sequence[str]) -> list[Singles | None]:
-        """What the model reads for each word before any context: the mean of its tokens' input
-        embeddings, (d,); None for a word that it has no tokens for."""
+        """Returns what the model reads for each word before any context: the mean of its tokens'
+        input embeddings, (d,); None for a word that it has no tokens for."""
         table = self._model.get_input_embeddings().weight
         unknown = self._tokens.tokenizer.unk_token_id
         vectors: list[Singles | None] = []
@@ -109,7 +109,7 @@ class TorchTokenEncoder(ForwardPass):
         return self._tokens.fit_texts([self._blank + text.strip() for text in texts], self._limit)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Batch by batch: the places of its texts, and their states, (texts, longest, d)."""
+        """Yields for each batch the places of its texts, and their states: (texts, longest, d)."""
         lengths = [len(row) for row in ids]
         for bucket in buckets(lengths, self._batch_tokens):
             rows = [ids[i] for i in bucket]
@@ -157,7 +157,7 @@ _STACKS = ("layer", "layers", "block")
 
 
 def _limit(body: Any, tokenizer: Any) -> int:
-    """How many tokens an encoder takes, by its tokenizer and by its table of positions."""
+    """Returns how many tokens an encoder takes, by its tokenizer and by its table of positions."""
     positions = getattr(body.config, "max_position_embeddings", None)
     limits = [tokenizer.model_max_length, *([positions] if positions and positions > 0 else [])]
     if (fitting := places(body)) is not None:
