@@ -58,12 +58,12 @@ class TokenTree:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def walk(self, at: int, ids: Sequence[int]) -> list[int]:
-        """The nodes of these tokens one after the other, behind the node `at`, which comes first.
+    def walk(self, node: int, ids: Sequence[int]) -> list[int]:
+        """Returns the path of these tokens from the node `node`, which comes first.
 
         Nodes that are missing are added.
         """
-        path = [at]
+        path = [node]
         for id in ids:
             child = self._children.setdefault((path[-1], id), len(self))
             if child == len(self):
@@ -73,18 +73,19 @@ class TokenTree:
             path.append(child)
         return path
 
-    def score(self, at: int, ids: Sequence[int]) -> slice:
-        """Which of the scored tokens these are, read behind the node `at`.
+    def score(self, node: int, ids: Sequence[int]) -> slice:
+        """Returns which of the scored tokens these are, read after the node `node`.
 
-        The last of them needs no node: nothing is read behind it.
+        The last of them needs no node: nothing is read after it.
         """
         begin = len(self.scored)
-        self.after += self.walk(at, ids[:-1])[: len(ids)]
+        self.after += self.walk(node, ids[:-1])[: len(ids)]
         self.scored += ids
         return slice(begin, len(self.scored))
 
     def branches(self) -> list[Branch]:
-        """The tree as sequences from the root to a leaf; each scored token is of one of them."""
+        """Returns the tree as sequences from the root to a leaf; each scored token is of one of
+        them."""
         leaves = sorted(set(range(len(self))) - set(self.parents[1:])) or [0]
         place_of: dict[int, tuple[int, int]] = {}
         paths = []
@@ -107,7 +108,7 @@ class TokenTree:
         return branches
 
     def sight(self) -> Bools:
-        """Which nodes each one attends to, itself and those on its way: (nodes, nodes)."""
+        """Returns which nodes each node attends to, itself and those on its way: (nodes, nodes)."""
         sight = np.eye(len(self), dtype=np.bool_)
         for node in range(1, len(self)):
             sight[node] |= sight[self.parents[node]]
@@ -119,7 +120,7 @@ RECENT_TOKENS = 2**22
 one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
 
 SHARED_TOKENS = 512
-"""So many tokens a tree of texts behind one prefix has at most, unless one text has more: enough to
+"""So many tokens a tree of texts after one prefix has at most, unless one text has more: enough to
 share the prefix among several, few enough for attention across texts to cost little."""
 
 
@@ -143,25 +144,25 @@ class BatchedCausalModel(abc.ABC):
         return self._tokens.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
+        """Returns vocabulary ids of whole texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """log P(token | BOS, tokens before it), for each token of each text.
+        """Returns log P(token | BOS, tokens before it), for each token of each text.
 
-        Of a text longer than the model takes the beginning is scored, and it counts as cut.
+        A text longer than the model takes is cut: only its beginning is scored.
         """
         distinct, place = unique(texts)
         new = [text for text in distinct if text not in self._recent]
-        found = {text: self._recent[text] for text in distinct if text in self._recent}
+        likelihoods = {text: self._recent[text] for text in distinct if text in self._recent}
         for text, tokenised, log_p in self._scored(new):
-            found[text] = self._remember(text, tokenised, log_p)
-        return [found[distinct[at]] for at in place]
+            likelihoods[text] = self._remember(text, tokenised, log_p)
+        return [likelihoods[distinct[i]] for i in place]
 
     def words_after(
         self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
     ) -> list[WordLikelihoods]:
-        """log P(word | BOS, text, between), for each word of each frame of each text.
+        """Returns log P(word | BOS, text, between), for each word of each frame of each text.
 
         A text and all its frames are one tree of tokens. Where a model reads trees, each of its
         tokens is computed once; others read its paths. Words of one token are read where their
@@ -180,24 +181,24 @@ class BatchedCausalModel(abc.ABC):
         new = {text for text in frames if text not in self._recent}
         tokenised = self._tokens.fit(list(frames))
         trees, places = [], []
-        for (text, distinct), one in zip(frames.items(), tokenised, strict=True):
+        for (text, distinct), text_tokens in zip(frames.items(), tokenised, strict=True):
             tree = TokenTree(self._tokens.bos_id)
             if text in new:
-                tree.score(0, one.ids.tolist())
-            places.append({frame: self._put(frame, tree, one, ids) for frame in distinct})
+                tree.score(0, text_tokens.ids.tolist())
+            places.append({frame: self._put(frame, tree, text_tokens, ids) for frame in distinct})
             trees.append(tree)
-        found: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
-        for text, one, words_of, log_p in zip(
+        results: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
+        for text, text_tokens, words_of, log_p in zip(
             frames, tokenised, places, self._tree_log_p(trees), strict=True
         ):
             if text in new:
-                self._remember(text, one, log_p[: len(one.ids)].copy())
+                self._remember(text, text_tokens, log_p[: len(text_tokens.ids)].copy())
             for frame, (words, cut) in words_of.items():
-                found[text, frame] = [log_p[word] for word in words], cut
+                results[text, frame] = [log_p[word] for word in words], cut
         return [
             WordLikelihoods(
-                [found[text, frame][0] for frame in of_text],
-                [found[text, frame][1] for frame in of_text],
+                [results[text, frame][0] for frame in of_text],
+                [results[text, frame][1] for frame in of_text],
             )
             for text, of_text in zip(texts, frames_per_text, strict=True)
         ]
@@ -205,9 +206,10 @@ class BatchedCausalModel(abc.ABC):
     def log_likelihood_after(
         self, prefixes: Sequence[str], texts: Sequence[str]
     ) -> list[list[CausalLikelihood]]:
-        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
+        """Returns log P(token | BOS, prefix, tokens before it), for each prefix and each text after
+        it.
 
-        A prefix and several texts behind it are one tree of tokens: where a model reads trees, its
+        A prefix and several texts after it are one tree of tokens: where a model reads trees, its
         tokens are computed once for all of them, and so are those that texts begin with alike.
         """
         ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
@@ -218,20 +220,20 @@ class BatchedCausalModel(abc.ABC):
         for prefix in ids:
             kept = _end(ids[prefix], half)
             room, tree = self.limit - len(kept), None
-            for text, one in tokenised.items():
-                if tree is None or len(tree) + len(one.ids) > most:
+            for text, text_tokens in tokenised.items():
+                if tree is None or len(tree) + len(text_tokens.ids) > most:
                     trees.append(tree := TokenTree(self._tokens.bos_id))
                 end = tree.walk(0, kept)[-1]
-                which = tree.score(end, one.ids[:room].tolist())
-                cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
-                read = Tokenised(one.ids[:room], one.ends[:room], cut)
-                scored[prefix, text] = len(trees) - 1, which, read
+                which = tree.score(end, text_tokens.ids[:room].tolist())
+                cut = text_tokens.cut or len(text_tokens.ids) > room or len(ids[prefix]) > half
+                part = Tokenised(text_tokens.ids[:room], text_tokens.ends[:room], cut)
+                scored[prefix, text] = len(trees) - 1, which, part
         log_p = self._tree_log_p(trees)
-        found = {
-            pair: CausalLikelihood(one.ids, one.ends, log_p[tree_at][which], one.cut)
-            for pair, (tree_at, which, one) in scored.items()
+        likelihoods = {
+            pair: CausalLikelihood(part.ids, part.ends, log_p[i][which], part.cut)
+            for pair, (i, which, part) in scored.items()
         }
-        return [[found[prefix, text] for text in texts] for prefix in prefixes]
+        return [[likelihoods[prefix, text] for text in texts] for prefix in prefixes]
 
     @property
     def limit(self) -> int:
@@ -244,54 +246,56 @@ class BatchedCausalModel(abc.ABC):
         return self._tokens.end_id
 
     def token_id(self, token: str) -> int | None:
-        """The id of a token that is written as it stands in the vocabulary; None if none is."""
+        """Returns the id of a token that is written as it stands in the vocabulary; None if none
+        is."""
         return self._tokens.single(token)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters, as far as the model reads it."""
-        return [one.ends.tolist() for one in self._tokens.fit(texts)]
+        """Returns where in a text each of its tokens ends, in characters, as far as the model reads
+        it."""
+        return [text_tokens.ends.tolist() for text_tokens in self._tokens.fit(texts)]
 
     def log_p_after(
         self, prompts: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[Floats]:
-        """log P(target token | prompt, target tokens before it): (tokens,) for each target.
+        """Returns log P(target token | prompt, target tokens before it): (tokens,) for each target.
 
         Prompts are ids and read as they are, nothing is put before them; they are not empty.
         """
         log_p: list[Floats] = [np.empty(0)] * len(targets)
-        some = np.array([i for i, target in enumerate(targets) if target], np.intp)
-        whole = [[*prompts[i], *targets[i]] for i in some.tolist()]
-        for bucket in buckets([len(ids) - 1 for ids in whole], self._batch_tokens):
-            rows = some[bucket].tolist()
-            ids = [np.array(whole[at], np.int64) for at in bucket.tolist()]
-            given = [one[:-1] for one in ids]
-            begins = [len(prompts[i]) - 1 for i in rows]
-            at = [np.arange(b, len(one)) for b, one in zip(begins, given, strict=True)]
-            tokens = [one[b + 1 :] for b, one in zip(begins, ids, strict=True)]
-            found = self._log_p_at(given, at, tokens)
-            for i, values in zip(rows, found, strict=True):
+        nonempty = np.array([i for i, target in enumerate(targets) if target], np.intp)
+        lengths = [len(prompts[i]) + len(targets[i]) - 1 for i in nonempty]
+        for bucket in buckets(lengths, self._batch_tokens):
+            rows = nonempty[bucket].tolist()
+            inputs = [np.array([*prompts[i], *targets[i][:-1]], np.int64) for i in rows]
+            places = [
+                np.arange(len(prompts[i]) - 1, len(ids))
+                for i, ids in zip(rows, inputs, strict=True)
+            ]
+            tokens = [np.array(targets[i], np.int64) for i in rows]
+            for i, values in zip(rows, self._log_p_at(inputs, places, tokens), strict=True):
                 log_p[i] = values
         return log_p
 
     @abc.abstractmethod
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,)."""
+        """Returns log p(t | BOS) of every token: (vocabulary,)."""
 
     @abc.abstractmethod
     def _log_p_at(
-        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints]
+        self, inputs: Sequence[Ints], places: Sequence[Ints], tokens: Sequence[Ints]
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of tokens, each after what is given at a place.
+        """Returns the log-probabilities of one batch's tokens, each after a place in the inputs.
 
         Args:
-            given: (tokens,) of each row, read as they are.
-            at: (scored tokens,) of each row, the places in `given`.
+            inputs: (tokens,) of each row, read as they are.
+            places: (scored tokens,) of each row, the places in `inputs`.
             tokens: (scored tokens,) of each row.
         """
 
     def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
         """Keeps a result, and forgets the oldest once too many tokens are held."""
-        log_p.flags.writeable = False  # others will be given the same array
+        log_p.flags.writeable = False  # callers share the array
         likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
         self._recent[text] = likelihood
         self._recent_tokens += 1 + len(likelihood.ids)
@@ -303,7 +307,9 @@ class BatchedCausalModel(abc.ABC):
     def _scored(self, texts: Sequence[str]) -> list[tuple[str, Tokenised, Floats]]:
         tokenised = self._tokens.fit(texts)
         log_p: list[Floats] = [np.empty(0)] * len(texts)
-        readable = np.array([i for i, one in enumerate(tokenised) if one.ids.size], np.intp)
+        readable = np.array(
+            [i for i, text_tokens in enumerate(tokenised) if text_tokens.ids.size], np.intp
+        )
         lengths = [len(tokenised[i].ids) for i in readable]
         for bucket in buckets(lengths, self._batch_tokens):
             rows = readable[bucket].tolist()
@@ -313,12 +319,12 @@ class BatchedCausalModel(abc.ABC):
         return list(zip(texts, tokenised, log_p, strict=True))
 
     def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
-        """Log-probabilities of the tokens of one batch of texts, after BOS."""
-        given = [np.concatenate([[self._tokens.bos_id], one[:-1]]) for one in ids]
-        return self._log_p_at(given, [np.arange(len(one)) for one in ids], ids)
+        """Returns log-probabilities of the tokens of one batch of texts, after BOS."""
+        inputs = [np.concatenate([[self._tokens.bos_id], row[:-1]]) for row in ids]
+        return self._log_p_at(inputs, [np.arange(len(row)) for row in ids], ids)
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
-        """The log-probabilities of the scored tokens of each tree, path by path."""
+        """Returns the log-probabilities of the scored tokens of each tree, path by path."""
         log_p = [np.empty(len(tree.scored)) for tree in trees]
         branches: list[Branch] = []
         tree_of: list[int] = []
@@ -327,10 +333,10 @@ class BatchedCausalModel(abc.ABC):
                 branches += tree.branches()
                 tree_of += [i] * (len(branches) - len(tree_of))
         for bucket in buckets([len(branch.ids) for branch in branches], self._batch_tokens):
-            batch = [branches[at] for at in bucket]
+            batch = [branches[i] for i in bucket]
             of_batch = self._log_p_at(*zip(*(branch[:3] for branch in batch), strict=True))
-            for at, branch, values in zip(bucket, batch, of_batch, strict=True):
-                log_p[tree_of[at]][branch.which] = values
+            for i, branch, values in zip(bucket, batch, of_batch, strict=True):
+                log_p[tree_of[i]][branch.which] = values
         return log_p
 
     def _put(
@@ -349,12 +355,13 @@ class BatchedCausalModel(abc.ABC):
 
 
 def _end(ids: Sequence[int], most: int) -> Sequence[int]:
-    """The last of these, at most so many."""
+    """Returns the last of these, at most so many."""
     return ids[max(0, len(ids) - most) :]
 
 
 def has_windows(config: Any) -> bool:
-    """Whether a layer attends to the last tokens only, by the names that configurations have."""
+    """Returns whether a layer attends to the last tokens only, by the names that configurations
+    have."""
     layers = getattr(config, "layer_types", None)
     if layers is not None:
         return any(layer != "full_attention" for layer in layers)

@@ -22,7 +22,7 @@ from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
 from levelfield.models.contracts import CausalVocabulary
-from levelfield.models.files import load_tokenizer
+from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 
@@ -59,9 +59,9 @@ class ConvertedVocabulary:
         return digest(self._tokenizer.get_vocab())
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
+        """Returns vocabulary ids of whole texts, without special tokens."""
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [one.ids for one in encoded]
+        return [encoding.ids for encoding in encoded]
 
 
 WITHOUT_LIMIT = 2048
@@ -77,7 +77,7 @@ class Tokenised(NamedTuple):
 
 
 class CausalTokens:
-    """The tokenizer of a causal model, which can be had without the weights.
+    """The tokenizer of a causal model, which loads without the weights.
 
     No special token is put around a text, and a special token that is written out in a text
     (`</s>`) is read as the characters that it is.
@@ -128,16 +128,16 @@ class CausalTokens:
         return None if id is None else int(id)
 
     def single(self, token: str) -> int | None:
-        """The id of an entry of the vocabulary; None if there is no such entry."""
+        """Returns the id of an entry of the vocabulary; None if there is no such entry."""
         id = self._tokenizer.get_vocab().get(token)
         return None if id is None else int(id)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts."""
+        """Returns vocabulary ids of whole texts."""
         return [list(ids) for ids in self._encode(texts)["input_ids"]] if texts else []
 
     def fit(self, texts: Sequence[str]) -> list[Tokenised]:
-        """Texts cut to what the model takes."""
+        """Returns texts cut to what the model takes."""
         if not texts:
             return []
         # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
@@ -172,7 +172,7 @@ class CausalTokens:
 
 
 def load_causal_tokens(name: str, loading: Loading) -> CausalVocabulary:
-    """The tokenizer of the causal model of this name, without its weights in memory.
+    """Returns the tokenizer of the causal model of this name, without its weights in memory.
 
     Raises:
         ModelError: there is no such model, or it is not a causal one.
@@ -180,8 +180,4 @@ def load_causal_tokens(name: str, loading: Loading) -> CausalVocabulary:
     resolved = resolve_causal(name, loading)
     if resolved.gguf:
         return ConvertedVocabulary(resolved.path)
-    import transformers
-
-    options = {"local_files_only": True, "trust_remote_code": False}
-    config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
-    return CausalTokens(load_tokenizer(resolved), config)
+    return CausalTokens(load_tokenizer(resolved), load_config(resolved))

@@ -79,7 +79,7 @@ class MethodComparison(NamedTuple):
 
 
 def _flat(tolerance: Tolerance, numbers: Callable[[Any, int], Any]) -> MethodComparison:
-    """Of a method that has one result for each item of its first argument."""
+    """Returns the comparison of a method with one result for each item of its first argument."""
 
     def places(items: Sequence[Any], *_: object) -> list[Place]:
         return [Place(i, 0, _text(item)) for i, item in enumerate(items)]
@@ -93,32 +93,23 @@ def _flat(tolerance: Tolerance, numbers: Callable[[Any, int], Any]) -> MethodCom
 
 
 def _nested(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
-    """Of a method whose second argument has several items for each of the first."""
-
-    def places(items: Sequence[Any], several: Sequence[Sequence[Any]]) -> list[Place]:
-        return [
-            Place(i, j, f"{_text(item)} {_text(one)}")
-            for i, (item, of_item) in enumerate(zip(items, several, strict=True))
-            for j, one in enumerate(of_item)
-        ]
+    """Returns the comparison of a method whose second argument has several items for each item
+    of the first."""
 
     def narrowed(
         chosen: Sequence[Place], items: Sequence[Any], several: Sequence[Sequence[Any]]
     ) -> tuple[Any, ...]:
         return [items[p.i] for p in chosen], [[several[p.i][p.j]] for p in chosen]
 
-    return MethodComparison(NATS, places, narrowed, lambda n: (n, 0), numbers)
+    return MethodComparison(NATS, _places, narrowed, lambda n: (n, 0), numbers)
 
 
 def _crossed(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
-    """Of a method that combines every item of its first argument with every one of its second."""
+    """Returns the comparison of a method that combines every item of its first argument with every
+    item of its second."""
 
     def places(items: Sequence[Any], others: Sequence[Any]) -> list[Place]:
-        return [
-            Place(i, j, f"{_text(item)} {_text(other)}")
-            for i, item in enumerate(items)
-            for j, other in enumerate(others)
-        ]
+        return _places(items, [others] * len(items))
 
     def narrowed(
         chosen: Sequence[Place], items: Sequence[Any], others: Sequence[Any]
@@ -128,8 +119,17 @@ def _crossed(numbers: Callable[[Any, int, int], Any]) -> MethodComparison:
     return MethodComparison(NATS, places, narrowed, lambda n: (n, n), numbers)
 
 
+def _places(items: Sequence[Any], several: Sequence[Sequence[Any]]) -> list[Place]:
+    """Returns a place for each of the several things that belong to each item."""
+    return [
+        Place(i, j, f"{_text(item)} {_text(part)}")
+        for i, (item, of_item) in enumerate(zip(items, several, strict=True))
+        for j, part in enumerate(of_item)
+    ]
+
+
 def _text(item: Any) -> str:
-    """What is read of an input."""
+    """Returns what is read of an input."""
     if isinstance(item, str):
         return item
     if isinstance(item, Gapped):
@@ -228,8 +228,8 @@ class BothNumbers(NamedTuple):
     reference: Floats
 
     def differences(self) -> Floats:
-        """|engine − reference| of every number; 0 where neither has one, and infinite where one
-        has none."""
+        """Returns |engine − reference| of every number; 0 where neither has a number, and infinite
+        where only one has."""
         a, b = np.atleast_1d(self.engine, self.reference)
         if a.shape != b.shape:
             return np.array([np.inf])
@@ -251,30 +251,32 @@ def difference(pairs: Sequence[BothNumbers], tolerance: Tolerance, dtype: str) -
     n, worst = max(
         ((n, float(of_pair.max())) for n, of_pair in enumerate(d) if of_pair.size),
         default=(0, 0.0),
-        key=lambda one: one[1],
+        key=lambda numbered: numbered[1],
     )
     place, a, b = pairs[n]
     where = f"text {place.i + 1} of the first batch ('{printable(place.text.strip())[:40]}')"
     if a.shape != b.shape:
         return f"{where} has {a.size:,} numbers, and {b.size:,} by torch"
     if dtype == "float32":
-        size, allowed, what = worst, tolerance.each, "differ by"
+        size, allowed, relation = worst, tolerance.each, "differ by"
     else:
         if tolerance in (UNIT, STATE):  # rows of a text are vectors
             d = [np.atleast_1d(np.linalg.norm(p.engine - p.reference, axis=-1)) for p in pairs]
         every = np.concatenate([of_pair[~np.isnan(of_pair)] for of_pair in d])
-        size, allowed, what = float(every.mean()), tolerance.mean[dtype], "differ on average by"
+        size, allowed, relation = float(every.mean()), tolerance.mean[dtype], "differ on average by"
     if size <= allowed:
         return ""
-    at = int(pairs[n].differences().argmax())
+    largest = int(pairs[n].differences().argmax())
+    x, y = a.ravel()[largest], b.ravel()[largest]
     return (
-        f"{where}: {tolerance.quantity} {a.ravel()[at]:.6g}, and {b.ravel()[at]:.6g} by torch; "
-        f"they {what} {size:.2g}, and {allowed:g} is allowed"
+        f"{where}: {tolerance.quantity} {x:.6g}, and {y:.6g} by torch; "
+        f"they {relation} {size:.2g}, and {allowed:g} is allowed"
     )
 
 
 def _chosen(places: Sequence[Place]) -> list[Place]:
-    """Some places, the shortest and the longest text among them, and no blank one if it can be."""
+    """Returns some places, the shortest and the longest text among them; blank texts only if there
+    are no others."""
     readable = [place for place in places if place.text.strip()] or places
     by_length = sorted(readable, key=lambda place: len(place.text))
     ranks = np.linspace(0, len(by_length) - 1, min(MOST_INPUTS, len(by_length))).round()

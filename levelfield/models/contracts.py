@@ -35,7 +35,7 @@ class Gapped(NamedTuple):
         return left + right
 
     def near(self, characters: int) -> Gapped:
-        """Without the text farther from the gap than that on either side."""
+        """Returns the source without the text that is farther from the gap on either side."""
         if len(self.left) <= characters and len(self.right) <= characters:
             return self
         return self._replace(left=self.left[-characters:], right=self.right[:characters])
@@ -151,7 +151,7 @@ class TokenReader(Protocol):
     @property
     def vocabulary_size(self) -> int: ...
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
+        """Returns vocabulary ids of whole texts, without special tokens."""
 
 
 class InfillingModel(TokenReader, Protocol):
@@ -164,13 +164,14 @@ class InfillingModel(TokenReader, Protocol):
     @property
     def gap_token(self) -> str: ...
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters; of a text that is too long to be
-        a target, its beginning's. Empty where the tokenizer can't say."""
+        """Returns where in a text each of its tokens ends, in characters; of a text that is too
+        long to be a target, its beginning's. Empty where the tokenizer can't say."""
 
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
     ) -> LogLikelihoods:
-        """log P(target token | source, target tokens before it), for each target of each source.
+        """Returns log P(target token | source, target tokens before it), for each target of each
+        source.
 
         Sources that are too long keep the gap and the text nearest to it, targets their beginning.
         """
@@ -204,22 +205,22 @@ class CausalVocabulary(Protocol):
     @property
     def vocabulary_size(self) -> int: ...
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
+        """Returns vocabulary ids of whole texts, without special tokens."""
 
 
 class CausalModel(TokenReader, Protocol):
     """P(text), every token given what stands before it."""
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """log P(token | BOS, tokens before it), for each token of each text.
+        """Returns log P(token | BOS, tokens before it), for each token of each text.
 
-        Of a text longer than the model takes the beginning is scored, and it counts as cut.
+        A text longer than the model takes is cut: only its beginning is scored.
         """
 
     def words_after(
         self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
     ) -> list[WordLikelihoods]:
-        """log P(word | BOS, text, between), for each word of each frame of each text.
+        """Returns log P(word | BOS, text, between), for each word of each frame of each text.
 
         All frames of a text share one pass over it. The pass tells `log_likelihood` of the text as
         well, and the model remembers it for the next call.
@@ -233,22 +234,23 @@ class CausalModel(TokenReader, Protocol):
     def log_likelihood_after(
         self, prefixes: Sequence[str], texts: Sequence[str]
     ) -> list[list[CausalLikelihood]]:
-        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
+        """Returns log P(token | BOS, prefix, tokens before it), for each prefix and each text after
+        it.
 
         Prefix and text are tokenised alone. Of a prefix longer than half of what the model takes
-        the end is read, and of a text that does not fit behind it the beginning is scored; either
+        the end is read, and of a text that does not fit after it the beginning is scored; either
         counts as cut.
         """
 
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,)."""
+        """Returns log p(t | BOS) of every token: (vocabulary,)."""
 
 
 class SentenceEncoder(TokenReader, Protocol):
     """Embeddings of whole texts."""
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
-        """Unit-length embeddings: (texts, d), and for each text whether it was cut.
+        """Returns unit-length embeddings: (texts, d), and for each text whether it was cut.
 
         NaN for a text without tokens. Texts that are too long keep what is nearest to their gap,
         and their beginning when there is none.
@@ -260,18 +262,18 @@ class TokenEncoder(Protocol):
 
     def __hash__(self) -> int: ...
     def ids(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Vocabulary ids of texts as the model reads them, special tokens included."""
+        """Returns vocabulary ids of texts as the model reads them, special tokens included."""
 
     def weightless(self, ids: Sequence[int]) -> Bools:
-        """Which of these ids are the tokens that stand for a text as a whole and for its end
-        ([CLS], [SEP]); a tokenizer may have neither."""
+        """Returns which of these ids are the tokens that stand for a text as a whole and for its
+        end ([CLS], [SEP]); a tokenizer may have neither."""
 
     def of(self, texts: Sequence[str]) -> list[TextStates]:
-        """The states of these texts."""
+        """Returns the states of these texts."""
 
     def input_vectors(self, words: Sequence[str]) -> list[Singles | None]:
-        """What the model reads for each word before any context: the mean of its tokens' input
-        embeddings, (d,); None for a word that it has no tokens for."""
+        """Returns what the model reads for each word before any context: the mean of its tokens'
+        input embeddings, (d,); None for a word that it has no tokens for."""
 
 
 class Classifier(Protocol):
@@ -284,11 +286,12 @@ class Classifier(Protocol):
     @property
     def labels(self) -> tuple[str, ...]: ...
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of texts, without special tokens; none for a text that the model can't read."""
+        """Returns ids of texts, without special tokens; none for a text that the model can't
+        read."""
 
     def probabilities(self, texts: Sequence[str], *, marks: bool = False) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
-        saw less than all of it, (texts,).
+        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and whether the
+        model saw less than all of it, (texts,).
 
         Args:
             texts: what to read.
@@ -300,7 +303,7 @@ class PairRegressor(Protocol):
     """A number for two texts that are read together."""
 
     def values(self, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Bools]:
-        """The model's number for each pair, NaN if either text has no tokens: (pairs,); and
+        """Returns the model's number for each pair, NaN if either text has no tokens: (pairs,); and
         whether the model saw less than all of it, (pairs,)."""
 
 
@@ -317,10 +320,10 @@ class ChoosingModel(Protocol):
     @property
     def control_tokens(self) -> tuple[str, ...]: ...
     def length(self, prompt: str) -> int:
-        """Tokens of a prompt."""
+        """Returns the number of tokens of a prompt."""
 
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
-        """log P(number | prompt): (prompts, numbers)."""
+        """Returns log P(number | prompt): (prompts, numbers)."""
 
 
 class SegmentSampler(Protocol):
@@ -343,7 +346,7 @@ class SegmentSampler(Protocol):
         max_tokens: int,
         keys: Sequence[tuple[int, ...]],
     ) -> list[str]:
-        """A segment for the gap of each source, without blanks around it.
+        """Returns a segment for the gap of each source, without blanks around it.
 
         Args:
             sources: texts with a gap.
@@ -433,12 +436,12 @@ class ChatModel(Protocol):
         """Adds to the costs, by their names."""
 
     def gives_log_probabilities(self) -> bool:
-        """Whether the alternatives of each token are told."""
+        """Returns whether the alternatives of each token are told."""
 
     def answers(
         self, prompts: Sequence[str], *, n: int, temperature: float, log_probabilities: bool
     ) -> list[list[ChatAnswer] | Refusal]:
-        """`n` answers to each prompt, in the order of the prompts."""
+        """Returns `n` answers to each prompt, in the order of the prompts."""
 
 
 @dataclass(frozen=True)
@@ -457,7 +460,7 @@ class GapStyle:
     given: tuple[str, ...] = ()
 
     def join(self, source: Gapped) -> str:
-        """The source as the model reads it."""
+        """Returns the source as the model reads it."""
         if not source.gap:
             return source.without_gap
         left, right = source.left, source.right

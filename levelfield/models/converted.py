@@ -50,12 +50,12 @@ _TEXTS: Mapping[str, Callable[[GGUFReader], dict[str, Any]]] = {
 
 
 def copies_folder() -> Path:
-    """Where copies are kept; it need not exist."""
+    """Returns where copies are kept; it need not exist."""
     return user_cache() / "models"
 
 
 def copies_bytes() -> int:
-    """How many bytes the copies take."""
+    """Returns how many bytes the copies take."""
     size = 0
     for path in copies_folder().glob("*/*"):
         with contextlib.suppress(FileNotFoundError):  # one that was still being written
@@ -85,7 +85,7 @@ def remove_copies() -> int:
 
 
 def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
-    """The folder of a GGUF file's copy, made now if there is none that is whole.
+    """Returns the folder of a GGUF file's copy, made now if there is none that is whole.
 
     Args:
         sha256: of the file.
@@ -102,7 +102,8 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
 def conversion(
     model: str, digest: str, made_by: Sequence[str], write: Callable[[Path], object]
 ) -> Path:
-    """The folder of a model's conversion for an engine, made now if there is none that is whole.
+    """Returns the folder of a model's conversion for an engine, made now if there is none that is
+    whole.
 
     Args:
         model: its name.
@@ -123,7 +124,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+]")
 
 
 def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
-    """What is made in the folder of conversions, or else among the temporary files.
+    """Returns what is made in the folder of conversions, or else among the temporary files.
 
     Raises:
         ModelError: neither folder can be written.
@@ -143,8 +144,8 @@ def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
 
 
 def _filled(folder: Path, model: str, write: Callable[[Path], object]) -> Path:
-    """The folder of a conversion, filled and put in its place if it is not there. One process at a
-    time does; others wait and find it.
+    """Returns the folder of a conversion, filled and put in its place if it is not there. One
+    process at a time does; others wait and find it.
 
     Raises:
         ModelError: there is no room.
@@ -178,7 +179,7 @@ def _filled(folder: Path, model: str, write: Callable[[Path], object]) -> Path:
 
 
 def _is_as_written(folder: Path) -> bool:
-    """Whether a conversion is there, and its files as long as they were written."""
+    """Returns whether a conversion is there, and its files as long as they were written."""
     try:
         sizes = read_json(folder / _SIZES)
         return bool(sizes) and all((folder / n).stat().st_size == sizes[n] for n in sizes)
@@ -220,7 +221,7 @@ def _lock(folder: Path) -> Path:
 
 
 def _is_whole(folder: Path, *, weights: bool) -> bool:
-    """Whether all files are there and as long as they were written."""
+    """Returns whether all files are there and as long as they were written."""
     try:
         sizes = read_json(folder / _SIZES)
         return all(
@@ -232,7 +233,7 @@ def _is_whole(folder: Path, *, weights: bool) -> bool:
 
 
 def _read(gguf: Path) -> GGUFReader:
-    """The file with its metadata read, and its tensors yet to be.
+    """Returns the file with its metadata read, and its tensors yet to be.
 
     Raises:
         ModelError: the package that reads it is not installed, or the file is damaged.
@@ -251,7 +252,7 @@ def _read(gguf: Path) -> GGUFReader:
 def _write_texts(folder: Path, gguf: Path) -> None:
     file = _read(gguf)
     with reading(gguf.name):
-        texts = {name: json.dumps(of(file)).encode() for name, of in _TEXTS.items()}
+        texts = {name: json.dumps(make(file)).encode() for name, make in _TEXTS.items()}
         head, values = _head(file)
     sizes = {name: len(text) for name, text in texts.items()} | {WEIGHTS: len(head) + values}
     for name, text in (texts | {_SIZES: json.dumps(sizes).encode()}).items():
@@ -275,7 +276,7 @@ def _write_weights(folder: Path, gguf: Path) -> None:
 
 
 def _head(file: GGUFReader) -> tuple[bytes, int]:
-    """The head of the safetensors file, and how many bytes of values follow it."""
+    """Returns the head of the safetensors file, and how many bytes of values follow it."""
     table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in llama_gguf.tensors(file).items():
@@ -306,7 +307,7 @@ def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
 
 @functools.cache
 def _passing() -> Path:
-    """A folder that is removed when the process ends."""
+    """Returns a folder that is removed when the process ends."""
     stack = contextlib.ExitStack()
     folder = stack.enter_context(temporary_folder())
     atexit.register(stack.close)

@@ -15,7 +15,7 @@ from levelfield.models.resolve import Resolved
 
 
 def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None:
-    """Nothing, if all weights are numbers.
+    """Checks that all weights are numbers.
 
     Args:
         tensors: names with tensors of PyTorch or arrays.
@@ -34,8 +34,8 @@ def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None
 
 
 def quiet() -> None:
-    """No progress bars and reports of `transformers`: a command shows its own, and loaders raise
-    what they find wrong."""
+    """Switches off the progress bars and reports of `transformers`: commands show their own, and
+    loaders raise what is wrong."""
     from transformers.utils import logging
 
     disable: Callable[[], None] = logging.disable_progress_bar
@@ -45,10 +45,10 @@ def quiet() -> None:
 
 
 def whole_folder(resolved: Resolved) -> Path:
-    """The folder with all files of a model, the weights among them.
+    """Returns the folder with all files of a model, the weights among them.
 
     Raises:
-        ModelError: the weights are yet to be converted, and there is no room for that.
+        ModelError: there is no room for the converted weights.
     """
     if resolved.exit:
         return whole_folder(resolved.exit.model)
@@ -58,7 +58,7 @@ def whole_folder(resolved: Resolved) -> Path:
 
 
 def load_tokenizer(resolved: Resolved) -> Any:
-    """The tokenizer of a resolved name, without the model's weights in memory.
+    """Returns the tokenizer of a resolved name, without the model's weights in memory.
 
     Raises:
         ModelError: its files are damaged.
@@ -72,8 +72,23 @@ def load_tokenizer(resolved: Resolved) -> Any:
         )
 
 
+def load_config(resolved: Resolved) -> Any:
+    """Returns the configuration of a model as `transformers` reads it.
+
+    Raises:
+        ModelError: its files are damaged.
+    """
+    from transformers import AutoConfig
+
+    with reading(resolved.name):
+        return AutoConfig.from_pretrained(
+            resolved.path, local_files_only=True, trust_remote_code=False
+        )
+
+
 def fills_in_the_middle(resolved: Resolved) -> bool:
-    """Whether the tokenizer of a causal model has the tokens around a gap; no weights are loaded.
+    """Returns whether the tokenizer of a causal model has the tokens around a gap; no weights are
+    loaded.
 
     Raises:
         ModelError: its files are damaged.
@@ -90,9 +105,5 @@ def fills_in_the_middle(resolved: Resolved) -> bool:
 
 
 def depth(resolved: Resolved) -> int:
-    """How many layers the encoder of a model has; no weights are loaded."""
-    from transformers import AutoConfig
-
-    with reading(resolved.name):
-        config = AutoConfig.from_pretrained(resolved.path, local_files_only=True)
-        return int(config.num_hidden_layers)
+    """Returns how many layers the encoder of a model has; no weights are loaded."""
+    return int(load_config(resolved).num_hidden_layers)

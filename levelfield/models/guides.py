@@ -90,7 +90,7 @@ class Guide:
         return self.path / WEIGHTS
 
     def check_base(self, model: str, loading: Loading = AS_USUAL) -> None:
-        """Nothing, if the guide was trained on this model, or is a model of its own.
+        """Checks that the guide was trained on this model, or is a model of its own.
 
         Raises:
             ModelError: it was trained on another one, or there is no model of this name.
@@ -109,14 +109,14 @@ class Guide:
 
 @functools.lru_cache(maxsize=64)
 def guide_named(name: str) -> Guide:
-    """The guide of this name: one that comes with the package, or a folder.
+    """Returns the guide of this name: one that comes with the package, or a folder.
 
     Raises:
         ModelError: there is no such guide, or its folder is damaged.
     """
     if name.startswith("offline/") and name not in SHIPPED:
-        known = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
-        raise ModelError(f"there is no guide '{name}'; {known}")
+        available = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
+        raise ModelError(f"there is no guide '{name}'; {available}")
     if name in SHIPPED:
         guide = _read(_FOLDER / name.replace("/", os.sep), name)
         if guide.checksum != SHIPPED[name]:
@@ -138,12 +138,12 @@ def guide_named(name: str) -> Guide:
 
 
 def shipped_guides() -> tuple[Guide, ...]:
-    """The guides that come with the package."""
+    """Returns the guides that come with the package."""
     return tuple(map(guide_named, SHIPPED))
 
 
 def guides_for(kind: GuideKind, names: str = "") -> tuple[Guide, ...]:
-    """All guides with these names; without a name all of a kind that come with the package.
+    """Returns all guides with these names; without a name all of a kind that come with the package.
 
     Args:
         names: as of `guide_for`.
@@ -163,7 +163,7 @@ def guide_for(
     base: str = OFFLINE_LM,
     loading: Loading = AS_USUAL,
 ) -> Guide:
-    """The guide that serves an attribute.
+    """Returns the guide that serves an attribute.
 
     Args:
         names: a guide's name or folder, or several with commas between them, each of another
@@ -177,12 +177,12 @@ def guide_for(
     """
     guides = guides_for(kind, names)
     if not names.strip():
-        served = {one: guide for guide in guides for one in guide.attributes}
+        served = {name: guide for guide in guides for name in guide.attributes}
         if base != OFFLINE_LM or attribute not in served:
-            there = ", ".join(f"{g.name} for {g.attribute}" for g in guides) or "none"
+            shipped = ", ".join(f"{g.name} for {g.attribute}" for g in guides) or "none"
             raise ModelError(
                 f"no guide of kind {kind} for {shown(attribute)} on {base} comes with the package "
-                f"(there is {there}{f', on {OFFLINE_LM}' if served else ''}); "
+                f"(there is {shipped}{f', on {OFFLINE_LM}' if served else ''}); "
                 f"{_how_to_make(kind, attribute, base)}"
             )
         return served[attribute]
@@ -192,23 +192,24 @@ def guide_for(
                 f"guide '{guide.name}' is of kind {guide.kind}; expected {kind}: "
                 f"{_how_to_make(kind, guide.attribute, base)}"
             )
-    mine = [guide for guide in guides if attribute in guide.attributes]
-    if not mine:
+    serving = [guide for guide in guides if attribute in guide.attributes]
+    if not serving:
         raise ModelError(
             f"no guide for {shown(attribute)} among "
             f"{', '.join(f'{g.name} (for {g.attribute})' for g in guides)}; "
             f"{_how_to_make(kind, attribute, base)}"
         )
-    if len(mine) > 1:
+    if len(serving) > 1:
         raise UserError(
-            f"guides {mine[0].name} and {mine[1].name} are both for {attribute}; give one of them"
+            f"guides {serving[0].name} and {serving[1].name} are both for {attribute}; "
+            "give one of them"
         )
-    mine[0].check_base(base, loading)
-    return mine[0]
+    serving[0].check_base(base, loading)
+    return serving[0]
 
 
 def checksum(folder: Path) -> str:
-    """One checksum for the files of a guide that can change what it computes."""
+    """Returns one checksum for the files of a guide that can change what it computes."""
     digest = hashlib.sha256()
     for name in (ABOUT, WEIGHTS):
         digest.update(f"{name} {sha256(folder / name)}\n".encode())
@@ -257,8 +258,8 @@ def _read(path: Path, name: str) -> Guide:
     if not (path / WEIGHTS).is_file():
         raise ModelError(f"guide '{name}': {path} has no {WEIGHTS}; make the guide again")
     labels = tuple(about.pop("labels"))
-    known = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
-    return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **known)
+    fields = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
+    return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **fields)
 
 
 def _about(path: Path, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -37,7 +37,7 @@ trained on so many."""
 
 
 def positions(config: Any) -> int:
-    """How many tokens an encoder-decoder reads."""
+    """Returns how many tokens an encoder-decoder reads."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions"))
     return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
 
@@ -47,8 +47,8 @@ def load_gap_filler(
     loading: Loading,
     encoder_decoder: Callable[[Resolved, Loading, GapStyle], InfillingModel],
 ) -> InfillingModel:
-    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
-    known, or a causal model that was trained to fill in the middle.
+    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
+    format is known, or a causal model that was trained to fill in the middle.
 
     Args:
         encoder_decoder: loads one, in the engine that computes.
@@ -67,6 +67,21 @@ def load_gap_filler(
     return encoder_decoder(resolved, loading, GAP_STYLES[resolved.model_type])
 
 
+class ScoredTarget(NamedTuple):
+    """A target of a source, and where its result goes.
+
+    Attributes:
+        source: its place among the sources of a batch.
+        ids: what is scored of the target.
+        results: the log-probabilities of the source's targets.
+    """
+
+    source: int
+    ids: list[int]
+    target: Target
+    results: dict[Target, Floats]
+
+
 class BatchedInfillingModel(abc.ABC):
     """Base of the encoder-decoder models of an engine that scores batches of ids.
 
@@ -83,8 +98,8 @@ class BatchedInfillingModel(abc.ABC):
         self._vocabulary_size = int(config.vocab_size)
         self._limit = positions(config)
         self._gap_id = self._single_id(style.token) if style.token else None
-        given = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
-        self._start = [config.decoder_start_token_id, *given]
+        opening = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
+        self._start = [config.decoder_start_token_id, *opening]
 
     @property
     def gap_token(self) -> str:
@@ -98,15 +113,15 @@ class BatchedInfillingModel(abc.ABC):
     @property
     def source_limit(self) -> int:
         """How many tokens of a source the model takes, special ones around it not counted."""
-        return int(self._limit) - len(self._tokens.before) - len(self._tokens.after)
+        return int(self._limit) - self._tokens.around
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters; of a text that is too long to be
-        a target, its beginning's. Empty where the tokenizer can't say."""
+        """Returns where in a text each of its tokens ends, in characters; of a text that is too
+        long to be a target, its beginning's. Empty where the tokenizer can't say."""
         tokenizer = self._tokens.tokenizer
         if not texts or not tokenizer.is_fast:
             return [[] for _ in texts]
@@ -117,24 +132,25 @@ class BatchedInfillingModel(abc.ABC):
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
     ) -> LogLikelihoods:
-        """log P(target token | source, target tokens before it), for each target of each source.
+        """Returns log P(target token | source, target tokens before it), for each target of each
+        source.
 
         Sources longer than the model takes keep the gap and the text nearest to it; targets
         longer than that keep their beginning.
         """
         distinct, place = unique(sources)
-        wanted: list[dict[Target, Floats]] = [{} for _ in distinct]
-        for at, targets in zip(place, targets_per_source, strict=True):
-            wanted[at].update(dict.fromkeys(targets, np.empty(0)))
+        results: list[dict[Target, Floats]] = [{} for _ in distinct]
+        for i, targets in zip(place, targets_per_source, strict=True):
+            results[i].update(dict.fromkeys(targets, np.empty(0)))
         source_ids, source_cut = self._source_ids(distinct)
-        target_ids, cut_targets = self._target_ids([t for of_one in wanted for t in of_one])
-        self._score(source_ids, target_ids, wanted)
+        target_ids, cut_targets = self._target_ids([t for of_source in results for t in of_source])
+        self._score(source_ids, target_ids, results)
         return LogLikelihoods(
             log_p=[
-                [wanted[at][target] for target in targets]
-                for at, targets in zip(place, targets_per_source, strict=True)
+                [results[i][target] for target in targets]
+                for i, targets in zip(place, targets_per_source, strict=True)
             ],
-            source_cut=[source_cut[at] for at in place],
+            source_cut=[source_cut[i] for i in place],
             target_cut=[[target in cut_targets for target in ts] for ts in targets_per_source],
         )
 
@@ -143,23 +159,23 @@ class BatchedInfillingModel(abc.ABC):
         self,
         sources: Sequence[list[int]],
         ids: Mapping[Target, list[int]],
-        wanted: Sequence[dict[Target, Floats]],
+        results: Sequence[dict[Target, Floats]],
     ) -> None:
-        """Fills in the log-probabilities of the targets wanted of each source.
+        """Fills in the log-probabilities of the targets of each source.
 
         Args:
             sources: ids with special tokens.
             ids: of each target what is scored of it, the end token among it; may be empty.
-            wanted: the targets of each source, and where the result of each goes.
+            results: the targets of each source, and where the result of each goes.
         """
 
     # -- tokens
 
     def _single_id(self, token: str) -> int:
-        found = self._tokens.single(token)
-        if found is None:
+        id = self._tokens.single(token)
+        if id is None:
             raise ModelError(f"the model's tokenizer does not know the token {token}")
-        return found
+        return id
 
     def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
         return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
@@ -180,7 +196,7 @@ class BatchedInfillingModel(abc.ABC):
 
 
 class FimModel:
-    """A causal model behind the seam of infilling models.
+    """A causal model with the interface of infilling models.
 
     Blanks before the gap are not read: they belong to the first token after it.
 
@@ -207,17 +223,17 @@ class FimModel:
         return self._model.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._model.token_ids(texts)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters."""
+        """Returns where in a text each of its tokens ends, in characters."""
         return self._model.token_ends(texts)
 
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
     ) -> LogLikelihoods:
-        """log P(target token | both sides, target tokens before it).
+        """Returns log P(target token | both sides, target tokens before it).
 
         Of sources longer than the model takes with the target, what is nearest to the gap is kept;
         of a longer target the beginning is scored.
@@ -233,7 +249,7 @@ class FimModel:
         lefts = self.token_ids([source.left.rstrip() for source in near])
         rights = self.token_ids([source.right for source in near])
         bodies = self.token_ids([target.text[: 64 * limit] for _, target in distinct])
-        prompts, wanted, source_cut, target_cut = [], [], [], []
+        prompts, scored_ids, source_cut, target_cut = [], [], [], []
         for (source, target), left, right, body in zip(
             distinct, lefts, rights, bodies, strict=True
         ):
@@ -242,26 +258,30 @@ class FimModel:
             on_left, on_right = window(len(left), len(right), limit - len(FIM) - len(scored))
             kept = left[len(left) - on_left :]
             prompts.append([self._prefix, *kept, self._suffix, *right[:on_right], self._middle])
-            wanted.append(scored)
+            scored_ids.append(scored)
             source_cut.append(
                 on_left + on_right < len(left) + len(right) or source.near(64 * limit) != source
             )
             target_cut.append(len(scored) < len(ids) or len(target.text) > 64 * limit)
-        log_p = self._model.log_p_after(prompts, wanted)
-        at = iter(place)
-        found = [[next(at) for _ in targets] for targets in targets_per_source]
+        log_p = self._model.log_p_after(prompts, scored_ids)
+        numbers = iter(place)
+        pairs_per_source = [[next(numbers) for _ in targets] for targets in targets_per_source]
         return LogLikelihoods(
-            log_p=[[log_p[i] if wanted[i] else np.empty(0) for i in mine] for mine in found],
-            source_cut=[any(source_cut[i] for i in mine) for mine in found],
-            target_cut=[[target_cut[i] for i in mine] for mine in found],
+            log_p=[
+                [log_p[i] if scored_ids[i] else np.empty(0) for i in of_source]
+                for of_source in pairs_per_source
+            ],
+            source_cut=[any(source_cut[i] for i in of_source) for of_source in pairs_per_source],
+            target_cut=[[target_cut[i] for i in of_source] for of_source in pairs_per_source],
         )
 
 
 def load_fim(name: str, loading: Loading) -> FimModel:
-    """The causal model of this name as one that fills gaps; its weights are those of `causal`.
+    """Returns the causal model of this name as one that fills gaps; its weights are those of
+    `causal`.
 
     Raises:
         ModelError: there is no such model, or its tokenizer lacks the markers.
     """
-    # a model of another engine stands behind a check, which has all its members
+    # a model of another engine is wrapped in a check, which has all its members
     return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))

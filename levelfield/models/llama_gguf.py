@@ -40,7 +40,7 @@ def _metadata(file: GGUFReader) -> dict[str, Any]:
 
 
 def configuration(file: GGUFReader) -> dict[str, Any]:
-    """What `config.json` says.
+    """Returns what `config.json` says.
 
     Raises:
         ValueError: the file holds another architecture.
@@ -72,7 +72,7 @@ def configuration(file: GGUFReader) -> dict[str, Any]:
 
 
 def tokenizer(file: GGUFReader) -> dict[str, Any]:
-    """What `tokenizer.json` says: byte-level BPE in which each digit is a token.
+    """Returns what `tokenizer.json` says: byte-level BPE in which each digit is a token.
 
     Raises:
         ValueError: the file holds another kind of tokenizer.
@@ -116,7 +116,7 @@ def tokenizer(file: GGUFReader) -> dict[str, Any]:
 
 
 def tokenizer_configuration(file: GGUFReader) -> dict[str, Any]:
-    """What `tokenizer_config.json` says, the chat template among it."""
+    """Returns what `tokenizer_config.json` says, the chat template among it."""
     data = _metadata(file)
     tokens: list[str] = data["tokenizer.ggml.tokens"]
     return {
@@ -132,7 +132,7 @@ def tokenizer_configuration(file: GGUFReader) -> dict[str, Any]:
 
 
 def tensors(file: GGUFReader) -> dict[str, ReaderTensor]:
-    """The weights by their names in `transformers`, in the order of the file.
+    """Returns the weights by their names in `transformers`, in the order of the file.
 
     Raises:
         ValueError: the file has a weight that a Llama has not.
@@ -149,8 +149,8 @@ def _name(name: str) -> str:
 
 
 def weights(file: GGUFReader, tensor: ReaderTensor) -> Singles:
-    """The values of a tensor, exactly as its coding defines them, in the order that `transformers`
-    expects.
+    """Returns the values of a tensor, exactly as its coding defines them, in the order that
+    `transformers` expects.
 
     Rotary positions turn pairs of rows of queries and keys. The file has the rows of a pair side by
     side; `transformers` has first all the first ones of a head and then all the second ones.

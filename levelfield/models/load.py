@@ -106,7 +106,7 @@ def load(
     kind: Literal["choices"], name: str, loading: Loading = ...
 ) -> contracts.ChoosingModel: ...
 def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) -> object:  # noqa: B008
-    """The model of this name behind the contract of its kind, loaded once a process.
+    """Returns the model of this name behind the contract of its kind, loaded once a process.
 
     A model of another engine than PyTorch is compared with PyTorch's when it is first used.
 

@@ -84,7 +84,7 @@ ENGINES: dict[str, Engine] = {
 
 
 def check_name(engine: str) -> None:
-    """Nothing, if there is such an engine.
+    """Checks that there is such an engine.
 
     Raises:
         UserError: with all that there are.
@@ -94,13 +94,13 @@ def check_name(engine: str) -> None:
 
 
 def engine_of(kind: Kind, engine: str) -> str:
-    """The engine that computes models of a kind where the user names this one: itself if it serves
-    the kind, else PyTorch."""
+    """Returns the engine that computes models of a kind where the user names this one: itself if it
+    serves the kind, else PyTorch."""
     return engine if (kind, engine) in LOADERS else REFERENCE
 
 
 def check_usable(loading: Loading) -> None:
-    """Nothing, if the engine has the precision and is installed.
+    """Checks that the engine has the precision and is installed.
 
     Raises:
         UserError: it does not have the precision.
@@ -124,8 +124,8 @@ def check_usable(loading: Loading) -> None:
 
 
 def computation(kinds: tuple[Kind, ...], loading: Loading) -> Mapping[str, str]:
-    """What signatures say of how models of these kinds are computed: the precision, and the engine
-    where one computes that is not PyTorch.
+    """Returns what signatures say of how models of these kinds are computed: the precision, and the
+    engine where one computes that is not PyTorch.
 
     Raises:
         UserError: an engine that computes one of them can't with this precision, or is not
@@ -143,7 +143,7 @@ def computation(kinds: tuple[Kind, ...], loading: Loading) -> Mapping[str, str]:
 
 
 def kinds_of(engine: str) -> list[Kind]:
-    """The kinds of models that an engine serves."""
+    """Returns the kinds of models that an engine serves."""
     return [kind for kind, name in LOADERS if name == engine]
 
 
@@ -221,11 +221,12 @@ class LoadingOptions(Options):
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[None]:
-    """The one place where a model's files are read: whatever is raised there is their damage, since
-    libraries raise anything on files that are not what they should be.
+    """Turns whatever is raised while a model's files are read into an error of ours.
+
+    Libraries raise anything on files that are damaged.
 
     Raises:
-        ModelError: names the model and what was said of it.
+        ModelError: names the model and the first line of the error.
     """
     try:
         yield

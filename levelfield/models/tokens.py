@@ -19,7 +19,8 @@ Row = Sequence[int] | npt.NDArray[np.integer]
 
 
 def unique(items: Iterable[T]) -> tuple[list[T], list[int]]:
-    """The distinct items in order of first appearance, and for each item its place among them.
+    """Returns the distinct items in order of first appearance, and for each item its place among
+    them.
 
     >>> unique("abca")
     (['a', 'b', 'c'], [0, 1, 2, 0])
@@ -32,7 +33,7 @@ def unique(items: Iterable[T]) -> tuple[list[T], list[int]]:
 def buckets(
     lengths: Sequence[int], budget: int, *, waste: float = 0.1
 ) -> Iterator[npt.NDArray[np.intp]]:
-    """Indices of items to be batched, items of like length together, longest first.
+    """Yields the indices of items in batches, items of like length together, longest first.
 
     A bucket of m items holds at most `budget` tokens, padding included (one item always goes in,
     however long), and no item is shorter than (1 − waste) of the longest, once the bucket holds
@@ -56,7 +57,7 @@ def buckets(
 
 
 def padded(rows: Sequence[Row], pad: int, *, left: bool = False) -> Ints:
-    """Rows of ids, filled up to the longest on the right, or on the left: (rows, longest).
+    """Returns rows of ids, filled up to the longest on the right, or on the left: (rows, longest).
 
     >>> padded([[5, 6, 7], [8]], 0).tolist(), padded([[5, 6, 7], [8]], 0, left=True).tolist()
     ([[5, 6, 7], [8, 0, 0]], [[5, 6, 7], [0, 0, 8]])
@@ -70,7 +71,7 @@ def padded(rows: Sequence[Row], pad: int, *, left: bool = False) -> Ints:
 
 
 def token_mask(rows: Sequence[Sized], *, left: bool = False) -> Ints:
-    """1 where `padded` has a token of a row, 0 where it has padding: (rows, longest).
+    """Returns 1 where `padded` has a token of a row, 0 where it has padding: (rows, longest).
 
     >>> token_mask([[5, 6, 7], [8]]).tolist()
     [[1, 1, 1], [1, 0, 0]]
@@ -81,7 +82,8 @@ def token_mask(rows: Sequence[Sized], *, left: bool = False) -> Ints:
 
 
 def window(left: int, right: int, room: int) -> tuple[int, int]:
-    """How many tokens to keep on each side of a place when only `room` fit: those nearest to it.
+    """Returns how many tokens to keep on each side of a place when only `room` fit: those nearest
+    to it.
 
     What one side leaves free goes to the other.
 
@@ -114,7 +116,7 @@ class Tokens:
     them, so the warning is switched off.
 
     Attributes:
-        before, after: ids that the tokenizer puts in front of and behind a text.
+        before, after: ids that the tokenizer puts in front of and after a text.
     """
 
     def __init__(self, tokenizer: Any, *, marks: bool = False) -> None:
@@ -130,26 +132,31 @@ class Tokens:
         self.tokenizer.model_max_length = UNLIMITED
         bare, full = tokenizer("a", add_special_tokens=False), tokenizer("a")
         text, whole = bare["input_ids"], full["input_ids"]
-        at = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
-        self.before: list[int] = whole[:at]
-        self.after: list[int] = whole[at + len(text) :]
+        begin = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
+        self.before: list[int] = whole[:begin]
+        self.after: list[int] = whole[begin + len(text) :]
 
     def ids(self, texts: Sequence[str], *, marks: bool = False) -> list[list[int]]:
-        """Vocabulary ids of each text; `marks` as for the class."""
+        """Returns vocabulary ids of each text; `marks` as for the class."""
         if not texts:
             return []
         marks = marks or self._marks
         ids = self._encoded(list(texts), marks)
         if not marks:
-            for i, one in enumerate(ids):
+            for i, row in enumerate(ids):
                 # the vocabulary of a unigram model holds its special tokens like any other piece
-                if not self._special.keys().isdisjoint(one):
+                if not self._special.keys().isdisjoint(row):
                     ids[i] = [
                         id
                         for part in self._apart(texts[i])
                         for id in self._encoded([part], marks)[0]
                     ]
         return ids
+
+    @property
+    def around(self) -> int:
+        """The number of special tokens around a text."""
+        return len(self.before) + len(self.after)
 
     def _encoded(self, texts: list[str], marks: bool) -> list[list[int]]:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
@@ -162,16 +169,18 @@ class Tokens:
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = not marks
-        return [one.ids for one in backend.encode_batch_fast(texts, add_special_tokens=False)]
+        return [
+            encoding.ids for encoding in backend.encode_batch_fast(texts, add_special_tokens=False)
+        ]
 
     def _apart(self, text: str) -> list[str]:
-        """The text in pieces, none of which holds a special token whole."""
+        """Returns the text in pieces, none of which holds a special token whole."""
         tokens = sorted(self._special.values(), key=len, reverse=True)
         within = "|".join(f"(?<={re.escape(t[0])})(?={re.escape(t[1:])})" for t in tokens if t[1:])
         return [part for part in re.split(within, text) if part]
 
     def single(self, token: str) -> int | None:
-        """The id of a special token; None if the vocabulary does not have it."""
+        """Returns the id of a special token; None if the vocabulary does not have it."""
         ids = self.tokenizer(token, add_special_tokens=False)["input_ids"]
         return int(ids[0]) if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id else None
 
@@ -184,7 +193,8 @@ class Tokens:
         gap_id: int | None = None,
         marks: bool = False,
     ) -> tuple[list[list[int]], list[bool]]:
-        """Ids of sources with special tokens, at most `limit` each; and which of them were cut.
+        """Returns ids of sources with special tokens, at most `limit` each; and which of them were
+        cut.
 
         A source that is too long keeps its gap and the tokens nearest to it. Of a very long one
         only the text around the gap is tokenised: more of it while that could change what is kept.
@@ -196,7 +206,7 @@ class Tokens:
             gap_id: the id of the gap in sources that have one.
             marks: as for the class.
         """
-        room = limit - len(self.before) - len(self.after)
+        room = limit - self.around
         ids: list[list[int]] = [[]] * len(sources)
         cut = [False] * len(sources)
         waiting = list(range(len(sources)))
@@ -209,26 +219,41 @@ class Tokens:
                 kept = body
                 if len(body) > room or source is not whole:
                     if source.gap and gap_id is not None:
-                        at, has_gap = body.index(gap_id), True
+                        gap_begin, has_gap = body.index(gap_id), True
                     else:
-                        at, has_gap = len(self.ids([source.left], marks=marks)[0]), False
-                    after = at + has_gap
+                        gap_begin, has_gap = len(self.ids([source.left], marks=marks)[0]), False
+                    gap_end = gap_begin + has_gap
                     enough = room + _EDGE
-                    if (at < enough and len(source.left) < len(whole.left)) or (
-                        len(body) - after < enough and len(source.right) < len(whole.right)
+                    if (gap_begin < enough and len(source.left) < len(whole.left)) or (
+                        len(body) - gap_end < enough and len(source.right) < len(whole.right)
                     ):
                         again.append(i)
                         continue
-                    left, right = window(at, len(body) - after, room - has_gap)
-                    kept = body[at - left : after + right]
+                    left, right = window(gap_begin, len(body) - gap_end, room - has_gap)
+                    kept = body[gap_begin - left : gap_end + right]
                     cut[i] = True
                 ids[i] = [*self.before, *kept, *self.after]
             waiting = again
         return ids, cut
 
+    def fit_texts(
+        self, texts: Sequence[str], limit: int, *, keeps_end: bool = False, marks: bool = False
+    ) -> tuple[list[list[int]], list[bool]]:
+        """Returns what `fit` does for texts without a gap, of which the beginning is kept.
+
+        Args:
+            keeps_end: keep the end instead.
+            marks: as for the class.
+        """
+        sources = [
+            Gapped(text, "", gap=False) if keeps_end else Gapped("", text, gap=False)
+            for text in texts
+        ]
+        return self.fit(sources, limit, join=lambda source: source.left + source.right, marks=marks)
+
 
 def check_same_vocabulary(amateur: Any, expert: Any) -> None:
-    """Nothing, if an id is the same token to both tokenizers; momentum needs that (CDM, §3.2).
+    """Checks that an id is the same token to both tokenizers; momentum needs that (CDM, §3.2).
 
     What else the tokenizers do may differ: texts are read with the amateur's only. How many rows
     the models' output layers have may differ too: some are padded beyond the vocabulary.

@@ -40,16 +40,16 @@ FILTERED = "the server's content filter refuses it"
 class FailedForNowError(Exception):
     """A request that may succeed when it is sent again."""
 
-    def __init__(self, said: str, retry_after: float = 0.0) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
         self.retry_after = retry_after
 
 
 class RejectedError(Exception):
     """A request that fails however often it is sent."""
 
-    def __init__(self, status: int, said: str, code: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, status: int, message: str, code: str = "") -> None:
+        super().__init__(message)
         self.status = status
         self._code = code
 
@@ -58,39 +58,39 @@ class RejectedError(Exception):
         """Why it is this prompt that the server does not take; empty if it is something else."""
         if self.status not in (400, 413, 422):
             return ""
-        said = str(self).casefold()
-        too_long = self._code == "context_length_exceeded" or "context length" in said
+        words = str(self).casefold()
+        too_long = self._code == "context_length_exceeded" or "context length" in words
         if too_long or self.status == 413:
             return TOO_LONG
         return FILTERED if self._code == "content_filter" else ""
 
 
 class StoppedError(Exception):
-    """Another thread failed, or the user has had enough."""
+    """Another thread failed, or the user interrupted the work."""
 
 
 def words_of(response: HttpAnswer) -> tuple[str, str]:
-    """The code and the words of an error, whichever way a server puts them."""
+    """Returns the code and the words of an error, whichever way a server puts them."""
     try:
-        said = response.json()
+        body = response.json()
     except (ValueError, RecursionError):
         return "", response.text
     code: object = ""
     for name in ("error", "message", "detail"):
-        if isinstance(said, dict):
-            code = said.get("code") or code
-            said = said.get(name, said)
-    return str(code), said if isinstance(said, str) else json.dumps(said)
+        if isinstance(body, dict):
+            code = body.get("code") or code
+            body = body.get(name, body)
+    return str(code), body if isinstance(body, str) else json.dumps(body)
 
 
 def short(words: object) -> str:
-    """The words on one line of at most 200 characters."""
+    """Returns the words on one line of at most 200 characters."""
     line = " ".join(str(words).split())
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
 def failure_of(error: requests.RequestException) -> str:
-    """What went wrong with a request, in words."""
+    """Returns what went wrong with a request, in words."""
     import requests
 
     match error:
@@ -108,21 +108,21 @@ def failure_of(error: requests.RequestException) -> str:
 
 
 def retry_after(value: str) -> float:
-    """Seconds that a server asks to wait, which it may say as a number or as a date."""
+    """Returns the seconds that a server asks to wait; it may write a number or a date."""
     try:
         seconds = float(value)
     except ValueError:
         try:
-            at = email.utils.parsedate_to_datetime(value)
+            date = email.utils.parsedate_to_datetime(value)
         except ValueError:
             return 0.0
-        at = at if at.tzinfo else at.replace(tzinfo=datetime.UTC)
-        seconds = (at - datetime.datetime.now(datetime.UTC)).total_seconds()
+        date = date if date.tzinfo else date.replace(tzinfo=datetime.UTC)
+        seconds = (date - datetime.datetime.now(datetime.UTC)).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else 0.0
 
 
 def answers_in(body: Any) -> list[ChatAnswer]:
-    """The answers in the body of a response.
+    """Returns the answers in the body of a response.
 
     Raises:
         ValueError: it is not such a body; says where.
@@ -148,18 +148,18 @@ def _answer(choice: Any) -> ChatAnswer:
 
 
 def _step(step: Any) -> AnswerToken:
-    own = _alternative(step)
-    others = step.get("top_logprobs") or []
-    if not isinstance(others, list):
+    token = _alternative(step)
+    entries = step.get("top_logprobs") or []
+    if not isinstance(entries, list):
         raise ValueError("top_logprobs is no list")
-    found = [_alternative(other) for other in others]
-    if own.token not in [other.token for other in found]:
-        found.append(own)  # an answer that was drawn need not be among the likeliest
-    return AnswerToken(own.token, tuple(found))
+    alternatives = [_alternative(entry) for entry in entries]
+    if token.token not in [alternative.token for alternative in alternatives]:
+        alternatives.append(token)  # an answer that was drawn need not be among the likeliest
+    return AnswerToken(token.token, tuple(alternatives))
 
 
-def _alternative(given: Any) -> Alternative:
-    token, log_p = (given.get(k) for k in ("token", "logprob")) if isinstance(given, dict) else "??"
+def _alternative(entry: Any) -> Alternative:
+    token, log_p = (entry.get(k) for k in ("token", "logprob")) if isinstance(entry, dict) else "??"
     if not isinstance(token, str) or not isinstance(log_p, float | int) or math.isnan(log_p):
         raise ValueError("a token without a log-probability")
     return Alternative(token, min(0.0, float(log_p)))
@@ -174,18 +174,18 @@ _LISTEN_S = 0.2
 def in_threads(
     work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
 ) -> list[R]:
-    """`work` done on all items, so many at once: the results, in the order of the items."""
+    """Returns the results of `work` on all items, in their order; `threads` run at once."""
     return list(results_in_threads(work, items, threads))
 
 
 def results_in_threads(
     work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
 ) -> Iterator[R]:
-    """`work` done on all items, so many at once: each result, in the order of the items, as soon
-    as those before it are there.
+    """Yields the results of `work` on all items in their order, each when those before it are done;
+    `threads` run at once.
 
     The first exception, Ctrl-C among them, is raised at once: `work` is told by the event, and
-    nobody waits for what is under way, since the threads are daemons.
+    nobody waits for unfinished work, since the threads are daemons.
     """
     todo: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
@@ -196,31 +196,33 @@ def results_in_threads(
     def run() -> None:
         while not stop.is_set():
             try:
-                at, item = todo.get_nowait()
+                place, item = todo.get_nowait()
             except queue.Empty:
                 return
             try:
-                done.put((at, work(item, stop)))
+                done.put((place, work(item, stop)))
             except BaseException as error:
-                done.put((at, error))
+                done.put((place, error))
                 return
 
     for _ in range(min(threads, len(items))):
         threading.Thread(target=run, daemon=True).start()
     waiting: dict[int, R] = {}
-    next_one = 0
+    next_place = 0
     try:
-        while next_one < len(items):
+        while next_place < len(items):
             try:
-                at, result = done.get(timeout=_LISTEN_S)  # a wait without end may not hear Ctrl-C
+                place, result = done.get(
+                    timeout=_LISTEN_S
+                )  # a wait without end may not hear Ctrl-C
             except queue.Empty:
                 continue
             if isinstance(result, BaseException):
                 raise result
-            waiting[at] = result
-            while next_one in waiting:
-                yield waiting.pop(next_one)
-                next_one += 1
+            waiting[place] = result
+            while next_place in waiting:
+                yield waiting.pop(next_place)
+                next_place += 1
     finally:
         stop.set()
 
@@ -262,7 +264,8 @@ class ChatClient:
             return self._costs
 
     def gives_log_probabilities(self) -> bool:
-        """Whether the server tells the alternatives of each token; asked once, by a short prompt.
+        """Returns whether the server tells the alternatives of each token; asked once, by a short
+        prompt.
 
         Raises:
             ModelError: the server can't be used at all.
@@ -285,7 +288,8 @@ class ChatClient:
     def answers(
         self, prompts: Sequence[str], *, n: int, temperature: float, log_probabilities: bool
     ) -> list[list[ChatAnswer] | Refusal]:
-        """`n` answers to each prompt, in the order of the prompts; equal prompts are sent once.
+        """Returns `n` answers to each prompt, in the order of the prompts; equal prompts are sent
+        once.
 
         Raises:
             ModelError: the server says no, or fails more often than `retries`.
@@ -295,16 +299,14 @@ class ChatClient:
             try:
                 return self._ask(_Question(prompt, n, temperature, log_probabilities), stop)
             except RejectedError as rejected:
-                if reason := rejected.concerns_prompt:
-                    return Refusal(reason)
-                raise self._error(rejected) from None
+                return self._refusal_of_prompt(rejected)
 
         distinct, place = unique(prompts)
-        found = in_threads(ask, distinct, self.server.concurrency)
-        return [found[at] for at in place]
+        results = in_threads(ask, distinct, self.server.concurrency)
+        return [results[i] for i in place]
 
     def completions(self, chats: Sequence[Mapping[str, object]]) -> Iterator[Completion | Refusal]:
-        """What the server writes to continue each chat, in their order, as it comes.
+        """Returns what the server writes to continue each chat, in their order, as it comes.
 
         Args:
             chats: bodies of requests, `messages` and whatever else the server is to know, without
@@ -319,9 +321,7 @@ class ChatClient:
             try:
                 response = self._post({"model": self.asking.model, **chat}, stop)
             except RejectedError as rejected:
-                if reason := rejected.concerns_prompt:
-                    return Refusal(reason)
-                raise self._error(rejected) from None
+                return self._refusal_of_prompt(rejected)
             seconds = time.perf_counter() - begin
             return Completion(response.answers[0].text, response.tokens, seconds)
 
@@ -330,20 +330,20 @@ class ChatClient:
     def _ask(self, question: _Question, stop: threading.Event) -> list[ChatAnswer]:
         answers: list[ChatAnswer] = []
         while len(answers) < question.n:
-            want = question.n - len(answers) if self._several else 1
+            n = question.n - len(answers) if self._several else 1
             try:
-                found = self._post(self._request(question, want, len(answers)), stop).answers
+                response = self._post(self._request(question, n, len(answers)), stop)
             except RejectedError as rejected:
-                if want == 1 or rejected.status not in (400, 422) or rejected.concerns_prompt:
+                if n == 1 or rejected.status not in (400, 422) or rejected.concerns_prompt:
                     raise
                 self._several = False  # some servers give one answer at a time: it is seen now
                 continue
-            answers += found[:want]
+            answers += response.answers[:n]
         return answers
 
     def _request(self, question: _Question, n: int, already: int) -> dict[str, object]:
         asking = self.asking
-        wanted: dict[str, object] = {
+        body: dict[str, object] = {
             "model": asking.model,
             "messages": [{"role": "user", "content": question.prompt}],
             "temperature": question.temperature,
@@ -352,11 +352,11 @@ class ChatClient:
             "n": n if n > 1 else None,
         }
         if question.log_probabilities:
-            wanted |= {"logprobs": True, "top_logprobs": asking.top_logprobs}
-        return {name: value for name, value in wanted.items() if value is not None}
+            body |= {"logprobs": True, "top_logprobs": asking.top_logprobs}
+        return {name: value for name, value in body.items() if value is not None}
 
     def _post(self, request: Mapping[str, object], stop: threading.Event) -> _Response:
-        """The response to one request, which is sent until there is one."""
+        """Returns the response to one request, which is sent until there is one."""
         wait = FIRST_WAIT_S
         for attempt in range(self.server.retries + 1):
             self._pause(max(0.0, self._not_before - time.monotonic()), stop)
@@ -417,14 +417,14 @@ class ChatClient:
         return _Response(answers, tokens)
 
     def _refusal(self, response: HttpAnswer) -> FailedForNowError | RejectedError:
-        """What a status other than 200 means."""
+        """Returns what a status other than 200 means."""
         code, words = words_of(response)
         words = short(self._without_key(words))
-        said = f"the server says {response.status}{': ' if words else ''}{words}"
+        message = f"the server says {response.status}{': ' if words else ''}{words}"
         transient = response.status in _TRY_AGAIN or response.status >= 500
         if transient and code != "insufficient_quota":
-            return FailedForNowError(said, retry_after(response.headers.get("Retry-After", "")))
-        return RejectedError(response.status, said, code)
+            return FailedForNowError(message, retry_after(response.headers.get("Retry-After", "")))
+        return RejectedError(response.status, message, code)
 
     def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # as a callable, since `requests` would else look for another key in ~/.netrc
@@ -442,15 +442,25 @@ class ChatClient:
     def _without_key(self, words: str) -> str:
         return words.replace(self._key, "…") if self._key else words
 
+    def _refusal_of_prompt(self, rejected: RejectedError) -> Refusal:
+        """Returns why the server never answers this prompt.
+
+        Raises:
+            ModelError: the server's reason is not the prompt.
+        """
+        if reason := rejected.concerns_prompt:
+            return Refusal(reason)
+        raise self._error(rejected) from None
+
     def _error(self, rejected: RejectedError) -> ModelError:
-        said = self._without_key(str(rejected))
+        message = self._without_key(str(rejected))
         mend = {
             401: "; give a key in "
             f"${self.server.key_variable or 'a variable that key_variable names'}",
             404: "; is base_url right, and does the server have the model?",
         }.get(rejected.status, "")
         return ModelError(
-            f"model '{self.asking.model}' at {self.server.base_url} can't be asked: {said}{mend}"
+            f"model '{self.asking.model}' at {self.server.base_url} can't be asked: {message}{mend}"
         )
 
     def _pause(self, seconds: float, stop: threading.Event) -> None:

@@ -16,7 +16,7 @@ class Server:
         base_url: up to and without `/chat/completions`, e.g. `http://localhost:8000/v1`.
         key_variable: the environment variable that holds the key; empty, or a variable that is
             not set: no key is sent.
-        concurrency: requests under way at once.
+        concurrency: requests sent at once.
         timeout: seconds that one request may take, its whole answer included.
         retries: how often a request that failed is sent again.
 

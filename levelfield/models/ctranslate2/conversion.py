@@ -16,7 +16,7 @@ from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError, first_line
 from levelfield.core.machine import model_threads
 from levelfield.models.causal import has_windows
-from levelfield.models.files import load_tokenizer
+from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Kind, Resolved
 
@@ -63,13 +63,11 @@ converted without an error into other ones."""
 
 
 def check_convertible(resolved: Resolved, kind: Kind) -> None:
-    """Nothing, if CTranslate2 computes what the model of this name does.
+    """Checks that CTranslate2 computes what the model of this name does.
 
     Raises:
         ModelError: it is of another kind, or CTranslate2 lacks something that it has.
     """
-    import transformers
-
     if resolved.kind != kind:
         raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not {kind}")
     types = CONVERTERS[kind]
@@ -79,10 +77,8 @@ def check_convertible(resolved: Resolved, kind: Kind) -> None:
     elif resolved.model_type not in types:
         lacks = f"of the type {resolved.model_type}"
     else:
+        config = load_config(resolved)
         with reading(resolved.name):
-            config = transformers.AutoConfig.from_pretrained(
-                resolved.path, local_files_only=True, trust_remote_code=False
-            )
             rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type")
         if has_windows(config):
             lacks = "one whose layers attend to the last tokens only"
@@ -117,7 +113,8 @@ def convert(resolved: Resolved, dtype: str, into: Path) -> None:
 
 
 def specification(model: Any, tokenizer: Any) -> Any:
-    """A model of `transformers` as CTranslate2's specification, with ids as its vocabulary."""
+    """Returns a model of `transformers` as CTranslate2's specification, with ids as its
+    vocabulary."""
     import torch
     from ctranslate2.converters import transformers as converters
     from ctranslate2.specs.model_spec import OPTIONAL
@@ -152,7 +149,7 @@ def specification(model: Any, tokenizer: Any) -> Any:
 
 
 def check_device(loading: Loading) -> tuple[str, int]:
-    """CTranslate2's name of the device, and which of them.
+    """Returns CTranslate2's name of the device, and its number.
 
     Raises:
         ModelError: CTranslate2 has no such device, or not this precision there.
@@ -164,16 +161,16 @@ def check_device(loading: Loading) -> tuple[str, int]:
         name = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
     if name not in ("cpu", "cuda"):
         raise ModelError(f"engine 'ctranslate2' can't use device '{name}'; it has cpu and cuda")
-    at = int(index or 0)
-    if name == "cuda" and at >= ctranslate2.get_cuda_device_count():
+    number = int(index or 0)
+    if name == "cuda" and number >= ctranslate2.get_cuda_device_count():
         raise ModelError(f"device '{loading.device}' can't be used here; `--device cpu` always can")
-    if WEIGHTS[loading.dtype] not in ctranslate2.get_supported_compute_types(name, at):
+    if WEIGHTS[loading.dtype] not in ctranslate2.get_supported_compute_types(name, number):
         raise ModelError(f"engine 'ctranslate2' has no {loading.dtype} on device '{name}'")
-    return name, at
+    return name, number
 
 
 def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loading: Loading) -> Any:
-    """CTranslate2's object of a converted model.
+    """Returns CTranslate2's object of a converted model.
 
     Raises:
         ModelError: as `check_device`; or the folder holds no such model.
@@ -199,7 +196,7 @@ def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loadi
 
 
 def array(view: Any) -> Singles:
-    """CTranslate2's view of an array, wherever it lies, as one of NumPy's."""
+    """Returns CTranslate2's view of an array, on whatever device, as an array of NumPy."""
     from ctranslate2 import Device
 
     values: Singles = np.asarray(view if view.device == "cpu" else view.to_device(Device.cpu))

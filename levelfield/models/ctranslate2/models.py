@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from levelfield.models.ctranslate2.conversion import (
     convert,
     open_converted,
 )
-from levelfield.models.files import load_tokenizer
-from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
-from levelfield.models.loading import Loading, reading
-from levelfield.models.resolve import Resolved, resolve, resolve_causal
+from levelfield.models.files import load_config, load_tokenizer
+from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, load_gap_filler
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import Kind, Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets
 
 WHOLE_LOGITS = 2**23, 2**28
@@ -38,7 +37,7 @@ class CTranslate2CausalModel(BatchedCausalModel):
     """Causal checkpoints in CTranslate2.
 
     It reads no trees of tokens: what stands before several words or texts is read again for each,
-    except for words of one token behind one place.
+    except for words of one token after one place.
 
     Args:
         generator: the converted model, with ids as its vocabulary.
@@ -61,40 +60,27 @@ class CTranslate2CausalModel(BatchedCausalModel):
         return log_p
 
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""
+        """Returns log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done
+        once."""
         return self._unigram_bos
 
     def _log_p_at(
-        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints]
+        self, inputs: Sequence[Ints], places: Sequence[Ints], tokens: Sequence[Ints]
     ) -> list[Floats]:
-        log_p = self._log_p_of_all([one.tolist() for one in given])
+        log_p = self._log_p_of_all([row.tolist() for row in inputs])
         return [
-            np.minimum(log_p[row, places, ids].astype(np.float64), 0)
-            for row, (places, ids) in enumerate(zip(at, tokens, strict=True))
+            np.minimum(log_p[i, row_places, ids].astype(np.float64), 0)
+            for i, (row_places, ids) in enumerate(zip(places, tokens, strict=True))
         ]
 
     def _log_p_of_all(self, ids: Sequence[list[int]]) -> Singles:
-        """log P of every token after every token: (rows, tokens, vocabulary)."""
+        """Returns log P of every token after every token: (rows, tokens, vocabulary)."""
         log_p = array(self._generator.forward_batch(ids, return_log_probs=True))
         return log_p[..., : self.vocabulary_size]
 
 
 TARGET_LOGITS = 2**26
 """So many logits a batch has at most: 256 MiB in float32."""
-
-
-class WantedTarget(NamedTuple):
-    """A target of a source, and where its result goes.
-
-    Attributes:
-        source: its place among the sources.
-        ids: what is scored of the target.
-    """
-
-    source: int
-    ids: list[int]
-    target: Target
-    found: dict[Target, Floats]
 
 
 class CTranslate2InfillingModel(BatchedInfillingModel):
@@ -129,20 +115,20 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
         self,
         sources: Sequence[list[int]],
         ids: Mapping[Target, list[int]],
-        wanted: Sequence[dict[Target, Floats]],
+        results: Sequence[dict[Target, Floats]],
     ) -> None:
-        longer: list[WantedTarget] = []
-        words: list[list[WantedTarget]] = []
-        for at, found in enumerate(wanted):
-            of_source: tuple[list[WantedTarget], list[WantedTarget]] = [], []
-            for target in found:
+        longer: list[ScoredTarget] = []
+        words: list[list[ScoredTarget]] = []
+        for source, log_p in enumerate(results):
+            of_source: tuple[list[ScoredTarget], list[ScoredTarget]] = [], []
+            for target in log_p:
                 if ids[target]:
                     is_word = len(ids[target]) == 1 and not target.begin
-                    of_source[is_word].append(WantedTarget(at, ids[target], target, found))
+                    of_source[is_word].append(ScoredTarget(source, ids[target], target, log_p))
             several, short = of_source
             longer += several if len(short) > 1 else [*several, *short]
             words += [short] if len(short) > 1 else []
-        for bucket in buckets([len(sources[of[0].source]) for of in words], self._batch_tokens):
+        for bucket in buckets([len(sources[ws[0].source]) for ws in words], self._batch_tokens):
             for begin in range(0, len(bucket), self._most):
                 self._words([words[i] for i in bucket[begin : begin + self._most]], sources)
         for bucket in buckets([len(sources[pair.source]) for pair in longer], self._batch_tokens):
@@ -151,42 +137,44 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
             for batch in buckets(lengths, min(self._most, self._batch_tokens // 8)):
                 self._targets([mine[i] for i in batch], sources)
 
-    def _targets(self, pairs: Sequence[WantedTarget], sources: Sequence[list[int]]) -> None:
+    def _targets(self, pairs: Sequence[ScoredTarget], sources: Sequence[list[int]]) -> None:
         """Scores targets, each with its source."""
-        given = self._start[1:]  # the first of them CTranslate2 puts there
+        opening = self._start[1:]  # the first of them CTranslate2 puts there
         results = self._translator.score_batch(
             [self._written(sources[pair.source]) for pair in pairs],
-            [self._written([*given, *pair.ids]) for pair in pairs],
+            [self._written([*opening, *pair.ids]) for pair in pairs],
             max_input_length=0,
         )
         for pair, result in zip(pairs, results, strict=True):
-            # of the end token, which CTranslate2 puts behind every target, nothing was asked: a
+            # the end token, which CTranslate2 puts after every target, is not scored here: a
             # target that ends has its own
-            begin = 0 if pair.target.begin else len(given)
-            log_p = np.array(result.log_probs[begin : len(given) + len(pair.ids)], np.float64)
-            pair.found[pair.target] = np.minimum(log_p, 0)
+            begin = 0 if pair.target.begin else len(opening)
+            log_p = np.array(result.log_probs[begin : len(opening) + len(pair.ids)], np.float64)
+            pair.results[pair.target] = np.minimum(log_p, 0)
 
-    def _words(self, words: Sequence[list[WantedTarget]], sources: Sequence[list[int]]) -> None:
+    def _words(self, words: Sequence[list[ScoredTarget]], sources: Sequence[list[int]]) -> None:
         """Scores targets of one token, those of a source in one pass."""
-        given = self._start[1:]
+        opening = self._start[1:]
         results = self._translator.translate_batch(
-            [self._written(sources[of[0].source]) for of in words],
-            [self._written(given) for _ in words] if given else None,
+            [self._written(sources[targets[0].source]) for targets in words],
+            [self._written(opening) for _ in words] if opening else None,
             beam_size=1,
-            max_decoding_length=len(given) + 1,
+            max_decoding_length=len(opening) + 1,
             min_decoding_length=0,
             max_input_length=0,
             return_logits_vocab=True,
         )
         for of_source, result in zip(words, results, strict=True):
-            logits = array(result.logits[0][len(given)])[: self._vocabulary_size].astype(np.float64)
+            logits = array(result.logits[0][len(opening)]).astype(np.float64)
+            logits = logits[: self._vocabulary_size]
             shift = logits.max()
             norm = shift + np.log(np.exp(logits - shift).sum())
             for pair in of_source:
-                pair.found[pair.target] = np.minimum(logits[pair.ids] - norm, 0)
+                pair.results[pair.target] = np.minimum(logits[pair.ids] - norm, 0)
 
     def _written(self, ids: Sequence[int]) -> list[str]:
-        """Ids as the converted vocabulary writes them; CTranslate2 reads others as unknown."""
+        """Returns ids as the converted vocabulary writes them; CTranslate2 reads others as
+        unknown."""
         if max(ids, default=0) >= self._vocabulary_size:
             raise ModelError(
                 f"the tokenizer has a token with the id {max(ids)}, and the model's configuration "
@@ -197,8 +185,8 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
 
 
 def load_infilling(name: str, loading: Loading) -> InfillingModel:
-    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
-    known, or a causal model that was trained to fill in the middle.
+    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
+    format is known, or a causal model that was trained to fill in the middle.
 
     Raises:
         ModelError: there is no such model, it fills no gaps, or CTranslate2 can't compute it.
@@ -207,7 +195,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> CTranslate2InfillingModel:
-    """The encoder-decoder model of this name for sources without gaps.
+    """Returns the encoder-decoder model of this name for sources without gaps.
 
     Raises:
         ModelError: there is no such model, or CTranslate2 can't compute it.
@@ -216,46 +204,35 @@ def load_encoder_decoder(name: str, loading: Loading) -> CTranslate2InfillingMod
 
 
 def load_causal(name: str, loading: Loading) -> CTranslate2CausalModel:
-    """The causal language model of this name.
+    """Returns the causal language model of this name.
 
     Raises:
         ModelError: there is no such model, or CTranslate2 can't compute it.
     """
-    resolved = resolve_causal(name, loading)
-    check_device(loading)
-    check_convertible(resolved, "causal")
-    tokenizer, config = _tokenizer_and_config(resolved)
-    generator = open_converted("Generator", _converted(resolved, loading.dtype), loading)
-    return CTranslate2CausalModel(generator, tokenizer, config, batch_tokens=loading.batch_tokens)
+    parts = _parts(resolve_causal(name, loading), "causal", loading)
+    return CTranslate2CausalModel(*parts, batch_tokens=loading.batch_tokens)
 
 
 def _encoder_decoder(
     resolved: Resolved, loading: Loading, style: GapStyle
 ) -> CTranslate2InfillingModel:
-    check_device(loading)
-    check_convertible(resolved, "encoder-decoder")
-    tokenizer, config = _tokenizer_and_config(resolved)
-    translator = open_converted("Translator", _converted(resolved, loading.dtype), loading)
-    return CTranslate2InfillingModel(
-        translator, tokenizer, config, style=style, batch_tokens=loading.batch_tokens
-    )
+    parts = _parts(resolved, "encoder-decoder", loading)
+    return CTranslate2InfillingModel(*parts, style=style, batch_tokens=loading.batch_tokens)
 
 
-def _tokenizer_and_config(resolved: Resolved) -> tuple[Any, Any]:
-    import transformers
-
-    with reading(resolved.name):
-        config = transformers.AutoConfig.from_pretrained(
-            resolved.path, local_files_only=True, trust_remote_code=False
-        )
-    return load_tokenizer(resolved), config
-
-
-def _converted(resolved: Resolved, dtype: str) -> Path:
-    """The folder of a model's conversion, made now if it is not there."""
+def _parts(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[Any, Any, Any]:
+    """Returns CTranslate2's object of a model, converted now if it is not yet, with the tokenizer
+    and the configuration of the checkpoint."""
     import ctranslate2
 
-    made_by = ("ctranslate2", ctranslate2.__version__, dtype, str(VERSION))
-    return conversion(
-        resolved.name, resolved.revision, made_by, lambda into: convert(resolved, dtype, into)
+    check_device(loading)
+    check_convertible(resolved, kind)
+    config, tokenizer = load_config(resolved), load_tokenizer(resolved)
+    folder = conversion(
+        resolved.name,
+        resolved.revision,
+        ("ctranslate2", ctranslate2.__version__, loading.dtype, str(VERSION)),
+        lambda into: convert(resolved, loading.dtype, into),
     )
+    opened = open_converted("Generator" if kind == "causal" else "Translator", folder, loading)
+    return opened, tokenizer, config

@@ -42,10 +42,10 @@ Forward = Callable[[Tensors], dict[str, torch.Tensor]]
 
 
 def on_cpu(loading: Loading) -> Loading:
-    """How the module is loaded that is converted.
+    """Returns how the module to convert is loaded.
 
     Raises:
-        UserError: another device is wanted, or a precision that this processor does not have.
+        UserError: the user names another device, or a precision that this processor does not have.
     """
     if loading.device not in ("auto", "cpu"):
         raise UserError(
@@ -71,7 +71,7 @@ def forward_of(
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> Forward:
-    """What computes as a module does, in OpenVINO.
+    """Returns what computes as a module does, in OpenVINO.
 
     Args:
         module: gives the outputs for the inputs, all of which are (texts, tokens) of ids.
@@ -119,7 +119,7 @@ def _converted(
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> Any:
-    """The module as a model of OpenVINO that takes any number of texts and tokens."""
+    """Returns the module as a model of OpenVINO that takes any number of texts and tokens."""
     example = {name: torch.ones(2, 8, dtype=torch.long) for name in inputs}
     example["attention_mask"][1, 5:] = 0  # a mask without a zero may be left out by the module
     quiet = logging.getLogger("openvino")
@@ -190,18 +190,18 @@ class OpenVINOModule:
         return SimpleNamespace(**self._forward(tensors))
 
     def get_input_embeddings(self) -> torch.nn.Module:
-        """The module's table of input embeddings."""
+        """Returns the module's table of input embeddings."""
         table: torch.nn.Module = self._table
         return table
 
 
 def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
-    """The encoder of this name.
+    """Returns the encoder of this name.
 
     Raises:
         ModelError: there is no such model, it is not an encoder, or OpenVINO can't convert it.
     """
-    resolved = _resolved(name, loading)
+    resolved = resolve(name, loading)
 
     def engine(module: Any) -> Forward:
         if isinstance(module, torch.nn.Module):
@@ -219,13 +219,13 @@ def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
 
 
 def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder:
-    """The states of this model after a layer.
+    """Returns the states of this model after a layer.
 
     Raises:
         ModelError: there is no such model, it has no encoder, or OpenVINO can't convert it.
         UserError: it has no such layer.
     """
-    resolved, kind = _resolved(name, loading), f"states{layer}"
+    resolved, kind = resolve(name, loading), f"states{layer}"
     return torch_states(name, on_cpu(loading), layer=layer).computed_by(
         lambda module: OpenVINOModule(
             module, resolved, loading, kind=kind, output="last_hidden_state"
@@ -234,24 +234,24 @@ def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder
 
 
 def load_classifier(name: str, loading: Loading) -> TorchClassifier:
-    """The classifier of this name.
+    """Returns the classifier of this name.
 
     Raises:
         ModelError: there is no such model, it is not a classifier, or OpenVINO can't convert it.
     """
-    resolved = _resolved(name, loading)
+    resolved = resolve(name, loading)
     return torch_classifier(name, on_cpu(loading)).computed_by(
         lambda module: OpenVINOModule(module, resolved, loading, kind="classifier", output="logits")
     )
 
 
 def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
-    """The regressor of this name.
+    """Returns the regressor of this name.
 
     Raises:
         ModelError: there is no such model, it is no regressor, or OpenVINO can't convert it.
     """
-    resolved = _resolved(name, loading)
+    resolved = resolve(name, loading)
 
     def engine(module: Any) -> OpenVINOModule:
         has_types = getattr(module.config, "type_vocab_size", 0) > 1
@@ -265,7 +265,3 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
         )
 
     return torch_regressor(name, on_cpu(loading)).computed_by(engine)
-
-
-def _resolved(name: str, loading: Loading) -> Resolved:
-    return resolve(name, loading)

@@ -6,7 +6,6 @@ takes what it lacks of a matrix for zeros.
 
 from __future__ import annotations
 
-import json
 import mmap
 import struct
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from levelfield.io.json_input import read_json
 from levelfield.io.writing import temporary_folder
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings, write_config
 from levelfield.models.small.textcnn import check_words
 from levelfield.models.tokens import unique
 
@@ -35,7 +34,7 @@ def check_whole(path: Path) -> None:
     """Checks that a model file ends where its sizes say.
 
     Raises:
-        ValueError: it is no file of fastText, or was cut short, or goes on after its end.
+        ValueError: it is not a file of fastText, or was cut short, or goes on after its end.
         OSError: it can't be read.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -74,7 +73,7 @@ class _Walk:
 
 
 def _end(walk: _Walk) -> int:
-    """Where a model's parts end: arguments, words, input matrix, output matrix."""
+    """Returns where a model's parts end: arguments, words, input matrix, output matrix."""
     magic, _ = walk.numbers("ii")
     if magic != _MAGIC:
         raise ValueError("it is no file of fastText")
@@ -129,7 +128,7 @@ class FastTextClassifier:
         return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Numbers of texts' words, −1 where fastText does not know one."""
+        """Returns the numbers of texts' words, −1 where fastText does not know one."""
         words = SPLITTERS[self._split]
         return [[int(self._model.get_word_id(word)) for word in words(text)] for text in texts]
 
@@ -139,14 +138,15 @@ class FastTextClassifier:
         *,
         marks: bool = False,  # noqa: ARG002 (it has none)
     ) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
+        """Returns P(label | text), (texts, labels), NaN for a text without words; no text is
+        cut."""
         distinct, place = unique(texts)
         p = np.full((len(distinct), len(self._labels)), np.nan)
         lines = [_line(text, self._split) for text in distinct]
         rows = [i for i, line in enumerate(lines) if line]
         if rows:
-            said, values = self._model.predict([lines[i] for i in rows], k=-1)
-            for row, labels, shares in zip(rows, said, values, strict=True):
+            predictions, values = self._model.predict([lines[i] for i in rows], k=-1)
+            for row, labels, shares in zip(rows, predictions, values, strict=True):
                 p[row] = 0.0
                 for label, share in zip(labels, shares, strict=True):
                     p[row, int(label.removeprefix(LABEL))] = share
@@ -155,14 +155,8 @@ class FastTextClassifier:
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and model.bin in a folder."""
-        config = {
-            "model_type": MODEL_TYPE,
-            "attribute": attribute,
-            "labels": self._labels,
-            "words": self._split,
-        }
         self._model.save_model(str(folder / FILE))
-        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        write_config(folder, MODEL_TYPE, attribute, self._labels, words=self._split)
 
 
 def train_fasttext(
@@ -175,7 +169,7 @@ def train_fasttext(
     copies: int = 1,
     split: str = PLAIN,
 ) -> FastTextClassifier:
-    """Trained on one thread, so that equal data and seeds give equal models.
+    """Returns a classifier trained on one thread, so that equal data and seeds give equal models.
 
     fastText takes one label a text, so a target of several labels is written as `copies` lines, as
     many of each label as its share asks for.
@@ -220,7 +214,7 @@ def train_fasttext(
 
 
 def _shared_out(shares: Floats, copies: int) -> list[int]:
-    """A label for each copy.
+    """Returns a label for each copy.
 
     >>> _shared_out(np.array([0.25, 0.75]), 4)
     [0, 1, 1, 1]
@@ -231,7 +225,7 @@ def _shared_out(shares: Floats, copies: int) -> list[int]:
 
 
 def load_fasttext(name: str, loading: Loading) -> FastTextClassifier:
-    """The fastText model in a folder.
+    """Returns the fastText model in a folder.
 
     Raises:
         ModelError: fastText is not installed, or the files are damaged.
@@ -247,8 +241,8 @@ def load_fasttext(name: str, loading: Loading) -> FastTextClassifier:
 
 
 def _line(text: str, split: str) -> str:
-    """A text as fastText reads it: its words with blanks between. Words have no white space in
-    them, so neither line ends nor labels in a text can be mistaken."""
+    """Returns a text as fastText reads it: its words with blanks between. Words have no white space
+    in them, so neither line ends nor labels in a text can be mistaken."""
     return " ".join(SPLITTERS[split](text))
 
 
@@ -257,7 +251,7 @@ def describe(settings: Settings) -> str:
 
 
 def library() -> Any:
-    """fastText.
+    """Returns the module fastText.
 
     Raises:
         ModelError: it is not installed.

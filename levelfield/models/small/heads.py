@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,16 +17,15 @@ from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
-from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
+from levelfield.models.small.shapes import write_config
+from levelfield.models.tokens import Tokens, buckets, unique
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import load_pretrained, pick_device
+from levelfield.models.torch.loading import batch_of, batch_tokens_on, load_pretrained, pick_device
 
 MODEL_TYPE = "levelfield-linear"
-BATCH_TOKENS = 4096
 ITERATIONS = 200
 
 
@@ -48,7 +46,7 @@ class Encoder:
 
     @classmethod
     def of(cls, name: str, resolved: Resolved, layers: int) -> Encoder:
-        """As a head trained now would name it."""
+        """Returns the encoder as a head trained now names it."""
         if Path(name).expanduser().is_dir():
             name = str(resolved.path)
         elif name != OFFLINE_MODEL:
@@ -69,8 +67,7 @@ class States:
         self._tokens = Tokens(tokenizer)
         self._device = pick_device(loading.device)
         self._layers = min(layers, int(self._model.config.num_hidden_layers) + 1)
-        usual = BATCH_TOKENS if self._device.type == "cpu" else 65_536
-        self._batch_tokens = loading.batch_tokens or usual
+        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokens.ids(texts)
@@ -78,31 +75,23 @@ class States:
     def of(
         self, texts: Sequence[str], *, progress: Progress = no_progress
     ) -> tuple[Singles, Bools]:
-        """(texts, layers · width), NaN for a text without tokens; and which texts were cut."""
-        ids, cut = self._tokens.fit(
-            [Gapped("", text, gap=False) for text in texts],
-            self._limit,
-            join=lambda source: source.right,
-        )
-        nothing = len(self._tokens.before) + len(self._tokens.after)
+        """Returns states (texts, layers · width), NaN for a text without tokens; and which texts
+        were cut."""
+        ids, cut = self._tokens.fit_texts(texts, self._limit)
         width = self._layers * int(self._model.config.hidden_size)
-        found = np.full((len(texts), width), np.nan, np.float32)
-        readable = [i for i, one in enumerate(ids) if len(one) > nothing]
+        states = np.full((len(texts), width), np.nan, np.float32)
+        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
-            found[rows] = self._batch([ids[i] for i in rows])
+            states[rows] = self._batch([ids[i] for i in rows])
             progress(len(rows))
-        return found, np.array(cut, np.bool_)
+        return states, np.array(cut, np.bool_)
 
     def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
-        mask = torch.from_numpy(token_mask(ids)).to(self._device)
+        batch = batch_of(ids, self._pad, self._device)
         with torch.inference_mode():
-            states = self._model(
-                input_ids=torch.from_numpy(padded(ids, self._pad)).to(self._device),
-                attention_mask=mask,
-                output_hidden_states=True,
-            ).hidden_states[-self._layers :]
-            weights = mask[..., None].float()
+            states = self._model(**batch, output_hidden_states=True).hidden_states[-self._layers :]
+            weights = batch["attention_mask"][..., None].float()
             means = [(state * weights).sum(1) / weights.sum(1) for state in states]
         pooled: Singles = torch.cat(means, 1).cpu().numpy()
         return pooled
@@ -120,7 +109,7 @@ class Head:
 
 
 def fit_head(x: Singles, targets: Floats, times: npt.NDArray[Any], l2: float) -> Head:
-    """The head with the least Σ times · cross-entropy / Σ times + l2/2 · |W|², by L-BFGS.
+    """Returns the head with the least Σ times · cross-entropy / Σ times + l2/2 · |W|², by L-BFGS.
 
     W acts on x with each column at mean 0 and deviation 1; the head that is given back takes x as
     it is.
@@ -168,7 +157,7 @@ class LinearClassifier:
         return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The encoder's ids of texts, without special tokens."""
+        """Returns the encoder's ids of texts, without special tokens."""
         return self._states.token_ids(texts)
 
     def probabilities(
@@ -177,23 +166,17 @@ class LinearClassifier:
         *,
         marks: bool = False,  # noqa: ARG002 (it has none)
     ) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without tokens; and which texts the
-        encoder saw less than all of."""
+        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and which texts
+        the encoder saw less than all of."""
         distinct, place = unique(texts)
         x, cut = self._states.of(distinct)
         return softmax(self._head.log_odds(x), axis=1)[place], cut[place]
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
-        config = {
-            "model_type": MODEL_TYPE,
-            "attribute": attribute,
-            "labels": self._labels,
-            **asdict(self._encoder),
-        }
         tensors = {"weight": self._head.weight, "bias": self._head.bias}
         save_file(tensors, folder / "head.safetensors")
-        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        write_config(folder, MODEL_TYPE, attribute, self._labels, **asdict(self._encoder))
 
 
 def train_linear(
@@ -208,7 +191,7 @@ def train_linear(
     loading: Loading = AS_USUAL,
     progress: Progress = no_progress,
 ) -> LinearClassifier:
-    """A head on the encoder `start`; texts without tokens are not learnt from.
+    """Returns a head on the encoder `start`; texts without tokens are not learnt from.
 
     Raises:
         ModelError: there is no such encoder.
@@ -216,16 +199,16 @@ def train_linear(
     resolved = resolve(start, loading)
     states = States(resolved, layers, loading)
     x, _ = states.of(texts, progress=progress)
-    known = ~np.isnan(x).any(axis=1)
-    head = fit_head(x[known], targets[known], times[known], l2)
+    readable = ~np.isnan(x).any(axis=1)
+    head = fit_head(x[readable], targets[readable], times[readable], l2)
     return LinearClassifier(head, labels, Encoder.of(start, resolved, layers), states)
 
 
 def load_linear(name: str, loading: Loading) -> LinearClassifier:
-    """The linear head in a folder, on its encoder.
+    """Returns the linear head in a folder, on its encoder.
 
     Raises:
-        ModelError: its files are damaged, or the encoder can't be had or is another one by now.
+        ModelError: its files are damaged, the encoder is missing, or it has changed.
     """
     resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")

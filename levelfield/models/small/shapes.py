@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 # Annotations stay objects here, since options are read from them.
 from dataclasses import dataclass
+from pathlib import Path
 
 import regex
 
@@ -55,7 +57,7 @@ _WORD = regex.compile(
 
 
 def lexis(text: str) -> list[str]:
-    """The words and punctuation marks of a text, case folded, contractions apart.
+    """Returns the words and punctuation marks of a text, case folded, contractions apart.
 
     Raw text and text that was tokenised as treebanks are give the same words: labelled sets are of
     both kinds. Where a script puts no blanks between words, every character is one, and so is an
@@ -67,23 +69,23 @@ def lexis(text: str) -> list[str]:
     ['do', "n't", 'stop', '!']
     """
     folded = unicodedata.normalize("NFC", text.casefold()).replace("’", "'")
-    found: list[str] = _WORD.findall(folded)
-    return found
+    words: list[str] = _WORD.findall(folded)
+    return words
 
 
 def lexis_with_case(text: str) -> list[str]:
-    """The same with marks of where a text begins and of words in capitals, for what is told by how
-    a text is written, such as formality.
+    """Returns the same with marks of where a text begins and of words in capitals, for what is told
+    by how a text is written, such as formality.
 
     >>> lexis_with_case("HELLO there, Ann")
     ['<begin>', '<capitals>', 'hello', 'there', ',', '<capital>', 'ann']
     """
-    found = ["<begin>"]
+    words = ["<begin>"]
     for word in _WORD_ANY_CASE.findall(unicodedata.normalize("NFC", text).replace("’", "'")):
         if word[:1].isupper():
-            found.append("<capitals>" if len(word) > 1 and word.isupper() else "<capital>")
-        found.append(word.casefold())
-    return found if len(found) > 1 else []
+            words.append("<capitals>" if len(word) > 1 and word.isupper() else "<capital>")
+        words.append(word.casefold())
+    return words if len(words) > 1 else []
 
 
 _WORD_ANY_CASE = regex.compile(_WORD.pattern, regex.IGNORECASE)
@@ -91,3 +93,11 @@ _WORD_ANY_CASE = regex.compile(_WORD.pattern, regex.IGNORECASE)
 PLAIN, WITH_CASE = "lexis-1", "lexis-1-case"
 SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {PLAIN: lexis, WITH_CASE: lexis_with_case}
 """Ways to split a text, as the folders of models name them: a change needs another name."""
+
+
+def write_config(
+    folder: Path, model_type: str, attribute: str, labels: Sequence[str], **choices: object
+) -> None:
+    """Writes the `config.json` of a classifier into its folder."""
+    config = {"model_type": model_type, "attribute": attribute, "labels": labels, **choices}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

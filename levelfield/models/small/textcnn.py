@@ -20,7 +20,7 @@ from levelfield.io.json_input import read_json
 from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape, write_config
 from levelfield.models.tokens import buckets, padded, unique
 from levelfield.models.torch.loading import pick_device
 
@@ -54,7 +54,7 @@ class TextCNN(nn.Module):
         self.head = nn.Linear(shape.channels * len(shape.widths), labels)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Logits (texts, labels) of ids (texts, words), filled up with `PAD`."""
+        """Returns logits (texts, labels) of ids (texts, words), filled up with `PAD`."""
         lengths = (ids != PAD).sum(1)
         vectors = self.embedding(ids)
         if self.training:
@@ -64,8 +64,8 @@ class TextCNN(nn.Module):
         pooled = []
         for width, convolution in zip(self.shape.widths, self.convolutions, strict=True):
             seen = convolution(vectors)  # (texts, channels, words + width − 1)
-            at = torch.arange(seen.shape[2], device=ids.device)
-            beyond = at >= (lengths + width - 1)[:, None]
+            positions = torch.arange(seen.shape[2], device=ids.device)
+            beyond = positions >= (lengths + width - 1)[:, None]
             pooled.append(seen.masked_fill(beyond[:, None], -torch.inf).amax(2).relu())
         features = torch.cat(pooled, 1)
         features = nn.functional.dropout(features, self.shape.dropout, self.training)
@@ -84,13 +84,14 @@ class Vocabulary:
     def of(
         cls, texts: Iterable[str], *, most: int, least_often: int = 2, split: str = PLAIN
     ) -> Vocabulary:
-        """The most frequent words of texts; of equally frequent ones the alphabetically first."""
+        """Returns the most frequent words of texts; of equally frequent ones the alphabetically
+        first."""
         counts = Counter(word for text in texts for word in SPLITTERS[split](text))
         often = [(-n, word) for word, n in counts.items() if n >= least_often]
         return cls(tuple(word for _, word in sorted(often)[:most]), split)
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
-        """Words as numbers; those that are not known are `UNKNOWN`."""
+        """Returns words as numbers; unknown words are `UNKNOWN`."""
         number = {word: i for i, word in enumerate(self.words, SPECIAL)}
         words = SPLITTERS[self.split]
         return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
@@ -118,7 +119,7 @@ class TextCNNClassifier:
         return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Numbers of texts' words."""
+        """Returns the numbers of texts' words."""
         return self._vocabulary.ids(texts)
 
     def probabilities(
@@ -127,10 +128,11 @@ class TextCNNClassifier:
         *,
         marks: bool = False,  # noqa: ARG002 (it has none)
     ) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
+        """Returns P(label | text), (texts, labels), NaN for a text without words; no text is
+        cut."""
         distinct, place = unique(texts)
         ids = self.token_ids(distinct)
-        readable = [i for i, one in enumerate(ids) if one]
+        readable = [i for i, row in enumerate(ids) if row]
         p = np.full((len(distinct), len(self._labels)), np.nan)
         device = self._model.head.weight.device
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
@@ -147,13 +149,7 @@ class TextCNNClassifier:
         Args:
             half: save weights in half precision; they are computed with in single precision.
         """
-        config = {
-            "model_type": MODEL_TYPE,
-            "attribute": attribute,
-            "labels": self._labels,
-            "words": self._vocabulary.split,
-            "shape": asdict(self._model.shape),
-        }
+        choices = {"words": self._vocabulary.split, "shape": asdict(self._model.shape)}
         weights = {
             name: (tensor.half() if half else tensor).contiguous()
             for name, tensor in self._model.state_dict().items()
@@ -161,11 +157,11 @@ class TextCNNClassifier:
         save_file(weights, folder / "model.safetensors")
         words = json.dumps(self._vocabulary.words, ensure_ascii=False)
         (folder / "vocabulary.json").write_text(words + "\n", encoding="utf-8")
-        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        write_config(folder, MODEL_TYPE, attribute, self._labels, **choices)
 
 
 def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
-    """The TextCNN in a folder.
+    """Returns the TextCNN in a folder.
 
     Raises:
         ModelError: its files are damaged, or it splits texts in a way that we don't know.
@@ -185,7 +181,7 @@ def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
 
 
 def check_words(resolved: Resolved, splits: str) -> None:
-    """Nothing, if we know how a model's texts are split.
+    """Checks that we know how a model's texts are split.
 
     Raises:
         ModelError: we don't.

@@ -54,15 +54,15 @@ class TokenizerFile:
         return self.backend_tokenizer.get_vocab_size(with_added_tokens=True)
 
     def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
-        """The ids of a text; special tokens in it are marks."""
+        """Returns the ids of a text; special tokens in it are marks."""
         self.backend_tokenizer.encode_special_tokens = False
         encoded = self.backend_tokenizer.encode(text, add_special_tokens=add_special_tokens)
         return {"input_ids": encoded.ids}
 
 
 def tokenizer_file(folder: Path) -> TokenizerFile | None:
-    """The tokenizer of a folder; None if it is not a BERT's, or if the files in it do not agree on
-    what it does.
+    """Returns the tokenizer of a folder; None if it is not a BERT's, or if the files in it do not
+    agree on what it does.
 
     Raises:
         Exception: whatever their damage leads to; see `levelfield.models.loading`.
@@ -153,11 +153,11 @@ class BertMean:
     tokenizer: TokenizerFile
 
     def named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The weights."""
+        """Returns the weights."""
         yield from self.weights.items()
 
     def __call__(self, features: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """States of the tokens and their means.
+        """Returns the states of the tokens and their means.
 
         Args:
             features: `input_ids` and `attention_mask`, (texts, tokens).
@@ -183,8 +183,8 @@ class BertMean:
         return self._norm(words + types + places, "embeddings.LayerNorm")
 
     def _layer(self, states: torch.Tensor, mask: torch.Tensor | None, name: str) -> torch.Tensor:
-        def by_head(what: str) -> torch.Tensor:
-            projected = self._linear(states, f"{name}attention.self.{what}")
+        def by_head(projection: str) -> torch.Tensor:
+            projected = self._linear(states, f"{name}attention.self.{projection}")
             return projected.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
 
         mixed = functional.scaled_dot_product_attention(
@@ -208,8 +208,8 @@ class BertMean:
 
 
 def load_bert_mean(folder: Path, loading: Loading) -> BertMean | None:
-    """The model of a folder; None if it is anything but a BERT and a mean, or is stored otherwise
-    than it is written today.
+    """Returns the model of a folder; None if it is anything but a BERT and a mean, or is stored
+    otherwise than it is written today.
 
     Raises:
         Exception: whatever its files' damage leads to; see `levelfield.models.loading`.
@@ -227,12 +227,12 @@ def load_bert_mean(folder: Path, loading: Loading) -> BertMean | None:
     with safe_open(file, "pt", device=str(device)) as stored:
         names = set(stored.keys())
         prefix = "bert." if "bert.embeddings.LayerNorm.weight" in names else ""
-        wanted = [f"{name}.{kind}" for name, kind in _parameters(layers)]
-        if not names.issuperset(prefix + name for name in wanted):
+        required = [f"{name}.{kind}" for name, kind in _parameters(layers)]
+        if not names.issuperset(prefix + name for name in required):
             return None
         if any(stored.get_slice(prefix + n).get_shape() != size for n, size in sizes.items()):
             return None
-        weights = {name: stored.get_tensor(prefix + name).to(dtype) for name in wanted}
+        weights = {name: stored.get_tensor(prefix + name).to(dtype) for name in required}
     return BertMean(
         weights,
         layers=layers,
@@ -245,7 +245,7 @@ def load_bert_mean(folder: Path, loading: Loading) -> BertMean | None:
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The shapes of some weights, if they are those that the configuration speaks of."""
+    """Returns the shapes of some weights, if they are those that the configuration speaks of."""
     d = config["hidden_size"]
     return {
         "embeddings.word_embeddings.weight": [config["vocab_size"], d],
@@ -266,8 +266,8 @@ def _parameters(layers: int) -> Iterator[tuple[str, str]]:
 
 
 def _modules(folder: Path) -> tuple[str, ...]:
-    """What the folder's sentence model does one after the other; nothing if that is not a mean of
-    the encoder's states."""
+    """Returns what the folder's sentence model does one after the other; nothing if that is not a
+    mean of the encoder's states."""
     file = folder / "modules.json"
     modules = read_json(file) if file.is_file() else []
     types = tuple(str(module["type"]).rpartition(".")[2] for module in modules)
@@ -279,7 +279,8 @@ def _modules(folder: Path) -> tuple[str, ...]:
 
 
 def _limit(folder: Path) -> int:
-    """How many tokens the folder's sentence model reads; 0 if it does not say, or changes texts."""
+    """Returns how many tokens the folder's sentence model reads; 0 if it does not say, or changes
+    texts."""
     file = folder / "sentence_bert_config.json"
     reading = read_json(file) if file.is_file() else {}
     return 0 if reading.get("do_lower_case") else int(reading.get("max_seq_length") or 0)

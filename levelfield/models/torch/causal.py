@@ -19,15 +19,15 @@ from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.tokens import buckets, padded
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 
 
 def attention(
     trees: Sequence[TokenTree], device: torch.device, dtype: torch.dtype
 ) -> dict[str, torch.Tensor]:
-    """What a model reads beside the ids of a batch of trees: each token attends to those on its
-    way from the root, and its position is how many those are.
+    """Returns what a model reads beside the ids of a batch of trees: each token attends to those on
+    its way from the root, and its position is how many those are.
 
     The mask is added to the attention's logits: (trees, 1, nodes, nodes). Padding attends to
     itself, since a softmax over nothing is NaN.
@@ -46,7 +46,7 @@ def attention(
 def reads_trees(
     body: Callable[..., torch.Tensor], ids: torch.Tensor, config: Any, dtype: torch.dtype
 ) -> bool:
-    """Whether the states of a tree are those of its paths.
+    """Returns whether the states of a tree are those of its paths.
 
     They are not where positions are told by the order of tokens alone (BLOOM's, XLNet's), nor in a
     recurrent model. A tree of a few tokens does not show layers that attend to a window only; the
@@ -61,12 +61,12 @@ def reads_trees(
     few = ids[0].tolist()
     tree = TokenTree(few[0])
     trunk = tree.walk(0, few[1:6])
-    for at, begin in ((-1, 6), (-1, 9), (len(trunk) // 2, 12)):
-        tree.walk(trunk[at], few[begin : begin + 3])
+    for fork, begin in ((-1, 6), (-1, 9), (len(trunk) // 2, 12)):
+        tree.walk(trunk[fork], few[begin : begin + 3])
     tree.after, tree.scored = list(range(len(tree))), tree.ids
     with torch.inference_mode():
         try:
-            found = body(
+            states = body(
                 torch.tensor([tree.ids], device=ids.device), **attention([tree], ids.device, dtype)
             )[0].float()
         except (TypeError, ValueError, RuntimeError, IndexError):
@@ -74,7 +74,7 @@ def reads_trees(
         for branch in tree.branches():
             ids_of_branch = torch.from_numpy(branch.ids)[None].to(ids.device)
             expected = body(ids_of_branch)[0, branch.after].float()
-            change = (found[branch.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
+            change = (states[branch.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
             if not (change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all():
                 return False
     return True
@@ -101,10 +101,9 @@ class TorchCausalModel(BatchedCausalModel):
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
         model.eval()
         self._device = next(model.parameters()).device
-        on_cpu = self._device.type == "cpu"
         super().__init__(
             CausalTokens(tokenizer, model.config),
-            batch_tokens=batch_tokens or (2048 if on_cpu else 65536),
+            batch_tokens=batch_tokens_on(self._device, batch_tokens, on_cpu=2048),
         )
         self._block = Block.on(self._device)
         self._few = self._some_ids(model)
@@ -125,34 +124,39 @@ class TorchCausalModel(BatchedCausalModel):
         return log_p
 
     def unigram_bos(self) -> Floats:
-        """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""
+        """Returns log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done
+        once."""
         return self._unigram_bos
 
     @torch.inference_mode()
     def _log_p_at(
-        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints], **how: torch.Tensor
+        self,
+        inputs: Sequence[Ints],
+        places: Sequence[Ints],
+        tokens: Sequence[Ints],
+        **how: torch.Tensor,
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of tokens, each after what is given at a place.
+        """Returns the log-probabilities of one batch's tokens, each after a place in the inputs.
 
         Rows are padded on the right, so no scored position ever attends to padding: the model
         needs neither a mask beside the causal one nor positions other than its own.
         """
-        ids = padded(given, self._tokens.bos_id)
-        of_rows = [row * ids.shape[1] + one for row, one in enumerate(at)]
-        places, which = np.unique(np.concatenate(of_rows), return_inverse=True)
+        ids = padded(inputs, self._tokens.bos_id)
+        of_rows = [i * ids.shape[1] + row for i, row in enumerate(places)]
+        distinct, which = np.unique(np.concatenate(of_rows), return_inverse=True)
         states = self._body(torch.from_numpy(ids).to(self._device), **how).flatten(0, 1)
         log_p = token_log_p(
             self._head,
-            states[torch.from_numpy(places).to(self._device)],
+            states[torch.from_numpy(distinct).to(self._device)],
             torch.from_numpy(which).to(self._device),
             torch.from_numpy(np.concatenate(tokens)).to(self._device),
             vocabulary=self.vocabulary_size,
             block=self._block,
         )
-        return np.split(log_p.cpu().numpy(), np.cumsum([len(one) for one in at])[:-1])
+        return np.split(log_p.cpu().numpy(), np.cumsum([len(row) for row in places])[:-1])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
-        """The log-probabilities of the scored tokens of each tree, whole where that can be."""
+        """Returns the log-probabilities of each tree's scored tokens, read whole if possible."""
         whole = [
             i
             for i, tree in enumerate(trees)
@@ -164,15 +168,15 @@ class TorchCausalModel(BatchedCausalModel):
         longest = max((len(trees[i]) for i in whole), default=1)
         budget = min(self._batch_tokens, max(1, WHOLE_SIGHT // longest))
         for bucket in buckets([len(trees[i]) for i in whole], budget):
-            mine = [trees[whole[at]] for at in bucket]
+            mine = [trees[whole[i]] for i in bucket]
             of_mine = self._log_p_at(
                 [np.array(tree.ids) for tree in mine],
                 [np.array(tree.after) for tree in mine],
                 [np.array(tree.scored) for tree in mine],
                 **attention(mine, self._device, self._dtype),
             )
-            for at, values in zip(bucket, of_mine, strict=True):
-                log_p[whole[at]] = values
+            for i, values in zip(bucket, of_mine, strict=True):
+                log_p[whole[i]] = values
         return [log_p[i] for i in range(len(trees))]
 
     @functools.cached_property
@@ -180,7 +184,8 @@ class TorchCausalModel(BatchedCausalModel):
         return reads_trees(self._body, self._few, self._config, self._dtype)
 
     def _some_ids(self, model: Any) -> torch.Tensor:
-        """BOS and the first tokens of the vocabulary: (1, 16) at most. Padding is not among them:
+        """Returns BOS and the first tokens of the vocabulary, without padding: (1, 16) at most.
+
         XLM hides as many tokens at the end as there are padding ones anywhere."""
         pad = getattr(model.config.get_text_config(), "pad_token_id", None)
         few = [id for id in range(min(16, self.vocabulary_size)) if id != pad]
@@ -189,7 +194,8 @@ class TorchCausalModel(BatchedCausalModel):
 
 
 def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
-    """The model as two steps, ids -> states, and states -> logits of a part of the vocabulary.
+    """Returns the model as two steps, ids -> states, and states -> logits of a part of the
+    vocabulary.
 
     Some models do more to logits than their output layer does (Gemma caps, Cohere scales
     them). Where the two steps do not give what the whole model gives, the first is the whole
@@ -204,16 +210,16 @@ def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
         logits: torch.Tensor = model(input_ids=ids, use_cache=False, **how).logits
         return logits
 
-    def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
-        return logits[..., of].clone()  # a head's logits are its caller's to change
+    def part(logits: torch.Tensor, columns: slice) -> torch.Tensor:
+        return logits[..., columns].clone()  # a head's logits are its caller's to change
 
     def body(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
         states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False, **how)[0]
         return states
 
-    def head(states: torch.Tensor, of: slice) -> torch.Tensor:
-        bias = None if layer.bias is None else layer.bias[of]
-        return torch.nn.functional.linear(states, layer.weight[of], bias)
+    def head(states: torch.Tensor, columns: slice) -> torch.Tensor:
+        bias = None if layer.bias is None else layer.bias[columns]
+        return torch.nn.functional.linear(states, layer.weight[columns], bias)
 
     if isinstance(layer, torch.nn.Linear) and model.base_model is not model:
         with torch.inference_mode():
@@ -225,7 +231,7 @@ def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
 
 
 def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
-    """Nothing, if another last token leaves what the model makes of those before it as it was.
+    """Checks that another last token leaves what the model makes of those before it as it was.
 
     A causal head says little: `transformers` puts one on BERT, XLM and XLNet, which attend to both
     sides unless their configuration makes them decoders, and then every token has seen itself.
@@ -240,7 +246,7 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
     other = ids.clone()
     other[0, -1] = ids[0, -2]
     with torch.inference_mode():
-        before, after = (body(one)[0, :-1] for one in (ids, other))
+        before, after = (body(row)[0, :-1] for row in (ids, other))
     change = (before.float() - after.float()).norm(dim=-1) / before.float().norm(dim=-1)
     # in most models nothing changes at all; where tokens are grouped by experts, rounding does
     if (change > max(1e-4, 4 * torch.finfo(before.dtype).eps)).any():
@@ -252,7 +258,7 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
 
 
 def load_causal(name: str, loading: Loading) -> TorchCausalModel:
-    """The causal language model of this name.
+    """Returns the causal language model of this name.
 
     Raises:
         ModelError: there is no such model, or it is not a causal one.

@@ -45,16 +45,16 @@ class EncoderDecoderChoices:
         return self._model.source_limit
 
     def length(self, prompt: str) -> int:
-        """Tokens of a prompt."""
+        """Returns the number of tokens of a prompt."""
         return len(self._model.token_ids([prompt])[0])
 
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
-        """log P(number | prompt): (prompts, numbers), in nats."""
+        """Returns log P(number | prompt): (prompts, numbers), in nats."""
         targets = [Target(str(number), end=True) for number in numbers]
-        found = self._model.log_likelihood(
+        likelihoods = self._model.log_likelihood(
             [Gapped("", prompt, gap=False) for prompt in prompts], [targets] * len(prompts)
         )
-        return np.array([[log_p.sum() for log_p in of_one] for of_one in found.log_p])
+        return np.array([[log_p.sum() for log_p in of_prompt] for of_prompt in likelihoods.log_p])
 
 
 class CausalChoices:
@@ -66,7 +66,7 @@ class CausalChoices:
     False). A prompt without a template ends in a colon, and a blank and the number follow.
 
     Tokens that all prompts begin with pass through the model once; the numbers of one prompt are
-    one batch behind the prompt's keys and values.
+    one batch after the prompt's keys and values.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -85,11 +85,11 @@ class CausalChoices:
         self._ends = torch.from_numpy(ends).to(self._device)
 
     def length(self, prompt: str) -> int:
-        """Tokens of a prompt."""
+        """Returns the number of tokens of a prompt."""
         return len(self._ids(prompt))
 
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
-        """log P(number | prompt): (prompts, numbers), in nats."""
+        """Returns log P(number | prompt): (prompts, numbers), in nats."""
         distinct, place = unique(prompts)
         of_prompts = [self._ids(prompt) for prompt in distinct]
         answers = [self._answer_ids(number) for number in numbers]
@@ -97,26 +97,26 @@ class CausalChoices:
         with torch.inference_mode():
             start = self._forward(shared, None)[1] if shared else None
             rows = [self._of_prompt(ids[len(shared) :], start, answers) for ids in of_prompts]
-        return np.array([rows[at] for at in place])
+        return np.array([rows[i] for i in place])
 
     def _of_prompt(self, ids: list[int], start: Any, answers: Sequence[list[int]]) -> Floats:
-        """log P of each answer after the tokens behind `start`, and these."""
+        """Returns log P of each answer after the tokens of `start` and `ids`."""
         logits, cache = self._forward(ids, copy.deepcopy(start))
         first = logits[0, -1].double().log_softmax(-1)
         cache.batch_repeat_interleave(len(answers))
-        given = torch.from_numpy(padded(answers, answers[0][0])).to(self._device)
-        after = self._model(input_ids=given, past_key_values=cache, use_cache=True).logits
+        inputs = torch.from_numpy(padded(answers, answers[0][0])).to(self._device)
+        after = self._model(input_ids=inputs, past_key_values=cache, use_cache=True).logits
         log_p = after.double().log_softmax(-1)  # (answers, tokens, vocabulary)
-        found = []
+        log_p_of_answers = []
         for row, answer in zip(log_p, answers, strict=True):
             tokens = first[answer[0]] + sum(row[t, id] for t, id in enumerate(answer[1:]))
             end = row[len(answer) - 1][self._ends].logsumexp(-1)
-            found.append(float(tokens + end))
-        return np.array(found)
+            log_p_of_answers.append(float(tokens + end))
+        return np.array(log_p_of_answers)
 
     def _forward(self, ids: list[int], cache: Any) -> tuple[torch.Tensor, Any]:
-        given = torch.tensor([ids], device=self._device)
-        out = self._model(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        inputs = torch.tensor([ids], device=self._device)
+        out = self._model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
         return out.logits, out.past_key_values
 
     def _ids(self, prompt: str) -> list[int]:
@@ -138,7 +138,7 @@ class CausalChoices:
     def _answer_ids(self, number: int) -> list[int]:
         if self._chats:
             return self._plain(str(number))
-        # behind a colon, as in the prompt: alone, some tokenizers put a second blank before it
+        # after a colon, as in the prompt: alone, some tokenizers put a second blank before it
         colon, whole = self._plain(":"), self._plain(f": {number}")
         return whole[len(colon) :] if whole[: len(colon)] == colon else self._plain(f" {number}")
 
@@ -147,7 +147,7 @@ class CausalChoices:
 
 
 def _shared(sequences: Sequence[list[int]]) -> list[int]:
-    """What all of them begin with, so that each has something left."""
+    """Returns what all sequences begin with, short enough that each has a token left."""
     first, last = min(sequences), max(sequences)  # of all, these differ soonest
     end = 0
     while end < min(len(first), len(last)) - 1 and first[end] == last[end]:
@@ -156,11 +156,11 @@ def _shared(sequences: Sequence[list[int]]) -> list[int]:
 
 
 _ROOM = 8
-"""Tokens left free behind a prompt for the answer."""
+"""Tokens left free after a prompt for the answer."""
 
 
 def load_choices(name: str, loading: Loading) -> ChoosingModel:
-    """The causal or encoder-decoder model of this name.
+    """Returns the causal or encoder-decoder model of this name.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.

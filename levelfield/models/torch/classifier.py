@@ -13,14 +13,31 @@ from scipy.special import softmax
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.contracts import Gapped
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
-from levelfield.models.tokens import UNLIMITED, Tokens, buckets, padded, token_mask, unique
-from levelfield.models.torch.loading import ForwardPass, load_pretrained, places
+from levelfield.models.tokens import UNLIMITED, Tokens, buckets, padded, unique
+from levelfield.models.torch.loading import (
+    ForwardPass,
+    batch_of,
+    batch_tokens_on,
+    load_pretrained,
+    places,
+)
 
 
-class TorchClassifier(ForwardPass):
+class SequenceClassifier(ForwardPass):
+    """Base of the models around a sequence classifier of `transformers`."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
+        self._model = model.eval()
+        self._limit = int(min(tokenizer.model_max_length, positions(model)))
+        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
+        self._pad = tokenizer.pad_token_id or 0
+        self._device = next(model.parameters()).device
+        self._batch_tokens = batch_tokens_on(self._device, batch_tokens)
+
+
+class TorchClassifier(SequenceClassifier):
     """Sequence classifiers of `transformers`.
 
     Probabilities are the softmax of the logits; a head of one logit z has the two labels
@@ -29,18 +46,13 @@ class TorchClassifier(ForwardPass):
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
-        self._model = model.eval()
-        self._limit = int(min(tokenizer.model_max_length, positions(model)))
+        super().__init__(model, tokenizer, batch_tokens=batch_tokens)
         self._keeps_end = tokenizer.truncation_side == "left"
-        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
-        self._device = next(model.parameters()).device
-        self._batch_tokens = batch_tokens or (4096 if self._device.type == "cpu" else 65536)
         if tokenizer.pad_token_id is None:
             self._batch_tokens = 1  # nothing to pad with: one text at a time
-        self._pad = tokenizer.pad_token_id or 0
         names = model.config.id2label
-        own = tuple(str(names[i]) for i in range(model.config.num_labels))
-        self._labels = (f"not {own[0]}", *own) if len(own) == 1 else own
+        labels = tuple(str(names[i]) for i in range(model.config.num_labels))
+        self._labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -53,27 +65,19 @@ class TorchClassifier(ForwardPass):
         return self._limit
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def read(
         self, texts: Sequence[str], *, marks: bool = False
     ) -> tuple[list[list[int]], list[bool]]:
-        """The ids that the model sees of texts, with special tokens; and whether that is less than
-        all of a text. `marks` as for `probabilities`."""
-        return self._tokens.fit(
-            [
-                Gapped(t, "", gap=False) if self._keeps_end else Gapped("", t, gap=False)
-                for t in texts
-            ],
-            self._limit,
-            join=lambda source: source.left + source.right,
-            marks=marks,
-        )
+        """Returns the ids that the model sees of texts, with special tokens; and whether that is
+        less than all of a text. `marks` as for `probabilities`."""
+        return self._tokens.fit_texts(texts, self._limit, keeps_end=self._keeps_end, marks=marks)
 
     def probabilities(self, texts: Sequence[str], *, marks: bool = False) -> tuple[Floats, Bools]:
-        """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
-        saw less than all of it, (texts,).
+        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and whether the
+        model saw less than all of it, (texts,).
 
         Args:
             texts: what to read.
@@ -81,8 +85,7 @@ class TorchClassifier(ForwardPass):
         """
         distinct, place = unique(texts)
         ids, cut = self.read(distinct, marks=marks)
-        nothing = len(self._tokens.before) + len(self._tokens.after)
-        readable = [i for i, one in enumerate(ids) if len(one) > nothing]
+        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
         p = np.full((len(distinct), len(self._labels)), np.nan)
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
@@ -92,12 +95,9 @@ class TorchClassifier(ForwardPass):
         return p[place], np.array(cut, np.bool_)[place]
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
-        """What the model's head says of ids with special tokens: (texts, labels), in float32."""
-        found: torch.Tensor = self._model(
-            input_ids=torch.from_numpy(padded(ids, self._pad)).to(self._device),
-            attention_mask=torch.from_numpy(token_mask(ids)).to(self._device),
-        ).logits
-        return found.float()
+        """Returns the logits of ids with special tokens: (texts, labels), in float32."""
+        logits: torch.Tensor = self._model(**batch_of(ids, self._pad, self._device)).logits
+        return logits.float()
 
     def save(self, folder: Path, *, attribute: str = "") -> None:
         """Leaves the model and its tokenizer in a folder as `transformers` has them."""
@@ -110,7 +110,7 @@ class TorchClassifier(ForwardPass):
 
 
 def positions(model: Any) -> int:
-    """How many tokens the model takes."""
+    """Returns how many tokens the model takes."""
     config = model.config
     limit = getattr(config, "max_position_embeddings", None)
     limit = limit or getattr(config, "n_positions", None) or _USUAL
@@ -122,7 +122,7 @@ _USUAL = 512
 
 
 def load_classifier(name: str, loading: Loading) -> TorchClassifier:
-    """The classifier of this name.
+    """Returns the classifier of this name.
 
     Raises:
         ModelError: there is no such model, or it is not a classifier.
@@ -134,7 +134,7 @@ def load_classifier(name: str, loading: Loading) -> TorchClassifier:
     return TorchClassifier(model, tokenizer, batch_tokens=loading.batch_tokens)
 
 
-class TorchPairRegressor(ForwardPass):
+class TorchPairRegressor(SequenceClassifier):
     """Sequence classifiers of `transformers` with one output, over pairs of texts.
 
     The value is the output as it is, without a sigmoid. Of a pair longer than the model takes, the
@@ -142,20 +142,16 @@ class TorchPairRegressor(ForwardPass):
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
-        self._model = model.eval()
+        super().__init__(model, tokenizer, batch_tokens=batch_tokens)
         self._tokenizer = tokenizer
-        self._limit = int(min(tokenizer.model_max_length, positions(model)))
-        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
-        self._device = next(model.parameters()).device
-        self._batch_tokens = batch_tokens or (4096 if self._device.type == "cpu" else 65536)
 
     def values(self, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Bools]:
-        """The model's number for each pair, NaN if either text has no tokens: (pairs,); and
+        """Returns the model's number for each pair, NaN if either text has no tokens: (pairs,); and
         whether the model saw less than all of it, (pairs,)."""
         distinct, place = unique(pairs)
-        texts, of = unique(text for pair in distinct for text in pair)
+        texts, text_numbers = unique(text for pair in distinct for text in pair)
         has_tokens = np.array([bool(ids) for ids in self._tokens.ids(texts)], np.bool_)
-        readable = np.flatnonzero(has_tokens[of].reshape(-1, 2).all(axis=1))
+        readable = np.flatnonzero(has_tokens[text_numbers].reshape(-1, 2).all(axis=1))
         values = np.full(len(distinct), np.nan)
         cut = np.zeros(len(distinct), np.bool_)
         if readable.size:
@@ -167,8 +163,8 @@ class TorchPairRegressor(ForwardPass):
     def _inputs(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[list[tuple[list[int], list[int]]], list[bool]]:
-        """Ids of each pair with special tokens, which of the two texts each belongs to, and whether
-        the pair was cut."""
+        """Returns ids of each pair with special tokens, which of the two texts each belongs to, and
+        whether the pair was cut."""
         whole = self._read(pairs)
         cut = [len(ids) > self._limit for ids, _ in whole]
         for i in (i for i, is_cut in enumerate(cut) if is_cut):
@@ -185,25 +181,22 @@ class TorchPairRegressor(ForwardPass):
         return list(zip(read["input_ids"], read["token_type_ids"], strict=True))
 
     def _outputs(self, inputs: Sequence[tuple[list[int], list[int]]]) -> Floats:
-        """(pairs,)"""
+        """Returns the model's outputs: (pairs,)."""
         rows, types = zip(*inputs, strict=True)
-        pad = self._tokenizer.pad_token_id or 0
-        given = {"input_ids": padded(rows, pad), "attention_mask": token_mask(rows)}
+        features = batch_of(rows, self._pad, self._device)
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
-            given["token_type_ids"] = padded(types, 0)
+            features["token_type_ids"] = torch.from_numpy(padded(types, 0)).to(self._device)
         with torch.inference_mode():
-            z = self._model(
-                **{name: torch.from_numpy(v).to(self._device) for name, v in given.items()}
-            ).logits
+            z = self._model(**features).logits
         outputs: Floats = z[:, 0].float().cpu().numpy().astype(np.float64)
         return outputs
 
 
 def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
-    """The regressor of this name.
+    """Returns the regressor of this name.
 
     Raises:
-        ModelError: there is no such model, it is no sequence classifier, or it has labels.
+        ModelError: there is no such model, it is not a sequence classifier, or it has labels.
     """
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "classifier", loading)

@@ -1,4 +1,4 @@
-"""A model in the middle of a batch of texts: token by token, with keys and values kept."""
+"""A model that writes a batch of texts token by token and keeps their keys and values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Self
 
 import torch
 
-from levelfield.models.tokens import padded, token_mask
+from levelfield.models.torch.loading import batch_of
 
 COLUMNS = 32
 """So many tokens a row are read at once where all of their logits are needed."""
 
 
 def normalised(logits: torch.Tensor) -> torch.Tensor:
-    """Logits → log-probabilities over the last dimension, in float32 at least."""
+    """Returns logits → log-probabilities over the last dimension, in float32 at least."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
@@ -34,10 +34,11 @@ class GrowingRows(abc.ABC):
 
     @abc.abstractmethod
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Logits behind tokens that follow those seen: (rows, tokens or the last, vocabulary)."""
+        """Returns logits after tokens that follow those seen: (rows, tokens or the last,
+        vocabulary)."""
 
     def logits(self) -> torch.Tensor:
-        """Of the next token: (rows, vocabulary)."""
+        """Returns the logits of the next token: (rows, vocabulary)."""
         logits = self._forward(self._ids[:, self._seen :])[:, -1]
         if self._cache is not None:
             self._seen = self._ids.shape[1]
@@ -50,8 +51,15 @@ class GrowingRows(abc.ABC):
             self._cache.batch_select_indices(rows)
 
     def read(self, tokens: torch.Tensor) -> None:
-        """One more token a row: (rows,)."""
+        """Appends a token to each row: (rows,)."""
         self._ids = torch.cat([self._ids, tokens[:, None]], dim=1)
+
+
+def encoder_decoder_cache() -> Any:
+    """Returns an empty cache for an encoder-decoder."""
+    from transformers import DynamicCache, EncoderDecoderCache
+
+    return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
 
 class EncoderDecoderRows(GrowingRows):
@@ -65,10 +73,7 @@ class EncoderDecoderRows(GrowingRows):
         ids: torch.Tensor,
         use_cache: bool,
     ) -> None:
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache()) if use_cache else None
-        super().__init__(model, ids, cache)
+        super().__init__(model, ids, encoder_decoder_cache() if use_cache else None)
         self._states, self._mask = states, mask
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -87,7 +92,7 @@ class EncoderDecoderRows(GrowingRows):
 
 
 def prefix_cache(model: Any, prefix: torch.Tensor | None) -> Any:
-    """A cache for a causal model that holds a prefix; an empty one where there is none.
+    """Returns a cache for a causal model that holds a prefix; an empty one where there is none.
 
     Args:
         prefix: keys and values of P positions, (rows, layers, 2, heads, P, width); `heads` are
@@ -135,10 +140,9 @@ class CausalRows(GrowingRows):
         use_cache: bool = True,
         prefix: torch.Tensor | None = None,
     ) -> Self:
-        """Rows over prompts of several lengths, padded on the left."""
-        ids = torch.from_numpy(padded(prompts, pad, left=True))
-        mask = torch.from_numpy(token_mask(prompts, left=True))
-        return cls(model, ids.to(device), mask.to(device), use_cache, prefix)
+        """Returns rows over prompts of several lengths, padded on the left."""
+        ids, mask = batch_of(prompts, pad, device, left=True).values()
+        return cls(model, ids, mask, use_cache, prefix)
 
     @property
     def ids(self) -> torch.Tensor:
@@ -155,7 +159,7 @@ class CausalRows(GrowingRows):
         return logits
 
     def _output(self, ids: torch.Tensor, last_only: bool = True, **more: Any) -> Any:
-        """What the model makes of tokens that follow those seen."""
+        """Returns what the model makes of tokens that follow those seen."""
         end = self._seen + ids.shape[1]
         positions = self._before + self._positions(self._mask)[:, self._seen : end]
         virtual = self._mask.new_ones(len(ids), self._before)
@@ -172,16 +176,16 @@ class CausalRows(GrowingRows):
         )
 
     def _positions(self, mask: torch.Tensor) -> torch.Tensor:
-        """Of tokens and padding, counted from the first token: (rows, tokens)."""
+        """Returns positions of tokens and padding, counted from the first token: (rows, tokens)."""
         return (mask.cumsum(-1) - 1).clamp(min=0)
 
     def _known(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that the model takes. BLOOM has no positions to be told, and finds the distances
-        in the mask."""
+        """Returns the options that the model takes. BLOOM takes no positions; it finds the
+        distances in the mask."""
         return {name: value for name, value in options.items() if name in self._takes}
 
     def log_likelihood(self, scored: torch.Tensor) -> torch.Tensor:
-        """Sum of log P(token | tokens before it) over what is written so far: (rows,), float64.
+        """Returns Σ log P(token | tokens before it) over the tokens so far: (rows,), float64.
 
         Reads all but the last token, so it comes before the first `logits`.
 

@@ -18,7 +18,7 @@ Key = tuple[int, ...]
 
 
 def inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """The first token whose cumulated probability exceeds u: (rows,).
+    """Returns the first token whose cumulated probability exceeds u: (rows,).
 
     Args:
         p: (rows, vocabulary), each row above zero somewhere; need not sum to 1.
@@ -32,7 +32,7 @@ def inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 
 def most_likely(p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
-    """p without the tokens that `top_k` and `top_p` leave out; not normalised again."""
+    """Returns p without the tokens that `top_k` and `top_p` leave out; not normalised again."""
     if 0 < top_k < p.shape[-1]:
         p = p.masked_fill(p < p.topk(top_k, dim=-1).values[:, -1:], 0)
     if top_p < 1:
@@ -49,7 +49,7 @@ def most_likely(p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
 
 
 def uniform(seed: int, key: Key, count: int) -> Floats:
-    """The first numbers in [0, 1) of a stream that the seed and the key name."""
+    """Returns the first numbers in [0, 1) of a stream that the seed and the key name."""
     sequence = np.random.SeedSequence(seed, spawn_key=key)
     return np.random.Generator(np.random.Philox(sequence)).random(count)
 
@@ -73,7 +73,7 @@ class Exponentials:
         self._width = width
 
     def draw(self) -> torch.Tensor:
-        """The noise of the next token: (rows, vocabulary), float64 above 0."""
+        """Returns the noise of the next token: (rows, vocabulary), float64 above 0."""
         u = torch.empty(len(self._streams), self._width, dtype=torch.float64)
         for row, stream in zip(u, self._streams, strict=True):
             # a generator's uniform numbers are the same on every machine; its exponential ones
@@ -87,7 +87,7 @@ class Exponentials:
 
 
 def stream(seed: int, id: str, purpose: str = "") -> torch.Generator:
-    """Random numbers of one text, the same whatever else is written.
+    """Returns the random numbers of one text, the same whatever else is written.
 
     Args:
         purpose: of numbers that are not for its tokens; each has a stream of its own.
@@ -100,13 +100,13 @@ def stream(seed: int, id: str, purpose: str = "") -> torch.Generator:
 def penalised(
     logits: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor, penalty: float
 ) -> torch.Tensor:
-    """Logits with a repetition penalty θ: those of tokens that a row has are divided by θ where
-    positive and multiplied by θ where negative (Keskar et al. 2019, section 4.1).
+    """Returns logits with a repetition penalty θ: those of tokens that a row has are divided by θ
+    where positive and multiplied by θ where negative (Keskar et al. 2019, section 4.1).
 
     Args:
         logits: (rows, vocabulary).
         ids: (rows, tokens), what each row has; ids beyond the vocabulary, those of soft prompts,
-            are no tokens that could be repeated.
+            are not tokens that could be repeated.
         mask: (rows, tokens), 0 for padding.
     """
     if penalty == 1:
@@ -118,5 +118,5 @@ def penalised(
 
 
 def possible(log_p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
-    """Which tokens `top_k` and `top_p` leave: (rows, vocabulary), bool."""
+    """Returns which tokens `top_k` and `top_p` leave: (rows, vocabulary), bool."""
     return most_likely(log_p.softmax(-1), top_k, top_p) > 0

@@ -35,20 +35,20 @@ class ExitMap(torch.nn.Module):
         self.b = torch.nn.Parameter(b, requires_grad=False)
 
     def forward(self, h: torch.Tensor) -> torch.Tensor:
-        """(…, width) -> (…, width)."""
+        """Returns y: (…, width) -> (…, width)."""
         return torch.nn.functional.linear(unit_rms(h), self.A, self.b)
 
 
 def unit_rms(h: torch.Tensor) -> torch.Tensor:
-    """h / RMS(h): (…, width)."""
+    """Returns h / RMS(h): (…, width)."""
     return torch.nn.functional.rms_norm(h, h.shape[-1:], eps=EPSILON)
 
 
 def first_layers(config: Any, exit: EarlyExit) -> Any:
-    """The configuration of a model that ends with the layer of an exit.
+    """Returns the configuration of a model that ends with the layer of an exit.
 
     Raises:
-        ModelError: the model has no layers behind it.
+        ModelError: the model has no layers after it.
     """
     if exit.layer >= config.num_hidden_layers:
         raise ModelError(
@@ -81,7 +81,7 @@ def leave_early(model: Any, exit: EarlyExit) -> None:
 
 
 def with_lower_layers(model: Any, layers: int) -> Any:
-    """The model with its lowest layers only; it shares its weights with the whole model.
+    """Returns the model with its lowest layers only; it shares its weights with the whole model.
 
     Raises:
         ModelError: the model has no list of layers, or fewer.

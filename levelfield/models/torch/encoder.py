@@ -15,9 +15,17 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
+from levelfield.models.tokens import Tokens, buckets, unique
 from levelfield.models.torch.bert import load_bert_mean
-from levelfield.models.torch.loading import ForwardPass, load_body, pick_device, placement, places
+from levelfield.models.torch.loading import (
+    ForwardPass,
+    batch_of,
+    batch_tokens_on,
+    load_body,
+    pick_device,
+    placement,
+    places,
+)
 
 
 class TorchSentenceEncoder(ForwardPass):
@@ -39,60 +47,57 @@ class TorchSentenceEncoder(ForwardPass):
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
         self._device = pick_device(loading.device)
-        usual = 4096 if self._device.type == "cpu" else 65536
-        self._batch_tokens = loading.batch_tokens or usual
+        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
 
     @property
     def vocabulary_size(self) -> int:
         return len(self._tokens.tokenizer)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
+        """Returns vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
-        """Unit-length embeddings: (texts, d), and for each text whether it was cut.
+        """Returns unit-length embeddings: (texts, d), and for each text whether it was cut.
 
         NaN for a text without tokens: a model gives a number for it, but one that says nothing.
         """
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
-        nothing = len(self._tokens.before) + len(self._tokens.after)
-        found: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
+        vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
         for rows, output, _ in self._forward(ids):
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
-                found[row] = embedding if len(ids[row]) > nothing else embedding * np.nan
-        dimension = len(found[0]) if found else 0
-        embeddings = np.array([found[i] for i in place], np.float32).reshape(-1, dimension)
+                vectors[row] = (
+                    embedding if len(ids[row]) > self._tokens.around else embedding * np.nan
+                )
+        dimension = len(vectors[0]) if vectors else 0
+        embeddings = np.array([vectors[i] for i in place], np.float32).reshape(-1, dimension)
         return embeddings, [cut[i] for i in place]
 
     def tokens(self, texts: Sequence[str]) -> tuple[list[Singles], list[bool]]:
-        """Embeddings of each text's tokens, special ones left out: (tokens, d) a text, and whether
-        the text was cut."""
+        """Returns embeddings of each text's tokens, special ones left out: (tokens, d) a text, and
+        whether the text was cut."""
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
-        found: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
+        vectors: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
         begin, end = len(self._tokens.before), len(self._tokens.after)
         for rows, output, lengths in self._forward(ids):
             states = output["token_embeddings"].float().cpu().numpy()
             for row, of_text, length in zip(rows, states, lengths, strict=True):
-                found[row] = of_text[begin : length - end]
-        return [found[i] for i in place], [cut[i] for i in place]
+                vectors[row] = of_text[begin : length - end]
+        return [vectors[i] for i in place], [cut[i] for i in place]
 
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
         gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
         return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
-        for bucket in buckets([len(one) for one in ids], self._batch_tokens):
+        """Yields the output of each batch: (indices of the texts, output, their lengths)."""
+        for bucket in buckets([len(row) for row in ids], self._batch_tokens):
             rows = [ids[i] for i in bucket]
-            features = {"input_ids": padded(rows, self._pad), "attention_mask": token_mask(rows)}
             with torch.inference_mode():
-                output = self._model(
-                    {name: torch.from_numpy(v).to(self._device) for name, v in features.items()}
-                )
+                output = self._model(batch_of(rows, self._pad, self._device))
             yield bucket.tolist(), output, [len(row) for row in rows]
 
 
@@ -116,8 +121,8 @@ def _limit(model: Any) -> int:
 
 
 def _may_lack_weights(resolved: Resolved, model: Any) -> bool:
-    """Whether the weights of an encoder are stored under other names than it has, or not at all:
-    those would be drawn at random."""
+    """Returns whether the weights of an encoder are stored under other names than it has, or not at
+    all: those would be drawn at random."""
     encoder = getattr(model[0], "auto_model", None)
     stored: set[str] = set()
     for file in resolved.path.glob("*.safetensors"):
@@ -134,7 +139,7 @@ def _may_lack_weights(resolved: Resolved, model: Any) -> bool:
 
 
 def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
-    """The encoder of this name.
+    """Returns the encoder of this name.
 
     Raises:
         ModelError: there is no such model, or it is not an encoder.

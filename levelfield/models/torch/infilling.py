@@ -10,11 +10,12 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.models.contracts import GAP_STYLES, PLAIN, GapStyle, InfillingModel, Target
-from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
+from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, load_gap_filler
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import buckets, padded, token_mask
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.decoding import encoder_decoder_cache
+from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, token_log_p
 
 
@@ -39,8 +40,7 @@ class TorchInfillingModel(BatchedInfillingModel):
         super().__init__(tokenizer, config, style or GAP_STYLES[config.model_type])
         self._model = model.eval()
         self._device = next(model.parameters()).device
-        on_cpu = self._device.type == "cpu"
-        self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
+        self._batch_tokens = batch_tokens_on(self._device, batch_tokens)
         self._pad = config.pad_token_id
         self._block = Block.on(self._device)
 
@@ -49,17 +49,17 @@ class TorchInfillingModel(BatchedInfillingModel):
         self,
         sources: Sequence[list[int]],
         ids: Mapping[Target, list[int]],
-        wanted: Sequence[dict[Target, Floats]],
+        results: Sequence[dict[Target, Floats]],
     ) -> None:
-        for bucket in buckets([len(one) for one in sources], self._batch_tokens):
+        for bucket in buckets([len(row) for row in sources], self._batch_tokens):
             pairs = [
-                ScoredPair(row, ids[target], wanted[at], target)
-                for row, at in enumerate(bucket.tolist())
-                for target in wanted[at]
+                ScoredTarget(row, ids[target], target, results[source])
+                for row, source in enumerate(bucket.tolist())
+                for target in results[source]
                 if ids[target]
             ]
             if pairs:
-                encoded = self._encode([sources[at] for at in bucket.tolist()])
+                encoded = self._encode([sources[source] for source in bucket.tolist()])
                 self._decode(encoded, pairs)
 
     # -- passes
@@ -71,29 +71,29 @@ class TorchInfillingModel(BatchedInfillingModel):
         states = encoder(input_ids=self._padded(ids), attention_mask=mask).last_hidden_state
         return EncodedSources(states, mask)
 
-    def _decode(self, encoded: EncodedSources, pairs: Sequence[ScoredPair]) -> None:
+    def _decode(self, encoded: EncodedSources, pairs: Sequence[ScoredTarget]) -> None:
         """Fills in the log-probabilities of all pairs of one bucket of encoded sources."""
         rows = len(encoded.states)
-        if len(pairs) == len({pair.row for pair in pairs}):
+        if len(pairs) == len({pair.source for pair in pairs}):
             for batch in self._by_length(pairs):
-                at = torch.tensor([pair.row for pair in batch], device=self._device)
-                self._continue(encoded.select(at), None, self._start, batch)
+                sources = torch.tensor([pair.source for pair in batch], device=self._device)
+                self._continue(encoded.select(sources), None, self._start, batch)
             return
-        cache = self._new_cache()
+        cache = encoder_decoder_cache()
         start = torch.tensor([self._start] * rows, device=self._device)
         first = [[*self._start, pair.ids[0]] for pair in pairs]
-        rows_of = [pair.row for pair in pairs]
+        rows_of = [pair.source for pair in pairs]
         before = [self._before(pair) for pair in pairs]
         hidden = self._decoder(start, encoded, cache)
         for pair, log_p in zip(pairs, self._scored(hidden, rows_of, first, before), strict=True):
-            pair.found[pair.target] = log_p
+            pair.results[pair.target] = log_p
         longer = [pair for pair in pairs if len(pair.ids) > 1]
         for batch in self._by_length(longer):
-            at = torch.tensor([pair.row for pair in batch], device=self._device)
-            self._continue(encoded.like(at), self._cache_of(cache, at), None, batch)
+            sources = torch.tensor([pair.source for pair in batch], device=self._device)
+            self._continue(encoded.like(sources), self._cache_of(cache, sources), None, batch)
 
-    def _by_length(self, pairs: Sequence[ScoredPair]) -> Iterator[list[ScoredPair]]:
-        """Pairs in batches of like target length; a target token costs about what eight cost
+    def _by_length(self, pairs: Sequence[ScoredTarget]) -> Iterator[list[ScoredTarget]]:
+        """Yields pairs in batches of like target length. A target token costs about what eight cost
         in the encoder, since the softmax goes over the whole vocabulary."""
         for bucket in buckets([len(pair.ids) for pair in pairs], max(1, self._batch_tokens // 8)):
             yield [pairs[i] for i in bucket.tolist()]
@@ -103,20 +103,20 @@ class TorchInfillingModel(BatchedInfillingModel):
         encoded: EncodedSources,
         cache: Any,
         start: list[int] | None,
-        batch: Sequence[ScoredPair],
+        batch: Sequence[ScoredTarget],
     ) -> None:
-        """One decoder pass over targets: whole (with `start`) or after the first token (cached)."""
+        """Runs the decoder over targets: whole (with `start`) or after the first token (cached)."""
         sequences = [[*(start or ()), *pair.ids] for pair in batch]
-        given = self._padded([sequence[:-1] for sequence in sequences])
-        hidden = self._decoder(given, encoded, cache)
+        inputs = self._padded([sequence[:-1] for sequence in sequences])
+        hidden = self._decoder(inputs, encoded, cache)
         before = [self._before(pair) if start else 0 for pair in batch]
         log_p = self._scored(hidden, range(len(batch)), sequences, before)
         for pair, values in zip(batch, log_p, strict=True):
-            already = np.empty(0) if start else pair.found[pair.target]
-            pair.found[pair.target] = np.concatenate([already, values])
+            already = np.empty(0) if start else pair.results[pair.target]
+            pair.results[pair.target] = np.concatenate([already, values])
 
-    def _before(self, pair: ScoredPair) -> int:
-        """The place in `[*start, *ids]` after which the tokens of a pair are scored."""
+    def _before(self, pair: ScoredTarget) -> int:
+        """Returns the place in `[*start, *ids]` after which the tokens of a pair are scored."""
         return 0 if pair.target.begin else len(self._start) - 1
 
     def _scored(
@@ -126,15 +126,17 @@ class TorchInfillingModel(BatchedInfillingModel):
         sequences: Sequence[list[int]],
         before: Sequence[int],
     ) -> list[Floats]:
-        """Log-probabilities of each sequence's tokens after the place `before`.
+        """Returns log-probabilities of each sequence's tokens after the place `before`.
 
         Args:
             hidden: (rows, steps, d), the decoder's states.
             rows: in which row of `hidden` each sequence was read, its last token left out.
         """
-        lengths = [len(one) - 1 - at for one, at in zip(sequences, before, strict=True)]
-        tokens = [one[at + 1 :] for one, at in zip(sequences, before, strict=True)]
-        steps = [np.arange(at, at + n) for at, n in zip(before, lengths, strict=True)]
+        lengths = [
+            len(sequence) - 1 - begin for sequence, begin in zip(sequences, before, strict=True)
+        ]
+        tokens = [sequence[begin + 1 :] for sequence, begin in zip(sequences, before, strict=True)]
+        steps = [np.arange(begin, begin + n) for begin, n in zip(before, lengths, strict=True)]
         places = np.repeat(rows, lengths) * hidden.shape[1] + np.concatenate(steps)
         distinct, at_of = np.unique(places, return_inverse=True)  # many words after one start
         log_p = token_log_p(
@@ -166,10 +168,12 @@ class TorchInfillingModel(BatchedInfillingModel):
         return hidden
 
     def _logits(self, states: torch.Tensor, part: slice) -> torch.Tensor:
-        """Logits of a part of the vocabulary: (n, part)."""
+        """Returns logits of a part of the vocabulary: (n, part)."""
         layer, bias = self._model.lm_head, getattr(self._model, "final_logits_bias", None)
-        own = None if layer.bias is None else layer.bias[part]
-        logits: torch.Tensor = torch.nn.functional.linear(states, layer.weight[part], own).float()
+        layer_bias = None if layer.bias is None else layer.bias[part]
+        logits: torch.Tensor = torch.nn.functional.linear(
+            states, layer.weight[part], layer_bias
+        ).float()
         if bias is not None:
             logits += bias[..., part].float()
         return logits
@@ -178,15 +182,9 @@ class TorchInfillingModel(BatchedInfillingModel):
         return torch.from_numpy(padded(ids, self._pad)).to(self._device)
 
     @staticmethod
-    def _new_cache() -> Any:
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        return EncoderDecoderCache(DynamicCache(), DynamicCache())
-
-    @classmethod
-    def _cache_of(cls, cache: Any, rows: torch.Tensor) -> Any:
-        """A cache with the given rows of another one, repeated as often as they are named."""
-        chosen = cls._new_cache()
+    def _cache_of(cache: Any, rows: torch.Tensor) -> Any:
+        """Returns a cache with some rows of another, each as often as it is named."""
+        chosen = encoder_decoder_cache()
         for i in range(len(cache.self_attention_cache)):
             for kind in ("self_attention_cache", "cross_attention_cache"):
                 layer = getattr(cache, kind).layers[i]
@@ -202,7 +200,7 @@ class EncodedSources(NamedTuple):
     mask: torch.Tensor | None
 
     def select(self, rows: torch.Tensor) -> EncodedSources:
-        """The states of the given rows, without columns that are padding in all of them."""
+        """Returns the states of the given rows, without columns that are padding in all of them."""
         if self.mask is None:
             return EncodedSources(self.states[rows], None)
         mask = self.mask[rows]
@@ -212,23 +210,15 @@ class EncodedSources(NamedTuple):
         )
 
     def like(self, rows: torch.Tensor) -> EncodedSources:
-        """What a decoder needs beside cached keys and values: the mask, and states of a shape."""
+        """Returns what a decoder needs beside cached keys and values: the mask, and states of a
+        shape."""
         shape = self.states[:1].expand(len(rows), -1, -1)
         return EncodedSources(shape, None if self.mask is None else self.mask[rows])
 
 
-class ScoredPair(NamedTuple):
-    """A target of the source in row `row` of a bucket, and where its result goes."""
-
-    row: int
-    ids: list[int]
-    found: dict[Target, Floats]
-    target: Target
-
-
 def load_infilling(name: str, loading: Loading) -> InfillingModel:
-    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
-    known, or a causal model that was trained to fill in the middle.
+    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
+    format is known, or a causal model that was trained to fill in the middle.
 
     Raises:
         ModelError: there is no such model, or it is not one that fills gaps.
@@ -237,7 +227,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
-    """The encoder-decoder model of this name for sources without gaps.
+    """Returns the encoder-decoder model of this name for sources without gaps.
 
     Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
     as it did when it was trained on targets; it is scored of a target with `begin` only.

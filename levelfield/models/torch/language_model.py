@@ -28,7 +28,7 @@ class LanguageModel:
         label: how signatures name it.
         tokens: reads texts; knows the token that precedes every text and the model's limit.
         ends: ids that end a text.
-        reads_bos: whether it learnt texts behind BOS; if not, a code stands first.
+        reads_bos: whether it learnt texts after BOS; if not, a code stands first.
     """
 
     model: Any
@@ -55,17 +55,17 @@ class LanguageModel:
         return [self.bos_id] if self.reads_bos else []
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of a text, without special ones."""
+        """Returns the tokens of a text, without special ones."""
         return self.tokens.ids([text])[0]
 
     def continuation(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """The text of tokens that follow others; a character cut in two is left out."""
+        """Returns the text of tokens that follow others; a character cut in two is left out."""
         beginning, whole = self.text(before), self.text([*before, *ids])
         text = whole[len(beginning) :] if whole.startswith(beginning) else self.text(ids)
         return text.rstrip("\N{REPLACEMENT CHARACTER}")
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens that nothing precedes, without special ones and those of soft
+        """Returns the text of tokens that nothing precedes, without special ones and those of soft
         prompts."""
         text: str = self.tokenizer.decode(
             self.real(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -73,13 +73,14 @@ class LanguageModel:
         return text
 
     def real(self, ids: Sequence[int]) -> list[int]:
-        """Those ids that are tokens of the vocabulary; rows of soft prompts have ids beyond it."""
+        """Returns those ids that are tokens of the vocabulary; rows of soft prompts have ids beyond
+        it."""
         return [id for id in ids if id < self.tokens.vocabulary_size]
 
 
 @functools.lru_cache(maxsize=KEPT)
 def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  # noqa: B008
-    """The causal model of this name, loaded once a process.
+    """Returns the causal model of this name, loaded once a process.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.
@@ -90,7 +91,7 @@ def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  #
 def open_language_model(
     resolved: Resolved, loading: Loading, *, first: str | None = None
 ) -> LanguageModel:
-    """A causal model, loaded anew.
+    """Returns a causal model, loaded anew.
 
     Args:
         first: the token that precedes every text, if not the tokenizer's own.
@@ -101,7 +102,7 @@ def open_language_model(
 
 
 def wrapped(model: Any, tokenizer: Any, label: str, first: int | None = None) -> LanguageModel:
-    """A model of `transformers` that the caller has loaded.
+    """Returns a model of `transformers` that the caller has loaded.
 
     Args:
         first: the token that precedes every text, if not the tokenizer's own.

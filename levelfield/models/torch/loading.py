@@ -14,11 +14,12 @@ from levelfield.core.machine import usable_processors
 from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
 from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
+from levelfield.models.tokens import Row, padded, token_mask
 from levelfield.models.torch.early_exit import first_layers, leave_early
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of this name; `auto` is a GPU where there is one."""
+    """Returns the device of this name; `auto` is a GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     _bound_threads()
@@ -46,7 +47,7 @@ def _bound_threads() -> None:
 
 
 def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
-    """Where a model goes, and the type of its weights.
+    """Returns where a model goes, and the type of its weights.
 
     Raises:
         UserError: PyTorch does not compute in this precision here.
@@ -62,8 +63,24 @@ _TYPES: Mapping[Precision, torch.dtype] = {
 }
 
 
+def batch_tokens_on(device: torch.device, wished: int | None, on_cpu: int = 4096) -> int:
+    """Returns the most tokens in a batch: the user's number, or what suits the device."""
+    return wished or (on_cpu if device.type == "cpu" else 65536)
+
+
+def batch_of(
+    rows: Sequence[Row], pad: int, device: torch.device, *, left: bool = False
+) -> dict[str, torch.Tensor]:
+    """Returns the `input_ids` and the `attention_mask` of rows of ids, padded to the longest."""
+    ids, mask = padded(rows, pad, left=left), token_mask(rows, left=left)
+    return {
+        "input_ids": torch.from_numpy(ids).to(device),
+        "attention_mask": torch.from_numpy(mask).to(device),
+    }
+
+
 def load_pretrained(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[Any, Any]:
-    """Model (in evaluation mode, on its device) and tokenizer of a resolved name.
+    """Returns model (in evaluation mode, on its device) and tokenizer of a resolved name.
 
     Raises:
         UserError, ModelError: as of `placement`; the model is of another kind, or its files are
@@ -83,7 +100,7 @@ def load_pretrained(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[A
 
 
 def load_body(resolved: Resolved, loading: Loading) -> tuple[Any, Any]:
-    """The encoder inside a model, whatever head is on it, and its tokenizer.
+    """Returns the encoder inside a model, whatever head is on it, and its tokenizer.
 
     A pooler that the weights lack (RoBERTa's do) is no reason to refuse: it changes no token.
 
@@ -106,8 +123,8 @@ def load_body(resolved: Resolved, loading: Loading) -> tuple[Any, Any]:
 def load_to_tune(
     resolved: Resolved, labels: Sequence[str], device: torch.device
 ) -> tuple[Any, Any]:
-    """A classifier of these labels to be trained, and its tokenizer: an encoder with a new head,
-    drawn by PyTorch's generator; a classifier keeps its own if it has as many labels.
+    """Returns a classifier of these labels to be trained, and its tokenizer: an encoder with a new
+    head, drawn by PyTorch's generator; a classifier keeps its own if it has as many labels.
 
     Raises:
         ModelError: the model is neither of the two, or its files are damaged.
@@ -115,10 +132,12 @@ def load_to_tune(
     import transformers
 
     if resolved.kind not in ("encoder", "classifier") or resolved.model_type in OURS:
-        what = "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
+        description = (
+            "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
+        )
         raise ModelError(
-            f"model '{resolved.name}' is {what}; training begins from an encoder (offline/minilm "
-            "is one) or a classifier of `transformers`"
+            f"model '{resolved.name}' is {description}; training begins from an encoder "
+            "(offline/minilm is one) or a classifier of `transformers`"
         )
     tokenizer = load_tokenizer(resolved)
     if tokenizer.pad_token_id is None:
@@ -151,7 +170,7 @@ def load_to_tune(
 
 
 def classes(labels: Sequence[str]) -> dict[str, Any]:
-    """What the configuration of a classifier says of its labels."""
+    """Returns what the configuration of a classifier says of its labels."""
     return {
         "id2label": dict(enumerate(labels)),
         "label2id": {label: i for i, label in enumerate(labels)},
@@ -165,7 +184,7 @@ def _load(
     loading: Loading,
     spare: tuple[str, ...] = (),
 ) -> tuple[Any, Any]:
-    """As `load_pretrained`; weights whose names begin with `spare` may be missing."""
+    """Returns what `load_pretrained` does; weights named `spare`… may be missing."""
     import transformers
 
     device, dtype = placement(loading)
@@ -213,14 +232,14 @@ def fuse_activations(model: torch.nn.Module) -> None:
 
 
 def places(model: torch.nn.Module) -> int | None:
-    """How many tokens the model's table of positions is for; None if it has none. RoBERTa and its
-    kin count from behind the padding token's place, so they take fewer than they have."""
-    found = [
+    """Returns how many tokens the model's table of positions is for; None if it has none. RoBERTa
+    and its kin count from after the padding token's place, so they take fewer than they have."""
+    limits = [
         table.num_embeddings - (-1 if table.padding_idx is None else table.padding_idx) - 1
         for path, table in model.named_modules()
         if path.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding)
     ]
-    return min(found, default=None)
+    return min(limits, default=None)
 
 
 class ForwardPass:

@@ -20,27 +20,27 @@ class Block(NamedTuple):
 
     @classmethod
     def on(cls, device: torch.device) -> Block:
-        """On a CPU so few that they stay in its caches."""
+        """Returns the block for a device; on a CPU one that stays in its caches."""
         return cls(1024, 2048) if device.type == "cpu" else cls(2048, 65536)
 
 
 def token_log_p(
     head: Head,
     states: torch.Tensor,
-    at: torch.Tensor,
+    states_of_tokens: torch.Tensor,
     tokens: torch.Tensor,
     *,
     vocabulary: int,
     block: Block,
 ) -> torch.Tensor:
-    """log p(token | state) = logit of the token − log Σ exp(logits of the vocabulary).
+    """Returns log p(token | state) = logit of the token − log Σ exp(logits of the vocabulary).
 
     In float32 or better whatever the states are.
 
     Args:
         head: gives the logits.
         states: (n, d).
-        at: (m,) the state that each token comes after.
+        states_of_tokens: (m,) the state that each token comes after.
         tokens: (m,) of the vocabulary.
 
     Returns:
@@ -48,22 +48,26 @@ def token_log_p(
     """
     log_p = torch.empty(len(tokens), dtype=torch.float64, device=states.device)
     for begin in range(0, len(states), block.states):
-        mine = ((at >= begin) & (at < begin + block.states)).nonzero()[:, 0]
-        some = states[begin : begin + block.states]
-        width = max(block.width, block.states * block.width // len(some))
-        log_p[mine] = _of_some(head, some, at[mine] - begin, tokens[mine], vocabulary, width)
+        mine = ((states_of_tokens >= begin) & (states_of_tokens < begin + block.states)).nonzero()[
+            :, 0
+        ]
+        block_states = states[begin : begin + block.states]
+        width = max(block.width, block.states * block.width // len(block_states))
+        log_p[mine] = _of_some(
+            head, block_states, states_of_tokens[mine] - begin, tokens[mine], vocabulary, width
+        )
     return log_p
 
 
 def _of_some(
     head: Head,
     states: torch.Tensor,
-    at: torch.Tensor,
+    states_of_tokens: torch.Tensor,
     tokens: torch.Tensor,
     vocabulary: int,
     width: int,
 ) -> torch.Tensor:
-    """`token_log_p` of one block of states.
+    """Returns `token_log_p` of one block of states.
 
     The vocabulary goes by in blocks. The norm of the blocks before is what the exponentials of a
     block are shifted by, so that no block but the first needs a pass for its largest logit: they
@@ -75,7 +79,7 @@ def _of_some(
         logits = head(states, slice(begin, begin + width)).float()
         column = tokens - begin
         here = (column >= 0) & (column < logits.shape[-1])
-        of_tokens[here] = logits[at[here], column[here]].double()
+        of_tokens[here] = logits[states_of_tokens[here], column[here]].double()
         if not begin:
             norm = logits.logsumexp(-1).double()
             continue
@@ -86,4 +90,6 @@ def _of_some(
             logits = head(states, slice(begin, begin + width)).float()
             grown = torch.logaddexp(norm, logits.logsumexp(-1).double())
         norm = grown
-    return (of_tokens - norm[at]).clamp_(max=0)  # rounding of the norm may leave a log P above 0
+    return (of_tokens - norm[states_of_tokens]).clamp_(
+        max=0
+    )  # rounding of the norm may leave a log P above 0

@@ -11,12 +11,18 @@ import torch
 
 from levelfield.core.arrays import Bools, Singles
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.contracts import Gapped, TextStates
+from levelfield.models.contracts import TextStates
 from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
-from levelfield.models.torch.loading import ForwardPass, load_body, places
+from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.torch.loading import (
+    ForwardPass,
+    batch_of,
+    batch_tokens_on,
+    load_body,
+    places,
+)
 
 KEPT_BYTES = 1 << 28
 """States of the texts seen last are kept up to this size: sources and references come again with
@@ -24,7 +30,7 @@ every system, and a text is compared with both."""
 
 
 def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder:
-    """The states of this model after a layer.
+    """Returns the states of this model after a layer.
 
     Raises:
         ModelError: there is no such model, or it has no encoder.
@@ -55,24 +61,24 @@ class TorchTokenEncoder(ForwardPass):
         self._weightless = {tokenizer.cls_token_id, tokenizer.sep_token_id} - {None}
         self._device = next(self._model.parameters()).device
         # beyond this many tokens the activations leave a core's cache
-        self._batch_tokens = loading.batch_tokens or (2048 if self._device.type == "cpu" else 65536)
+        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens, on_cpu=2048)
         self._kept: OrderedDict[str, TextStates] = OrderedDict()
         self._kept_bytes = 0
 
     def ids(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Vocabulary ids of texts as the model reads them, special tokens included."""
+        """Returns vocabulary ids of texts as the model reads them, special tokens included."""
         return [tuple(ids) for ids in self._ids(texts)[0]]
 
     def weightless(self, ids: Sequence[int]) -> Bools:
-        """Which of these ids are the tokens that stand for a text as a whole and for its end
-        ([CLS], [SEP]); a tokenizer may have neither."""
+        """Returns which of these ids are the tokens that stand for a text as a whole and for its
+        end ([CLS], [SEP]); a tokenizer may have neither."""
         return np.array([id in self._weightless for id in ids], np.bool_)
 
     def of(self, texts: Sequence[str]) -> list[TextStates]:
-        """The states of these texts; each different one goes through the model once."""
+        """Returns the states of these texts; each different one goes through the model once."""
         distinct, place = unique(texts)
-        found = {text: self._kept[text] for text in distinct if text in self._kept}
-        new = [text for text in distinct if text not in found]
+        results = {text: self._kept[text] for text in distinct if text in self._kept}
+        new = [text for text in distinct if text not in results]
         ids, cut = self._ids(new)
         before, after = len(self._tokens.before), len(self._tokens.after)
         for rows, states in self._forward(ids):
@@ -81,44 +87,40 @@ class TorchTokenEncoder(ForwardPass):
                 special = np.ones(n, np.bool_)
                 special[before : n - after] = False
                 kept = of_text[:n].copy()  # else it would hold the whole batch in memory
-                found[new[row]] = TextStates(tuple(ids[row]), kept, special, cut[row])
-        self._keep(found)
-        return [found[distinct[i]] for i in place]
+                results[new[row]] = TextStates(tuple(ids[row]), kept, special, cut[row])
+        self._keep(results)
+        return [results[distinct[i]] for i in place]
 
     def input_vectors(self, words: Sequence[str]) -> list[Singles | None]:
-        """What the model reads for each word before any context: the mean of its tokens' input
-        embeddings, (d,); None for a word that it has no tokens for."""
+        """Returns what the model reads for each word before any context: the mean of its tokens'
+        input embeddings, (d,); None for a word that it has no tokens for."""
         table = self._model.get_input_embeddings().weight
         unknown = self._tokens.tokenizer.unk_token_id
-        found: list[Singles | None] = []
+        vectors: list[Singles | None] = []
         for ids in self._tokens.ids([self._blank + word for word in words]):
             if not ids or unknown in ids:
-                found.append(None)
+                vectors.append(None)
                 continue
             rows = table[torch.tensor(ids, device=table.device)]
-            found.append(rows.detach().float().mean(dim=0).cpu().numpy())
-        return found
+            vectors.append(rows.detach().float().mean(dim=0).cpu().numpy())
+        return vectors
 
     def _ids(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
-        gapped = [Gapped("", self._blank + text.strip(), gap=False) for text in texts]
-        return self._tokens.fit(gapped, self._limit, join=lambda source: source.right)
+        return self._tokens.fit_texts([self._blank + text.strip() for text in texts], self._limit)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Batch by batch: the places of its texts, and their states, (texts, longest, d)."""
-        lengths = [len(one) for one in ids]
+        """Yields for each batch the places of its texts, and their states: (texts, longest, d)."""
+        lengths = [len(row) for row in ids]
         for bucket in buckets(lengths, self._batch_tokens):
             rows = [ids[i] for i in bucket]
             with torch.inference_mode():
-                states = self._model(
-                    input_ids=torch.from_numpy(padded(rows, self._pad)).to(self._device),
-                    attention_mask=torch.from_numpy(token_mask(rows)).to(self._device),
-                ).last_hidden_state
+                states = self._model(**batch_of(rows, self._pad, self._device)).last_hidden_state
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)
             yield bucket.tolist(), unit.cpu().numpy()
 
-    def _keep(self, found: dict[str, TextStates]) -> None:
+    def _keep(self, results: dict[str, TextStates]) -> None:
         """Remembers what was just used, and forgets what was used longest ago."""
-        for text, states in found.items():
+        for text, states in results.items():
             if text not in self._kept:
                 self._kept_bytes += states.states.nbytes
             self._kept[text] = states
@@ -155,7 +157,7 @@ _STACKS = ("layer", "layers", "block")
 
 
 def _limit(body: Any, tokenizer: Any) -> int:
-    """How many tokens an encoder takes, by its tokenizer and by its table of positions."""
+    """Returns how many tokens an encoder takes, by its tokenizer and by its table of positions."""
     positions = getattr(body.config, "max_position_embeddings", None)
     limits = [tokenizer.model_max_length, *([positions] if positions and positions > 0 else [])]
     if (fitting := places(body)) is not None:
