@@ -145,7 +145,7 @@ def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
     """The strings that a parameter was given."""
     value = ctx.params.get(param.name or "")
     values = value if isinstance(value, tuple) else (value,)
-    yield from (one for one in values if isinstance(one, str))
+    yield from (word for word in values if isinstance(word, str))
 
 
 @dataclass(frozen=True, kw_only=True)

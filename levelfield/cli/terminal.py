@@ -42,7 +42,7 @@ def tell_json(document: object, *, indent: int | None = None) -> None:
 
 @contextlib.contextmanager
 def progress_bar(
-    what: str, total: int | None, beside: Callable[[], str] | None = None
+    task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Iterator[Progress]:
     """A bar on stderr while work goes on; where stderr is no terminal, a line a minute.
 
@@ -50,7 +50,7 @@ def progress_bar(
         beside: what stands beside it, such as a rate; asked for at each advance.
     """
     if not sys.stderr.isatty():
-        yield _progress_lines(what, total, beside)
+        yield _progress_lines(task_name, total, beside)
         return
     from rich.console import Console
     from rich.progress import (
@@ -71,7 +71,7 @@ def progress_bar(
         TextColumn("{task.fields[beside]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(visible(what), total=total, beside="")
+        task = bar.add_task(visible(task_name), total=total, beside="")
         yield lambda n: bar.update(task, advance=n, beside=beside() if beside else "")
 
 
@@ -80,7 +80,7 @@ LINE_EVERY_S = 60.0
 
 
 def _progress_lines(
-    what: str, total: int | None, beside: Callable[[], str] | None = None
+    task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Progress:
     """Says now and then how far the work is, as logs have it."""
     start = last = time.monotonic()
@@ -97,7 +97,7 @@ def _progress_lines(
         if total:
             left = (now - start) / done * max(total - done, 0)
             far = f"{done:,} of {total:,}, {_duration(left)} left"
-        say(f"levelfield: {what} {far}{f', {beside()}' if beside else ''}")
+        say(f"levelfield: {task_name} {far}{f', {beside()}' if beside else ''}")
 
     return progress
 

@@ -102,14 +102,16 @@ class Matrix(NamedTuple):
 def matrix(evaluation: MetaEvaluation, ranking: Ranking) -> Matrix:
     """The comparisons on an aspect as a matrix."""
     metrics = tuple(m for cluster in ranking.clusters for m in cluster)
-    of: dict[tuple[str, str], Difference] = {}
+    differences: dict[tuple[str, str], Difference] = {}
     for c in evaluation.comparisons.comparisons:
         if c.aspect == ranking.aspect:
             better = c.better(evaluation.alpha)
             for row, column, sign in ((c.a, c.b, 1), (c.b, c.a, -1)):
                 shown = "" if better is None else "more" if better[0] == row else "less"
-                of[row, column] = Difference(sign * difference_of(c), c.p_adjusted, shown, c.r_ab)
-    return Matrix(metrics, tuple(tuple(of.get((a, b)) for b in metrics) for a in metrics))
+                differences[row, column] = Difference(
+                    sign * difference_of(c), c.p_adjusted, shown, c.r_ab
+                )
+    return Matrix(metrics, tuple(tuple(differences.get((a, b)) for b in metrics) for a in metrics))
 
 
 def difference_of(c: MetricComparison) -> float:
@@ -140,8 +142,8 @@ def render_correlate_page(report: CorrelateReport) -> str:
         drift_marks={m: series_mark(i).svg() for i, m in enumerate(table.metrics)},
         drift_figures={
             a: [
-                (what, figure)
-                for what, figure in (
+                (title, figure)
+                for title, figure in (
                     ("by system", system_figure(evaluation.drifts, a)),
                     ("by quality", quality_figure(evaluation.drifts, a)),
                     ("by number of evaluators", evaluator_figure(evaluation.drifts, a)),
@@ -184,10 +186,10 @@ def _scatters(
         e = c.estimates[stats[0]]
         if e.why_undefined:
             continue
-        said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, {_size(c)}"
-        figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {said}")
+        caption = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, {_size(c)}"
+        figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {caption}")
         if figure:
-            plots.append(Scatter(metric, figure, said))
+            plots.append(Scatter(metric, figure, caption))
     return plots
 
 
@@ -208,8 +210,8 @@ def number(value: float) -> str:
 
 def ends(e: Estimate) -> str:
     """The interval, or why there is none."""
-    why = e.why_undefined or e.why_no_interval
-    return f"({why})" if why else f"[{number(e.low)}, {number(e.high)}]"
+    reason = e.why_undefined or e.why_no_interval
+    return f"({reason})" if reason else f"[{number(e.low)}, {number(e.high)}]"
 
 
 def shade(value: float) -> str:
@@ -219,9 +221,9 @@ def shade(value: float) -> str:
 
 def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
     """What an aspect found, in a sentence or two."""
-    said: list[Markup] = []
+    sentences: list[Markup] = []
     if not ranking.r:
-        whys = "; ".join(f"{m}: {why}" for m, why in ranking.not_ranked.items())
+        whys = "; ".join(f"{m}: {reason}" for m, reason in ranking.not_ranked.items())
         return Markup("No metric can be compared ({}).").format(whys)
     best = next(iter(ranking.r))
     estimates = {
@@ -232,7 +234,7 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
     e = estimates.get(best)
     interval = f" {ends(e)}" if e is not None else ""
     value = ranking.r[best] if e is None else e.value
-    said.append(
+    sentences.append(
         Markup('<b>{}</b> agrees best: {} <span class="aside">{}{}</span>.').format(
             best, number(value), NAMES[evaluation.by], interval
         )
@@ -250,15 +252,15 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
             and c.better(evaluation.alpha) != (best, c.b)
         ]
         if not open_:
-            said.append(Markup("It is shown to agree better than every other metric."))
+            sentences.append(Markup("It is shown to agree better than every other metric."))
         else:
             names = Markup(", ").join(Markup("<b>{}</b>").format(m) for m in open_[:3])
             more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
-            said.append(Markup("No difference is shown from {}{}.").format(names, more))
+            sentences.append(Markup("No difference is shown from {}{}.").format(names, more))
     if ranking.not_ranked:
-        whys = "; ".join(f"{m} ({why})" for m, why in ranking.not_ranked.items())
-        said.append(Markup("Not compared: {}.").format(whys))
-    return Markup(" ").join(said)
+        whys = "; ".join(f"{m} ({reason})" for m, reason in ranking.not_ranked.items())
+        sentences.append(Markup("Not compared: {}.").format(whys))
+    return Markup(" ").join(sentences)
 
 
 @cache

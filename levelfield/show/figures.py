@@ -137,9 +137,9 @@ class SeriesMark:
         Args:
             size: in points.
         """
-        at = axes.transData.transform(np.column_stack([x, y]))
-        vertices = at[:, None] + self.shape.vertices * size / 2
-        path = Path(vertices.reshape(-1, 2), np.tile(self.shape.codes, len(at)))
+        centres = axes.transData.transform(np.column_stack([x, y]))
+        vertices = centres[:, None] + self.shape.vertices * size / 2
+        path = Path(vertices.reshape(-1, 2), np.tile(self.shape.codes, len(centres)))
         path.should_simplify = False  # it would drop lines without length, which is what dots are
         drawn: dict[str, Any] = (
             {"facecolor": self.colour, "linewidth": 0}
@@ -337,8 +337,8 @@ def apart(heights: Sequence[float], least: float) -> list[float]:
         placed[i] = bottom = max(placed[i], bottom)
         bottom += least
     places = [0.0] * len(placed)
-    for at, y in zip(order.tolist(), placed, strict=True):
-        places[at] = y
+    for index, y in zip(order.tolist(), placed, strict=True):
+        places[index] = y
     return places
 
 

@@ -71,7 +71,7 @@ def part_table(summary: MetricSummary, means: Sequence[PartMean]) -> PartTable:
     ]
     return PartTable(
         metric=summary.metric,
-        columns={part: _range(of) for part, of in weights.items()},
+        columns={part: _range(values) for part, values in weights.items()},
         rows=tuple(rows),
         farthest=max(
             (abs(v) for r in rows for v in (r.mean, *(m.mean for m in r.parts.values()))),
@@ -171,10 +171,12 @@ def _title(result: ScoreSummary) -> str:
     names = [os.path.basename(os.path.normpath(file)) for file in result.files if file != "-"]  # noqa: PTH119
     metrics = words.count(len(result.summaries), "metric")
     table = result.table()
-    of = words.count(len(table.groups), table.by) if len(table.groups) > 1 else ""
-    what = ", ".join(names) if 0 < len(names) <= _TITLE_FILES else ""
+    compared = words.count(len(table.groups), table.by) if len(table.groups) > 1 else ""
+    subject = ", ".join(names) if 0 < len(names) <= _TITLE_FILES else ""
     parts = (
-        [what, result.task] if what or result.task else [f"{metrics} of {of}" if of else metrics]
+        [subject, result.task]
+        if subject or result.task
+        else [f"{metrics} of {compared}" if compared else metrics]
     )
     return f"levelfield: {', '.join(filter(None, parts))}"
 

@@ -177,22 +177,22 @@ def _pieces(parts: Sequence[ValuePart], sample: Sample) -> tuple[Piece, ...]:
         return ()
     whole = "\n".join([*sample.context, sample.text])
     for text in (sample.text, sample.text.removeprefix(sample.prompt), whole):
-        if found := _aligned([piece for _, _, piece in labels], text):
-            return tuple(Piece(t, part.score) for t, part in zip(found, parts, strict=True))
+        if stretches := _aligned([piece for _, _, piece in labels], text):
+            return tuple(Piece(t, part.score) for t, part in zip(stretches, parts, strict=True))
     return ()
 
 
 def _aligned(pieces: Sequence[str], text: str) -> list[str]:
     """The pieces with what stands between them and is no text; empty if they don't make it up."""
-    at, stretches = 0, []
+    position, stretches = 0, []
     for piece in pieces:
-        between = _BETWEEN.match(text, at)
-        skipped = between[0] if between and not text.startswith(piece, at) else ""
-        if not text.startswith(piece, at + len(skipped)):
+        between = _BETWEEN.match(text, position)
+        skipped = between[0] if between and not text.startswith(piece, position) else ""
+        if not text.startswith(piece, position + len(skipped)):
             return []
         stretches.append(skipped + piece)
-        at += len(skipped) + len(piece)
-    return [] if text[at:].strip() else stretches
+        position += len(skipped) + len(piece)
+    return [] if text[position:].strip() else stretches
 
 
 def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:

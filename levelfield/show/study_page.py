@@ -127,8 +127,8 @@ def scale(control: ControlSummary, measure: str) -> Scale:
 def headline(control: ControlSummary, measure: Measure) -> Markup:
     """Who is best under a measure, and whether the difference to the next is shown."""
     write, unit = scale(control, measure.name), " %" if measure.percent else ""
-    found = [e for s in control.systems if (e := control.entry(s, measure.name))]
-    ranked = sorted((e for e in found if e.rank), key=lambda e: e.rank or 0)
+    entries = [e for s in control.systems if (e := control.entry(s, measure.name))]
+    ranked = sorted((e for e in entries if e.rank), key=lambda e: e.rank or 0)
     if not ranked:
         return Markup("No value is defined.")
     best = ranked[0]
@@ -136,48 +136,48 @@ def headline(control: ControlSummary, measure: Measure) -> Markup:
         write(best.mean), unit, around(best, write)
     )
     if len(ranked) == 1:
-        said = [Markup("{}: {}.").format(_name(best.system), value)]
+        sentences = [Markup("{}: {}.").format(_name(best.system), value)]
     elif ranked[1].rank == 1:
         names = Markup(", ").join(_name(e.system) for e in ranked if e.rank == 1)
-        said = [Markup("{} have the same, best mean: {}.").format(names, value)]
+        sentences = [Markup("{} have the same, best mean: {}.").format(names, value)]
     else:
         following = [e for e in ranked if e.rank == ranked[1].rank]
-        said = [Markup("{} is best: {}.").format(_name(best.system), value)]
+        sentences = [Markup("{} is best: {}.").format(_name(best.system), value)]
         for e in following[:2]:
-            said.append(_against(control, measure, best, e, write))
+            sentences.append(_against(control, measure, best, e, write))
     lacking = [e.system for e in ranked[:2] if e.system in control.incomplete]
-    said += [
+    sentences += [
         Markup("{} has nothing for {}.").format(_name(s), control.incomplete[s]) for s in lacking
     ]
-    return Markup(" ").join(said)
+    return Markup(" ").join(sentences)
 
 
 def _against(
     control: ControlSummary, measure: Measure, best: TableEntry, other: TableEntry, write: Scale
 ) -> Markup:
     pair = {best.system, other.system}
-    of = control.comparisons.get(measure.name, ())
-    c = next((c for c in of if {c.a, c.b} == pair), None)
+    comparisons = control.comparisons.get(measure.name, ())
+    c = next((c for c in comparisons if {c.a, c.b} == pair), None)
     next_ = Markup("Next is {} with {}").format(
         _name(other.system), write(other.mean) + (" %" if measure.percent else "")
     )
     if c is None or math.isnan(c.p_adjusted):
-        why = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
+        reason = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
         return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
-            next_, why
+            next_, reason
         )
     sign = 1 if c.a == best.system else -1
     low, high = sorted((sign * c.low, sign * c.high))
     interval = "" if math.isnan(low) else f" [{write(low)}, {write(high)}]"
     p = words.p_value(c.p_adjusted)
-    said = verdict(c, measure.higher_is_better)
+    outcome = verdict(c, measure.higher_is_better)
     shown = (
         "the difference is not shown"
-        if said == NOT_SHOWN
+        if outcome == NOT_SHOWN
         else "undefined values could turn the difference"
-        if said == WITHHELD
+        if outcome == WITHHELD
         else "the difference is shown"
-        if said.startswith(f"{best.system} > ")
+        if outcome.startswith(f"{best.system} > ")
         else "yet on equal requests it is the better one"
     )
     return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {}; {})</span>.').format(

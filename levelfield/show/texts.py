@@ -139,9 +139,9 @@ MarkedStretch(text='very good', mark='ins'), MarkedStretch(text='.', mark=''))
 def _pieces(text: str) -> list[tuple[str, str]]:
     """The words of a text, each with what stands before it and is no word."""
     pieces, end = [], 0
-    for found in TOKEN.finditer(text):
-        pieces.append((text[end : found.start()], found[0]))
-        end = found.end()
+    for match in TOKEN.finditer(text):
+        pieces.append((text[end : match.start()], match[0]))
+        end = match.end()
     return pieces
 
 
@@ -151,15 +151,15 @@ def _row(
     write: Mapping[str, Callable[[float], str]],
 ) -> InputRow:
     first = texts[0].sample
-    of = {s: [shown for shown in texts if shown.sample.system == s] for s in systems}
-    in_order = [shown for system in systems for shown in of[system]]
+    by_system = {s: [shown for shown in texts if shown.sample.system == s] for s in systems}
+    in_order = [shown for system in systems for shown in by_system[system]]
     old = first.source or (_own(in_order[0].sample) if in_order else "")
     return InputRow(
         asked=tuple(_asked(first)),
         texts=tuple(
             tuple(
                 _side_text(s, "" if s is in_order[0] and not first.source else old, write)
-                for s in of[system]
+                for s in by_system[system]
             )
             for system in systems
         ),
@@ -171,7 +171,7 @@ def _asked(sample: Sample) -> list[tuple[str, str]]:
         *(("context", turn) for turn in sample.context),
         ("source", sample.source),
         ("prompt", sample.prompt),
-        *((attribute, wanted_name(wanted)) for attribute, wanted in sample.control.items()),
+        *((attribute, wanted_name(target)) for attribute, target in sample.control.items()),
         ("dataset", sample.dataset),
     ]
     return [(name, _head(text)) for name, text in fields if text]

@@ -146,8 +146,8 @@ def _against_others(
     ]
     if verdicts["none"]:
         names = _listed([_name(_other(c, best)) for c in verdicts["none"]])
-        why = verdicts["none"][0].note
-        sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, why))
+        note = verdicts["none"][0].note
+        sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, note))
     return sentences
 
 

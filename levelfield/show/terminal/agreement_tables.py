@@ -102,18 +102,18 @@ def agreement_notes(report: AgreementReport) -> list[str]:
     dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in groups)
     where: dict[str, list[str]] = {}
     for g in groups:
-        at = f"{g.aspect}, {by} {g.part}" if by else g.aspect
+        place = f"{g.aspect}, {by} {g.part}" if by else g.aspect
         named = [("α", g.alpha), *g.icc.items(), *(each for p in g.pairs for each in _of_pair(p))]
         for name, e in named:
             only_value = e.why_no_interval and not e.why_undefined
             no_interval = f"no interval: {e.why_no_interval}" if only_value else ""
-            for why in filter(None, (e.why_undefined, no_interval, e.note)):
-                where.setdefault(f"{name}: {why}", []).append(at)
+            for reason in filter(None, (e.why_undefined, no_interval, e.note)):
+                where.setdefault(f"{name}: {reason}", []).append(place)
     if len(groups) == 1 and any(e.clusters < e.n for e in groups[0].icc.values()):
-        where["ICC: the intervals suppose independent items, and these share sources"] = [at]
+        where["ICC: the intervals suppose independent items, and these share sources"] = [place]
     return [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped) + [
-        f"{what} ({'; '.join(dict.fromkeys(at[:3]))}{'; …' if len(at) > 3 else ''})"
-        for what, at in where.items()
+        f"{remark} ({'; '.join(dict.fromkeys(places[:3]))}{'; …' if len(places) > 3 else ''})"
+        for remark, places in where.items()
     ]
 
 

@@ -121,13 +121,13 @@ def print_blocks(
 def _head(name: str) -> list[str]:
     lines: list[str] = []
     for part in name.split("."):
-        at = ""
+        line = ""
         for word in part.replace("-", "-\0").split("\0"):
-            if at and cell_len(at + word) > _HEAD:
-                lines.append(at)
-                at = ""
-            at += word
-        lines.append(at)
+            if line and cell_len(line + word) > _HEAD:
+                lines.append(line)
+                line = ""
+            line += word
+        lines.append(line)
     return lines
 
 
@@ -138,9 +138,9 @@ def _block(
     if any(column.above for column in columns):
         above = " " * left
         for name, run in itertools.groupby(range(len(columns)), lambda i: columns[i].above):
-            of = list(run)
-            widths[of[0]] += max(0, cell_len(name) - sum(2 + widths[i] for i in of) + 2)
-            above += f"  {name}" + " " * (sum(2 + widths[i] for i in of) - 2 - cell_len(name))
+            indices = list(run)
+            widths[indices[0]] += max(0, cell_len(name) - sum(2 + widths[i] for i in indices) + 2)
+            above += f"  {name}" + " " * (sum(2 + widths[i] for i in indices) - 2 - cell_len(name))
         yield Text(above.rstrip())
     depth = max(len(column.head) for column in columns)
     for i in range(depth):

@@ -110,10 +110,10 @@ def print_pairs(
             out.print(Text(metric, "bold"))
         p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         left = f", {c.left_out:,} left out" if c.left_out else ""
-        said = (
+        line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
             f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, higher_is_better)}"
         )
-        out.print(Text(printable(said)), soft_wrap=True)
+        out.print(Text(printable(line)), soft_wrap=True)
         if c.note:
             out.print(Text(printable(f"    {c.note}"), "dim"), soft_wrap=True)

@@ -61,7 +61,7 @@ def codebook(store: RatingStore, *, excluded: bool = False) -> str:
         "",
         "## Files",
         "",
-        *(f"- `{name}`: {what}" for name, what in _files(frozen)),
+        *(f"- `{name}`: {description}" for name, description in _files(frozen)),
         "",
     ]
     return "\n".join(out)
@@ -119,9 +119,9 @@ def _raters(store: RatingStore) -> list[list[str]]:
     for state in store.raters():
         far, judged = progress(frozen, state), verdict(frozen, state)
         failed = {True: "failed", False: "passed", None: judged.why}[judged.failed]
-        why = left_out.get(state.rater, "")
+        reason = left_out.get(state.rater, "")
         if state.phase == "withdrawn":
-            why, failed = "withdrawn; answers are deleted", ""
+            reason, failed = "withdrawn; answers are deleted", ""
         rows.append(
             [
                 state.rater,
@@ -129,7 +129,7 @@ def _raters(store: RatingStore) -> list[list[str]]:
                 state.phase,
                 f"{far.done} of {far.items}",
                 failed,
-                why,
+                reason,
             ]
         )
     return rows
