@@ -26,6 +26,8 @@ from levelfield.show.figures import (
     SeriesMark,
     dots_note,
     names_beside,
+    names_of_rows,
+    plain_axes,
     series_mark,
     svg,
 )
@@ -153,12 +155,7 @@ def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
             if not e.why_no_interval:
                 axes.plot([e.low, e.high], [y, y], color=mark.colour, linewidth=1.6)
             axes.plot([e.value], [y], **mark.line(5))
-    axes.set_yticks(range(len(names)), [""] * len(names))
-    for row, name in enumerate(names):
-        axes.text(
-            -0.02, row, _cut(name, 14), transform=axes.get_yaxis_transform(), ha="right",
-            va="center", fontsize=8.5, color=INK, parse_math=False,
-        )  # fmt: skip
+    names_of_rows(axes, [_cut(name, 14) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.axvline(0, color=MUTED, linewidth=0.8)
     axes.set_position((0.27, axes.get_position().y0, 0.7, axes.get_position().height))
@@ -215,11 +212,7 @@ def _axes(width: float, height: float, *, above: float = 0.0) -> tuple[Figure, A
     figure = Figure(figsize=(width, height), dpi=72)  # that of SVG, in which marks are placed
     FigureCanvasSVG(figure)
     axes = figure.add_axes((0.15, 0.42 / height, 0.82, 1 - (0.5 + above) / height))
-    axes.tick_params(colors=MUTED, labelsize=8, length=3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(MUTED)
-    axes.grid(color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
+    plain_axes(axes)
     return figure, axes
 
 

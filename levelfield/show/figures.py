@@ -284,6 +284,25 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
         )
 
 
+def plain_axes(axes: Axes) -> None:
+    """Draws the left and lower edge of a plot and its grid, all of them muted."""
+    axes.tick_params(colors=MUTED, labelsize=8, length=3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(MUTED)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
+def names_of_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Writes the name of each row to the left of a plot, in place of the labels of its ticks."""
+    axes.set_yticks(range(len(names)), [""] * len(names))
+    for row, name in enumerate(names):
+        axes.text(
+            -0.02, row, name, transform=axes.get_yaxis_transform(), ha="right",
+            va="center", fontsize=8.5, color=INK, parse_math=False,
+        )  # fmt: skip
+
+
 def names_beside(axes: Axes, points: Sequence[tuple[float, float, str]], *, height: float) -> None:
     """The name of every point beside the plot, with a line to it, so that none lies on another.
 

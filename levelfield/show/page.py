@@ -149,7 +149,7 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
     """
     return ScorePage(
         title=_title(result),
-        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        created=now_in_words(),
         n=result.n,
         summaries=result.summaries,
         samples=result.gallery.shown() if result.gallery else (),
@@ -164,6 +164,11 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         table=result.table(),
         labels=result.label_table(),
     )
+
+
+def now_in_words() -> str:
+    """Returns the time, as pages say when they were made."""
+    return datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def _title(result: ScoreSummary) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, verdi
 from levelfield.scoring.gallery import ShownSample
 from levelfield.scoring.standing import Scale
 from levelfield.show import words
-from levelfield.show.page import environment
+from levelfield.show.page import environment, now_in_words
 from levelfield.show.study_figures import (
     error_of,
     quality_and_cost,
@@ -136,18 +135,19 @@ def headline(control: ControlSummary, measure: Measure) -> Markup:
         write(best.mean), unit, around(best, write)
     )
     if len(ranked) == 1:
-        sentences = [Markup("{}: {}.").format(_name(best.system), value)]
+        sentences = [Markup("{}: {}.").format(words.bold_name(best.system), value)]
     elif ranked[1].rank == 1:
-        names = Markup(", ").join(_name(e.system) for e in ranked if e.rank == 1)
+        names = Markup(", ").join(words.bold_name(e.system) for e in ranked if e.rank == 1)
         sentences = [Markup("{} have the same, best mean: {}.").format(names, value)]
     else:
         following = [e for e in ranked if e.rank == ranked[1].rank]
-        sentences = [Markup("{} is best: {}.").format(_name(best.system), value)]
+        sentences = [Markup("{} is best: {}.").format(words.bold_name(best.system), value)]
         for e in following[:2]:
             sentences.append(_against(control, measure, best, e, write))
     lacking = [e.system for e in ranked[:2] if e.system in control.incomplete]
     sentences += [
-        Markup("{} has nothing for {}.").format(_name(s), control.incomplete[s]) for s in lacking
+        Markup("{} has nothing for {}.").format(words.bold_name(s), control.incomplete[s])
+        for s in lacking
     ]
     return Markup(" ").join(sentences)
 
@@ -159,17 +159,13 @@ def _against(
     comparisons = control.comparisons.get(measure.name, ())
     c = next((c for c in comparisons if {c.a, c.b} == pair), None)
     next_ = Markup("Next is {} with {}").format(
-        _name(other.system), write(other.mean) + (" %" if measure.percent else "")
+        words.bold_name(other.system), write(other.mean) + (" %" if measure.percent else "")
     )
     if c is None or math.isnan(c.p_adjusted):
         reason = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
         return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
             next_, reason
         )
-    sign = 1 if c.a == best.system else -1
-    low, high = sorted((sign * c.low, sign * c.high))
-    interval = "" if math.isnan(low) else f" [{write(low)}, {write(high)}]"
-    p = words.p_value(c.p_adjusted)
     outcome = verdict(c, measure.higher_is_better)
     shown = (
         "the difference is not shown"
@@ -180,12 +176,10 @@ def _against(
         if outcome.startswith(f"{best.system} > ")
         else "yet on equal requests it is the better one"
     )
-    return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {}; {})</span>.').format(
+    return Markup('{}; {} <span class="aside">({}, n = {}; {})</span>.').format(
         next_,
         shown,
-        write(sign * c.difference),
-        interval,
-        p if p.startswith("<") else f"= {p}",
+        words.difference_with_p(c, best.system, write),
         f"{c.inputs:,}",
         c.note,
     )
@@ -223,10 +217,6 @@ def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
     metrics = dict.fromkeys(metric for texts in inputs for s in texts for metric in s.values)
     places = Scale(3, False)
     return side_by_side(inputs, control.systems, dict.fromkeys(metrics, places))
-
-
-def _name(name: str) -> Markup:
-    return Markup('<b dir="auto">{}</b>').format(words.shown_name(name))
 
 
 @cache
@@ -271,7 +261,7 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
         raise UserError(f"{folder}: can't be made: {error.strerror}") from error
     page = StudyPage(
         title=report.study,
-        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        created=now_in_words(),
         summary=report.summary,
         findings=report.findings,
         texts=report.texts,

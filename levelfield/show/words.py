@@ -90,18 +90,22 @@ def headline(summary: MetricSummary, group: str) -> Markup:
         last = ranked[-1]
         sentences = [
             Markup("The means run from {} for {} to {} for {}; {}s are not compared.").format(
-                _mean(best, scale), _name(best.group), _mean(last, scale), _name(last.group), group
+                _mean(best, scale),
+                bold_name(best.group),
+                _mean(last, scale),
+                bold_name(last.group),
+                group,
             )
         ]
     elif tied:
-        names = _listed([_name(g.group) for g in (best, *tied)])
+        names = _listed([bold_name(g.group) for g in (best, *tied)])
         sentences = [Markup("{} have the same, best mean: {}.").format(names, _mean(best, scale))]
     else:
         sentences = [
-            Markup("{} has the best mean: {}.").format(_name(best.group), _mean(best, scale))
+            Markup("{} has the best mean: {}.").format(bold_name(best.group), _mean(best, scale))
         ]
     if summary.comparisons:
-        subject = _name(best.group) if tied else Markup("it")
+        subject = bold_name(best.group) if tied else Markup("it")
         sentences += _against_others(summary, best.group, subject, scale)
     if undefined:
         sentences.append(
@@ -145,7 +149,7 @@ def _against_others(
         if verdicts[kind]
     ]
     if verdicts["none"]:
-        names = _listed([_name(_other(c, best)) for c in verdicts["none"]])
+        names = _listed([bold_name(_other(c, best)) for c in verdicts["none"]])
         note = verdicts["none"][0].note
         sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, note))
     return sentences
@@ -156,21 +160,25 @@ def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Mar
     nearest = sorted(comparisons, key=lambda c: abs(c.difference))
     phrases = []
     for c in nearest[:_NAMED]:
-        sign = 1 if c.a == best else -1
-        low, high = sorted((sign * c.low, sign * c.high))
-        interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
-        p = p_value(c.p_adjusted)
         phrases.append(
-            Markup('{} <span class="aside">(difference {}{}, adjusted p {}, {})</span>').format(
-                _name(_other(c, best)),
-                scale(sign * c.difference),
-                interval,
-                p if p.startswith("<") else f"= {p}",
+            Markup('{} <span class="aside">(difference {}, {})</span>').format(
+                bold_name(_other(c, best)),
+                difference_with_p(c, best, scale),
                 count(c.inputs, "input"),
             )
         )
     rest = len(nearest) - _NAMED
     return _listed([*phrases, *([Markup("{} more").format(rest)] if rest > 0 else [])])
+
+
+def difference_with_p(comparison: Comparison, system: str, scale: Scale) -> str:
+    """Returns how much more a system has than the other one, its interval and its p-value."""
+    c, sign = comparison, 1 if comparison.a == system else -1
+    low, high = sorted((sign * c.low, sign * c.high))
+    interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
+    p = p_value(c.p_adjusted)
+    adjusted = p if p.startswith("<") else f"= {p}"
+    return f"{scale(sign * c.difference)}{interval}, adjusted p {adjusted}"
 
 
 def _other(comparison: Comparison, system: str) -> str:
@@ -185,7 +193,8 @@ def _mean(group: GroupSummary, scale: Scale) -> Markup:
     )
 
 
-def _name(name: str) -> Markup:
+def bold_name(name: str) -> Markup:
+    """Returns a group's name in bold, in the direction of its script."""
     return Markup('<b dir="auto">{}</b>').format(shown_name(name))
 
 

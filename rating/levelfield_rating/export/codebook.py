@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from levelfield_rating.export.tables import survey_of
@@ -143,9 +145,8 @@ def _markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator
 
 
 def _plain(text: str) -> str:
-    """Text as such in a line of Markdown: no markup of its own, no HTML, no cells."""
-    line = " ".join(text.split())
-    escaped = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for sign in "\\`*_[]|#~":
-        escaped = escaped.replace(sign, "\\" + sign)
-    return escaped
+    """Returns the text as a line of Markdown shows it: no markup, no HTML, no cells."""
+    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(text.split()), quote=False))
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|#~])")
