@@ -204,7 +204,7 @@ def takes_given(
 
 
 def _by_class(words: Mapping[str, str]) -> str:
-    """Returns what is said of a choice, with the label of each class where they differ."""
+    """Returns the words about a choice, with the label of each class where they differ."""
     words = {label: word for label, word in words.items() if word}
     if len(set(words.values())) <= 1:
         return next(iter(words.values()), "")

@@ -57,7 +57,7 @@ class OutputType(click.types.StringParamType):
         return os.path.expanduser(path)  # noqa: PTH111, of an empty name as well
 
     def target(self, param: click.Parameter, path: str) -> OutputTarget:
-        """Returns what is to be checked."""
+        """Returns the target to check."""
         from levelfield.io.outputs import OutputTarget
 
         option = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
@@ -124,7 +124,7 @@ def check_outputs(targets: Sequence[OutputTarget]) -> None:
 
 
 def is_forced() -> bool:
-    """Whether the command that runs was given `--force`."""
+    """Returns whether the command that runs was given `--force`."""
     return bool(click.get_current_context().meta.get(_FORCE, False))
 
 

@@ -48,7 +48,7 @@ def _listed(entry: TechniqueEntry) -> dict[str, Any]:
 
 
 def _describe(entry: TechniqueEntry) -> dict[str, Any]:
-    """What is known of a technique without loading a model."""
+    """Returns the facts of a technique without loading a model."""
     technique = technique_class(entry.name)
     return {
         **_listed(entry),

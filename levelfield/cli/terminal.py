@@ -22,17 +22,17 @@ from levelfield.show.terminal import console as console
 
 
 def say(message: str) -> None:
-    """A line on stderr."""
+    """Prints a line on stderr."""
     print(visible(message), file=sys.stderr, flush=True)
 
 
 def tell(message: str) -> None:
-    """A line on stdout."""
+    """Prints a line on stdout."""
     click.echo(visible(message))
 
 
 def tell_json(document: object, *, indent: int | None = None) -> None:
-    """One JSON document on stdout, which a terminal may have as well."""
+    """Prints one JSON document on stdout, safe for a terminal."""
     whole = json_text(document, indent=indent)
     # of what `visible` escapes, JSON leaves some as it is; there is none outside of strings
     if visible(whole) != whole:
@@ -44,7 +44,7 @@ def tell_json(document: object, *, indent: int | None = None) -> None:
 def progress_bar(
     task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Iterator[Progress]:
-    """A bar on stderr while work goes on; where stderr is no terminal, a line a minute.
+    """Shows a bar on stderr while work goes on; where stderr is not a terminal, a line a minute.
 
     Args:
         beside: what stands beside it, such as a rate; asked for at each advance.
@@ -76,13 +76,13 @@ def progress_bar(
 
 
 LINE_EVERY_S = 60.0
-"""Between two lines of progress; work that is done before the first one shows none."""
+"""The time between two lines of progress; shorter work shows none."""
 
 
 def _progress_lines(
     task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Progress:
-    """Says now and then how far the work is, as logs have it."""
+    """Says once a minute how far the work is, for logs."""
     start = last = time.monotonic()
     done = 0
 
@@ -103,7 +103,7 @@ def _progress_lines(
 
 
 def _duration(seconds: float) -> str:
-    """A time to wait, in one unit."""
+    """Returns a time to wait, in one unit."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

@@ -39,12 +39,12 @@ NAMES: dict[Statistic, str] = {
     "calibrated": "calibrated",
 }
 MOST_SCATTERS = 8
-"""So many scatter plots are drawn of an aspect, those of the highest correlations."""
+"""The most scatter plots of an aspect; those of the highest correlations are drawn."""
 
 
 @dataclass(frozen=True)
 class CorrelateReport:
-    """All that the page shows.
+    """The contents of the page.
 
     Attributes:
         title: its heading.
@@ -64,7 +64,7 @@ class CorrelateReport:
 
 
 class Scatter(NamedTuple):
-    """One plot, with what stands under it."""
+    """One plot and its caption."""
 
     metric: str
     figure: Markup
@@ -100,7 +100,7 @@ class Matrix(NamedTuple):
 
 
 def matrix(evaluation: MetaEvaluation, ranking: Ranking) -> Matrix:
-    """The comparisons on an aspect as a matrix."""
+    """Returns the comparisons on an aspect as a matrix."""
     metrics = tuple(m for cluster in ranking.clusters for m in cluster)
     differences: dict[tuple[str, str], Difference] = {}
     for c in evaluation.comparisons.comparisons:
@@ -115,12 +115,12 @@ def matrix(evaluation: MetaEvaluation, ranking: Ranking) -> Matrix:
 
 
 def difference_of(c: MetricComparison) -> float:
-    """How much more the first metric of a comparison agrees, as its test takes it."""
+    """Returns how much more the first metric of a comparison agrees, in the terms of its test."""
     return c.swapped.difference if c.test == "true means" else c.r_a - c.r_b
 
 
 def render_correlate_page(report: CorrelateReport) -> str:
-    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    """Returns the page as HTML. It loads nothing; every text of the report is escaped."""
     evaluation = report.evaluation
     rows = {(c.aspect, c.metric): c for c in evaluation.rows()}
     table = evaluation.table
@@ -160,7 +160,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
 
 
 def write_correlate_page(path: str | os.PathLike[str], report: CorrelateReport) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Writes the page to a file, whole or not at all."""
     html = render_correlate_page(report)
     with atomic_writer(path) as file:
         file.write(html)
@@ -172,7 +172,7 @@ def _scatters(
     rows: dict[tuple[str, str], Correlation],
     stats: Sequence[Statistic],
 ) -> list[Scatter]:
-    """The plots of an aspect, in the order of the metrics."""
+    """Returns the plots of an aspect, in the order of the metrics."""
 
     def strength(metric: str) -> float:
         value = rows[aspect, metric].estimates[stats[0]].value
@@ -209,18 +209,18 @@ def number(value: float) -> str:
 
 
 def ends(e: Estimate) -> str:
-    """The interval, or why there is none."""
+    """Returns the interval, or why there is none."""
     reason = e.why_undefined or e.why_no_interval
     return f"({reason})" if reason else f"[{number(e.low)}, {number(e.high)}]"
 
 
 def shade(value: float) -> str:
-    """The share of colour behind a correlation, in percent, for `color-mix`."""
+    """Returns the share of colour behind a correlation, in percent, for `color-mix`."""
     return "0" if math.isnan(value) else f"{round(100 * min(1.0, abs(value)))}"
 
 
 def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
-    """What an aspect found, in a sentence or two."""
+    """Returns the results on an aspect in a sentence or two."""
     sentences: list[Markup] = []
     if not ranking.r:
         whys = "; ".join(f"{m}: {reason}" for m, reason in ranking.not_ranked.items())

@@ -73,7 +73,7 @@ class StudyPage:
 
 
 def render_study_page(report: StudyPage) -> str:
-    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    """Returns the page as HTML. It loads nothing; every text of the report is escaped."""
     summary = report.summary
     findings = list(report.findings or ())
     html = _template().render(
@@ -97,15 +97,15 @@ def render_study_page(report: StudyPage) -> str:
 
 
 def write_study_page(path: str | os.PathLike[str], report: StudyPage) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Writes the page to a file, whole or not at all."""
     html = render_study_page(report)
     with atomic_writer(path) as file:
         file.write(html)
 
 
 def main_measure(control: ControlSummary) -> Measure | None:
-    """What the figures show: all attributes at once, else the average of the judges, else the
-    first keyword coverage, else the first measure."""
+    """Returns the measure of the figures: all attributes at once, else the average of the judges,
+    else the first keyword coverage, else the first measure."""
     by_name = {m.name: m for m in control.measures}
     keywords = [m for m in control.measures if m.name.startswith("keywords.")]
     first = [by_name[n] for n in (BOTH, AVERAGE) if n in by_name]
@@ -113,18 +113,18 @@ def main_measure(control: ControlSummary) -> Measure | None:
 
 
 def told_first(control: ControlSummary) -> list[Measure]:
-    """The measures that are put into words: those of control first; no single judges."""
+    """Returns the measures that are put into words: those of control first, no single judges."""
     told = [m for m in control.measures if m.kind != "judge"]
     return sorted(told, key=lambda m: _TOLD.index(m.kind) if m.of_control else len(_TOLD))
 
 
 def scale(control: ControlSummary, measure: str) -> Scale:
-    """As many decimals as its ranks were made from."""
+    """Returns a scale with the decimals that the ranks of a measure rest on."""
     return Scale(control.places(measure), False)
 
 
 def headline(control: ControlSummary, measure: Measure) -> Markup:
-    """Who is best under a measure, and whether the difference to the next is shown."""
+    """Says who is best under a measure, and whether the difference to the next is shown."""
     write, unit = scale(control, measure.name), " %" if measure.percent else ""
     entries = [e for s in control.systems if (e := control.entry(s, measure.name))]
     ranked = sorted((e for e in entries if e.rank), key=lambda e: e.rank or 0)
@@ -186,7 +186,7 @@ def _against(
 
 
 def around(e: TableEntry, write: Scale) -> str:
-    """What a mean stands in: its interval, else the deviation of its runs."""
+    """Returns the interval around a mean, else the deviation of its runs."""
     ends = error_of(e)
     if ends is None:
         return e.interval.why_no_interval
@@ -196,23 +196,23 @@ def around(e: TableEntry, write: Scale) -> str:
 
 
 def spread(s: SpreadBetween, write: Scale) -> str:
-    """A deviation, or why there is none."""
+    """Returns a deviation, or why there is none."""
     return s.why or write(s.deviation)
 
 
 def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Markup]]:
-    """Dataset and its bars, of those that have any."""
+    """Returns each data set that has bars, with them."""
     figures = [(d, value_bars(control, measure, d)) for d in control.datasets]
     return [(d, figure) for d, figure in figures if figure]
 
 
 def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
-    """Who is better in a comparison, in words."""
+    """Returns who is better in a comparison, in words."""
     return verdict(c, control.measure(measure).higher_is_better)
 
 
 def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
-    """The drawn texts of a kind of control side by side, with the values of single texts."""
+    """Returns the drawn texts of a kind of control side by side, with their values."""
     inputs = report.texts.get(control.control, ())
     metrics = dict.fromkeys(metric for texts in inputs for s in texts for metric in s.values)
     places = Scale(3, False)

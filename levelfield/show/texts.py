@@ -14,10 +14,10 @@ from levelfield.scoring.gallery import ShownSample
 from levelfield.text.words import TOKEN
 
 LONGEST = 1200
-"""Characters of a text that stand beside others."""
+"""The most characters of a text that are shown beside others."""
 
 ALIKE = 0.3
-"""Texts that share less of their words are not marked: all of both would be."""
+"""The least share of words in common; texts that share less would be marked throughout."""
 
 Mark = Literal["", "ins", "del"]
 
@@ -137,7 +137,7 @@ MarkedStretch(text='very good', mark='ins'), MarkedStretch(text='.', mark=''))
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
-    """The words of a text, each with what stands before it and is no word."""
+    """Returns the words of a text, each with the characters between it and the word before."""
     pieces, end = [], 0
     for match in TOKEN.finditer(text):
         pieces.append((text[end : match.start()], match[0]))
@@ -178,7 +178,7 @@ def _asked(sample: Sample) -> list[tuple[str, str]]:
 
 
 def _own(sample: Sample) -> str:
-    """What the system wrote, without the prompt it continues."""
+    """Returns what the system wrote, without the prompt that it continues."""
     return sample.text.removeprefix(sample.prompt)
 
 

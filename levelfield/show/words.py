@@ -1,4 +1,4 @@
-"""Numbers and summaries in words, as a reader of the page wants them."""
+"""Numbers and summaries in words for readers of a page."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from levelfield.stats.estimate import Estimate
 
 UNNAMED = "(unnamed)"
 _NAMED = 3
-"""How many other systems a sentence names before it only counts them."""
+"""The number of other systems that a sentence names before it only counts them."""
 
 
 def p_value(p: float) -> str:
-    """A p-value; never rounded across `ALPHA`.
+    """Returns a p-value in words; never rounded across `ALPHA`.
 
     >>> p_value(0.2), p_value(0.0503), p_value(0.00004)
     ('0.200', '0.0503', '< 0.001')
@@ -50,12 +50,12 @@ def count(n: int, noun: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A group's name, or a stand-in for the empty one."""
+    """Returns a group's name, or a stand-in for the empty one."""
     return name or UNNAMED
 
 
 def best_first(summary: MetricSummary) -> list[GroupSummary]:
-    """The groups by their means, the best first and those without a mean last."""
+    """Returns the groups by their means, the best first and those without a mean last."""
     sign = -1 if summary.higher_is_better else 1
 
     def place(group: GroupSummary) -> tuple[object, ...]:
@@ -66,14 +66,14 @@ def best_first(summary: MetricSummary) -> list[GroupSummary]:
 
 
 def ends(estimate: Estimate, scale: Scale) -> str:
-    """The ends of an interval, or why there are none."""
+    """Returns the ends of an interval, or why there are none."""
     if estimate.why_no_interval:
         return estimate.why_no_interval
     return f"{scale(estimate.low)} to {scale(estimate.high)}"
 
 
 def headline(summary: MetricSummary, group: str) -> Markup:
-    """What a metric found, in a sentence or three."""
+    """Returns the results of a metric in one to three sentences."""
     scale = scale_of(summary)
     n, undefined = summary.overall.n, summary.overall.undefined
     if undefined == n:
@@ -117,7 +117,7 @@ def headline(summary: MetricSummary, group: str) -> Markup:
 def _against_others(
     summary: MetricSummary, best: str, subject: Markup, scale: Scale
 ) -> list[Markup]:
-    """How the system with the best mean does against each other one, on equal inputs.
+    """Compares the system that has the best mean with each other one, on equal inputs.
 
     Args:
         subject: how sentences name it.
@@ -156,7 +156,7 @@ def _against_others(
 
 
 def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Markup:
-    """The other systems with the numbers of their comparison; beyond a few only their number."""
+    """Returns the nearest systems with the numbers of their comparison, and how many are left."""
     nearest = sorted(comparisons, key=lambda c: abs(c.difference))
     phrases = []
     for c in nearest[:_NAMED]:

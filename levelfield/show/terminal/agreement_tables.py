@@ -18,7 +18,7 @@ from levelfield.show.terminal import console, plain_table
 from levelfield.stats.estimate import Estimate
 
 MOST_PAIRS = 15
-"""So many pairs of raters of a group are printed; JSON has all."""
+"""The most pairs of raters of a group that are printed; JSON has all."""
 
 
 def print_agreement(report: AgreementReport) -> None:
@@ -96,8 +96,8 @@ def _worst(disagreements: Sequence[Disagreement]) -> Table:
 
 
 def agreement_notes(report: AgreementReport) -> list[str]:
-    """What the tables leave out, and why numbers are missing: each reason once with where it
-    holds."""
+    """Returns what the tables leave out and why numbers are missing, each reason once with the
+    places where it holds."""
     groups, by = report.groups, report.by
     dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in groups)
     where: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ def _row(table: Table, group: Agreement, by: str, *cells: str) -> None:
 
 
 def _value(e: Estimate) -> tuple[str, str]:
-    """The value and its interval, – where there is none."""
+    """Returns the value and its interval, – where there is none."""
     value = f"{e.value:.3f}" if math.isfinite(e.value) else "–"
     ends = f"{e.low:.3f} … {e.high:.3f}" if not math.isnan(e.low + e.high) else "–"
     return value, ends

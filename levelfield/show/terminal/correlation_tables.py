@@ -27,7 +27,7 @@ _HEADS = {**SHORT, "accuracy": "acc", "calibrated": "acc.cal"}
 """With a line a part."""
 
 MOST_PRINTED = 30
-"""So many comparisons are printed; JSON and the page have all."""
+"""The most comparisons that are printed; JSON and the page have all."""
 
 
 def print_evaluation(evaluation: MetaEvaluation) -> None:
@@ -118,7 +118,7 @@ def _size(c: Correlation) -> str:
 
 
 def _remarks(c: Correlation) -> list[str]:
-    """Why numbers are missing, and what else there is to know, each once."""
+    """Returns why numbers are missing, and other notes, each once."""
     remarks: dict[str, list[str]] = {}
     for s, e in c.estimates.items():
         notes = [f"undefined: {e.why_undefined}"] if e.why_undefined else e.note.split("; ")
