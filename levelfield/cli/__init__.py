@@ -130,8 +130,8 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
     except (KeyboardInterrupt, click.Abort) as error:
         _show(debug)
         # click turns one into the other, and keeps what was said of it as the cause
-        said = str(error) or str(error.__cause__ or "")
-        say(": ".join(filter(None, ("ended by a signal" if signals else "interrupted", said))))
+        message = str(error) or str(error.__cause__ or "")
+        say(": ".join(filter(None, ("ended by a signal" if signals else "interrupted", message))))
         code = 128 + (signals[0] if signals else signal.SIGINT)
     except _NoReader:
         # nobody is left to tell

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import cast
 
 import click
@@ -51,10 +50,11 @@ def correlate(
 
     def write_report(path: str) -> None:
         from levelfield.show.correlate_page import CorrelateReport, write_correlate_page
+        from levelfield.show.page import now_in_words
 
         report = CorrelateReport(
             title="levelfield: metrics against ratings",
-            created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+            created=now_in_words(),
             evaluation=evaluation,
             notes=notes,
             files=(*scores, *ratings),

@@ -41,20 +41,20 @@ def list_(as_json: bool) -> None:
     """List the data sets, and say which are on this machine."""
     sets = [dataset(name) for name in names()]
     if as_json:
-        described = [{**document(one), "here": sum(map(is_here, one.files))} for one in sets]
+        described = [{**document(entry), "here": sum(map(is_here, entry.files))} for entry in sets]
         tell_json(described, indent=2)
         return
     table = plain_table("name", ">rows", ">files", ">MB", "here", "licence", "what it is")
     table.columns[0].no_wrap = True
-    for one in sets:
+    for entry in sets:
         table.add_row(
-            one.name,
-            "" if one.rows is None else f"{one.rows:,}",
-            f"{len(one.files):,}",
-            f"{total_bytes(one.files) / 1e6:.1f}",
-            share_here(one.files),
-            one.licence or _NO_LICENCE,
-            one.title,
+            entry.name,
+            "" if entry.rows is None else f"{entry.rows:,}",
+            f"{len(entry.files):,}",
+            f"{total_bytes(entry.files) / 1e6:.1f}",
+            share_here(entry.files),
+            entry.licence or _NO_LICENCE,
+            entry.title,
         )
     console().print(table)
 
@@ -64,43 +64,46 @@ def list_(as_json: bool) -> None:
 @JSON
 def show(name: str, as_json: bool) -> None:
     """Show where a data set comes from, what is known of it, and the state of its files."""
-    one = dataset(name)
-    states = {file.path: state_of(file) for file in one.files}
+    entry = dataset(name)
+    states = {file.path: state_of(file) for file in entry.files}
     if as_json:
         listed = [
             {"path": f.path, "bytes": f.bytes, "sha256": f.sha256, "state": states[f.path]}
-            for f in one.files
+            for f in entry.files
         ]
-        described = {**document(one), "parts": {p: list(v) for p, v in one.parts.items()}}
+        described = {**document(entry), "parts": {p: list(v) for p, v in entry.parts.items()}}
         tell_json({**described, "files": listed}, indent=2)
         return
-    said = [
-        ("citation", one.citation),
-        ("licence", one.licence or f"{_NO_LICENCE}: ask the authors before you pass any of it on"),
-        ("from", f"https://github.com/{one.repository}/tree/{one.commit}"),
-        ("a row", one.row),
-        ("rows", "" if one.rows is None else f"{one.rows:,}"),
+    facts = [
+        ("citation", entry.citation),
+        (
+            "licence",
+            entry.licence or f"{_NO_LICENCE}: ask the authors before you pass any of it on",
+        ),
+        ("from", f"https://github.com/{entry.repository}/tree/{entry.commit}"),
+        ("a row", entry.row),
+        ("rows", "" if entry.rows is None else f"{entry.rows:,}"),
         ("looked for in", ", then ".join(map(str, filter(None, (data_folder(), cache_folder()))))),
     ]
-    tell(f"{one.name}: {one.title}\n")
-    for key, value in said:
+    tell(f"{entry.name}: {entry.title}\n")
+    for key, value in facts:
         if value:
             tell(f"{key + ':':<15}{value}")
-    if one.facts:
+    if entry.facts:
         tell("\nKnown of it:")
-        for fact in one.facts:
+        for fact in entry.facts:
             tell(f"  - {fact}")
     tell("\nParts (--part):")
-    for part in one.parts:
-        files = one.part(part)
+    for part in entry.parts:
+        files = entry.part(part)
         size = f"{total_bytes(files) / 1e6:.2f} MB"
         tell(f"  {part:<20}{len(files):>4} files {size:>10}  {share_here(files)}")
-    if len(one.files) > _MOST_FILES:
-        tell(f"\n{len(one.files)} files; --json lists them")
+    if len(entry.files) > _MOST_FILES:
+        tell(f"\n{len(entry.files)} files; --json lists them")
         return
     tell("\nFiles:")
-    width = max(len(file.path) for file in one.files)
-    for file in one.files:
+    width = max(len(file.path) for file in entry.files)
+    for file in entry.files:
         tell(f"  {file.path:<{width}} {file.bytes:>10,}  {states[file.path]}")
 
 
@@ -114,25 +117,25 @@ def fetch_(name: str, chosen: DataOptions, out: str | None) -> None:
     A download that was interrupted goes on where it stopped. With --out, the samples can be read
     by `levelfield score` and `levelfield correlate`.
     """
-    one = dataset(name)
+    entry = dataset(name)
     if out is None:
-        files = wanted_files(one, chosen) if chosen.part else one.files
+        files = wanted_files(entry, chosen) if chosen.part else entry.files
         with progress_bar(f"fetching {name} (bytes)", total_bytes(files)) as progress:
             local = paths(name, chosen, progress=progress)
         say(f"{name}: {_counted(len(local), 'file')}, verified")
         for path in local.values():
             tell(str(path))
         return
-    size = total_bytes(wanted_files(one, chosen)) if one.loader else 0
+    size = total_bytes(wanted_files(entry, chosen)) if entry.loader else 0
     with progress_bar(f"fetching {name} (bytes)", size) as progress:
         samples = load(name, chosen, progress=progress)
     with atomic_writer(out) as file:
         for sample in samples:
             file.write(json_text(as_record(sample)) + "\n")
     say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
-    if not one.licence:
+    if not entry.licence:
         say(f"{name} states no licence; do not pass {out} on")
 
 
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

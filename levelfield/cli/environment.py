@@ -40,16 +40,16 @@ def list_(as_json: bool) -> None:
     """List the environments that can be made, and say which are on this machine."""
     rows = []
     for name, recipe in environments.RECIPES.items():
-        found = environments.look(name)
+        built = environments.look(name)
         state = (
-            "not here" if found is None else "ready" if found.is_complete else "was not finished"
+            "not here" if built is None else "ready" if built.is_complete else "was not finished"
         )
         rows.append(
             {
                 "name": name,
                 "requirements": list(recipe.requirements),
                 "state": state,
-                "version": found.version if found else "",
+                "version": built.version if built else "",
                 "path": str(environments.folder(name)),
             }
         )

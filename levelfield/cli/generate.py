@@ -65,8 +65,8 @@ def generate(
         out=out,
         force=is_forced(),
         each=cost.add,
-        stages=lambda what, total: progress_bar(
-            what, total, lambda: f"{cost.tokens_per_second or 0:,.0f} tokens/s"
+        stages=lambda stage, total: progress_bar(
+            stage, total, lambda: f"{cost.tokens_per_second or 0:,.0f} tokens/s"
         ),
         note=lambda note: say(f"note: {note}"),
     )

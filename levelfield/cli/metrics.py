@@ -33,42 +33,44 @@ def metrics(name: str | None, as_json: bool) -> None:
     if as_json:
         tell_json(described, indent=2)
     elif name:
-        tell("\n\n".join(_page(one) for one in described))
-        if any("judges" in one.get("options", {}) for one in described):
+        tell("\n\n".join(_page(metric) for metric in described))
+        if any("judges" in metric.get("options", {}) for metric in described):
             tell("\n" + "\n".join(_judges()))
     else:
         from rich.text import Text
 
         table = plain_table("metric", "level", "needs", "offline", "measures")
-        for one in described:
-            offline = "yes" if one["offline"] else "no"
-            needs = ", ".join(one["requires"])
-            table.add_row(*map(Text, (one["name"], one["level"], needs, offline, one["summary"])))
+        for metric in described:
+            offline = "yes" if metric["offline"] else "no"
+            needs = ", ".join(metric["requires"])
+            table.add_row(
+                *map(Text, (metric["name"], metric["level"], needs, offline, metric["summary"]))
+            )
         console().print(table)
 
 
 def _describe(name: str) -> dict[str, Any]:
     """What is known of a metric without loading a model; a broken one says why it is."""
     try:
-        made = metric_class(name)
-        known = options(made, name=name)
+        metric = metric_class(name)
+        declarations = options(metric, name=name)
     except LevelfieldError as error:
         unknown = {"name": name, "level": "", "requires": [], "offline": False}
         return {**unknown, "summary": str(error), "broken": True}
-    doc = inspect.getdoc(made) or ""
-    level, requires = getattr(made, "level", ""), getattr(made, "requires", ())
-    higher_is_better = getattr(made, "higher_is_better", None)
+    doc = inspect.getdoc(metric) or ""
+    level, requires = getattr(metric, "level", ""), getattr(metric, "requires", ())
+    higher_is_better = getattr(metric, "higher_is_better", None)
     return {
-        "name": name if name in installed() else getattr(made, "name", name),
+        "name": name if name in installed() else getattr(metric, "name", name),
         # a factory, or a class with properties, says them only of what it makes
         "level": level if isinstance(level, str) else "",
         "requires": sorted(map(str, requires)) if isinstance(requires, Set) else [],
         "higher_is_better": higher_is_better if isinstance(higher_is_better, bool) else None,
-        "offline": works_offline(made),
+        "offline": works_offline(metric),
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,
         "from": installed()[name].value if name in installed() else name,
-        "options": choice_documents(known),
+        "options": choice_documents(declarations),
     }
 
 

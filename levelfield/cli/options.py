@@ -147,17 +147,21 @@ def takes(
         prefix: tells the choices of two classes apart that have one name and different flags.
         as_words: whether the command gets them by name instead, to make the value of them itself.
     """
-    known = {key: choice for key, choice in choices(cls).items() if key not in without}
-    known |= {key: known[key].narrowed(names) for key, names in among.items()}
+    declarations = {key: choice for key, choice in choices(cls).items() if key not in without}
+    declarations |= {key: declarations[key].narrowed(names) for key, names in among.items()}
 
     def add(command: F) -> Callable[..., Any]:
         @functools.wraps(command)
         def with_options(*args: Any, **words: Any) -> Any:
-            values = {key: _value(choice, words.pop(prefix + key)) for key, choice in known.items()}
+            values = {
+                key: _value(choice, words.pop(prefix + key)) for key, choice in declarations.items()
+            }
             return command(*args, **{name: values if as_words else cls.of(**values)}, **words)
 
         params = with_options.__dict__.setdefault("__click_params__", [])
-        params += [DeclaredOption(choice, cls, prefix) for choice in reversed(known.values())]
+        params += [
+            DeclaredOption(choice, cls, prefix) for choice in reversed(declarations.values())
+        ]
         return with_options
 
     return add
@@ -182,8 +186,8 @@ def takes_given(
         @functools.wraps(command)
         def with_options(*args: Any, **words: Any) -> Any:
             values = {key: words.pop(key) for key in owners}
-            given = {k: v for k, v in values.items() if v is not None and v is not False}
-            return command(*args, **{name: given}, **words)
+            chosen = {k: v for k, v in values.items() if v is not None and v is not False}
+            return command(*args, **{name: chosen}, **words)
 
         params = with_options.__dict__.setdefault("__click_params__", [])
         for key, owner in reversed(owners.items()):
@@ -200,7 +204,7 @@ def takes_given(
 
 
 def _by_class(words: Mapping[str, str]) -> str:
-    """Returns what is said of a choice, with the label of each class where they differ."""
+    """Returns the words about a choice, with the label of each class where they differ."""
     words = {label: word for label, word in words.items() if word}
     if len(set(words.values())) <= 1:
         return next(iter(words.values()), "")
@@ -215,7 +219,7 @@ def _value(choice: Declaration, value: Any) -> Any:
     return value
 
 
-def choice_documents(known: Mapping[str, Declaration]) -> dict[str, dict[str, Any]]:
+def choice_documents(declarations: Mapping[str, Declaration]) -> dict[str, dict[str, Any]]:
     """Returns name -> default, accepted values and help, as JSON has them.
 
     `otherwise` says what happens without a value, where the default alone does not tell.
@@ -229,7 +233,7 @@ def choice_documents(known: Mapping[str, Declaration]) -> dict[str, dict[str, An
             "needed": choice.required,
             "help": choice.rule.help,
         }
-        for name, choice in known.items()
+        for name, choice in declarations.items()
     }
 
 

@@ -57,7 +57,7 @@ class OutputType(click.types.StringParamType):
         return os.path.expanduser(path)  # noqa: PTH111, of an empty name as well
 
     def target(self, param: click.Parameter, path: str) -> OutputTarget:
-        """Returns what is to be checked."""
+        """Returns the target to check."""
         from levelfield.io.outputs import OutputTarget
 
         option = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
@@ -124,7 +124,7 @@ def check_outputs(targets: Sequence[OutputTarget]) -> None:
 
 
 def is_forced() -> bool:
-    """Whether the command that runs was given `--force`."""
+    """Returns whether the command that runs was given `--force`."""
     return bool(click.get_current_context().meta.get(_FORCE, False))
 
 
@@ -145,7 +145,7 @@ def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
     """The strings that a parameter was given."""
     value = ctx.params.get(param.name or "")
     values = value if isinstance(value, tuple) else (value,)
-    yield from (one for one in values if isinstance(one, str))
+    yield from (word for word in values if isinstance(word, str))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,8 +67,8 @@ def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
     )
     delivery.give(result, _show_run)
     if failed := len(result.failed):
-        of = len(result.status.cells)
-        say(f"{failed} of {of} cells failed; the same command tries them again")
+        total = len(result.status.cells)
+        say(f"{failed} of {total} cells failed; the same command tries them again")
         click.get_current_context().exit(1)
 
 

@@ -48,12 +48,12 @@ def _listed(entry: TechniqueEntry) -> dict[str, Any]:
 
 
 def _describe(entry: TechniqueEntry) -> dict[str, Any]:
-    """What is known of a technique without loading a model."""
-    made = technique_class(entry.name)
+    """Returns the facts of a technique without loading a model."""
+    technique = technique_class(entry.name)
     return {
         **_listed(entry),
-        "doc": inspect.getdoc(made) or "",
-        "options": choice_documents(choices(made)),
+        "doc": inspect.getdoc(technique) or "",
+        "options": choice_documents(choices(technique)),
         "documentation": f"docs/techniques/{entry.name}.md",
     }
 
@@ -67,13 +67,13 @@ def _page(technique: dict[str, Any]) -> str:
         ("paper", technique["paper"]),
         ("documentation", technique["documentation"]),
     ]
-    given = choice_lines(technique["options"])
+    options = choice_lines(technique["options"])
     return "\n".join(
         [
             f"{technique['name']}: {technique['summary']}",
             "",
             *([doc, ""] if doc else []),
             *(f"{name + ':':<19}{fact}" for name, fact in facts if fact),
-            *(["", "Options and defaults (--option NAME=VALUE):", *given] if given else []),
+            *(["", "Options and defaults (--option NAME=VALUE):", *options] if options else []),
         ]
     )

@@ -22,17 +22,17 @@ from levelfield.show.terminal import console as console
 
 
 def say(message: str) -> None:
-    """A line on stderr."""
+    """Prints a line on stderr."""
     print(visible(message), file=sys.stderr, flush=True)
 
 
 def tell(message: str) -> None:
-    """A line on stdout."""
+    """Prints a line on stdout."""
     click.echo(visible(message))
 
 
 def tell_json(document: object, *, indent: int | None = None) -> None:
-    """One JSON document on stdout, which a terminal may have as well."""
+    """Prints one JSON document on stdout, safe for a terminal."""
     whole = json_text(document, indent=indent)
     # of what `visible` escapes, JSON leaves some as it is; there is none outside of strings
     if visible(whole) != whole:
@@ -42,15 +42,15 @@ def tell_json(document: object, *, indent: int | None = None) -> None:
 
 @contextlib.contextmanager
 def progress_bar(
-    what: str, total: int | None, beside: Callable[[], str] | None = None
+    task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Iterator[Progress]:
-    """A bar on stderr while work goes on; where stderr is no terminal, a line a minute.
+    """Shows a bar on stderr while work goes on; where stderr is not a terminal, a line a minute.
 
     Args:
         beside: what stands beside it, such as a rate; asked for at each advance.
     """
     if not sys.stderr.isatty():
-        yield _progress_lines(what, total, beside)
+        yield _progress_lines(task_name, total, beside)
         return
     from rich.console import Console
     from rich.progress import (
@@ -71,18 +71,18 @@ def progress_bar(
         TextColumn("{task.fields[beside]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(visible(what), total=total, beside="")
+        task = bar.add_task(visible(task_name), total=total, beside="")
         yield lambda n: bar.update(task, advance=n, beside=beside() if beside else "")
 
 
 LINE_EVERY_S = 60.0
-"""Between two lines of progress; work that is done before the first one shows none."""
+"""The time between two lines of progress; shorter work shows none."""
 
 
 def _progress_lines(
-    what: str, total: int | None, beside: Callable[[], str] | None = None
+    task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Progress:
-    """Says now and then how far the work is, as logs have it."""
+    """Says once a minute how far the work is, for logs."""
     start = last = time.monotonic()
     done = 0
 
@@ -97,13 +97,13 @@ def _progress_lines(
         if total:
             left = (now - start) / done * max(total - done, 0)
             far = f"{done:,} of {total:,}, {_duration(left)} left"
-        say(f"levelfield: {what} {far}{f', {beside()}' if beside else ''}")
+        say(f"levelfield: {task_name} {far}{f', {beside()}' if beside else ''}")
 
     return progress
 
 
 def _duration(seconds: float) -> str:
-    """A time to wait, in one unit."""
+    """Returns a time to wait, in one unit."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

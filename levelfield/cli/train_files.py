@@ -164,7 +164,7 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
         "was chosen among others"
     )
     if rated.left_out:
-        reasons = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
+        reasons = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
         say(f"note: left out {sum(rated.left_out.values())} ({reasons})")
 
 
@@ -211,8 +211,8 @@ def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     apart = ("aspects", "passages", "seed")
     common = {name: value for name, value in chosen.to_dict().items() if name not in apart}
     names = [f"composite.{aspect}" for aspect in chosen.aspects or get_args(Aspect)]
-    made = create(names, common, {})
-    metrics = [metric for metric in made if isinstance(metric, CompositeMetric)]
+    created = create(names, common, {})
+    metrics = [metric for metric in created if isinstance(metric, CompositeMetric)]
     for metric in metrics:
         _ = metric.models(), metric.computation  # what is wrong with them, before the work
     with progress_bar("drawing", corpus_size(corpus)) as progress:

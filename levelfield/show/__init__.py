@@ -1,5 +1,5 @@
-"""What comes of measuring, to look at: HTML pages, each one self-contained file that says what was
-measured and how far to trust it, and tables on a terminal."""
+"""Shows results: HTML pages, each one self-contained file that says what was measured and how far
+to trust it, and tables on a terminal."""
 
 from typing import TYPE_CHECKING
 

@@ -26,6 +26,8 @@ from levelfield.show.figures import (
     SeriesMark,
     dots_note,
     names_beside,
+    names_of_rows,
+    plain_axes,
     series_mark,
     svg,
 )
@@ -65,12 +67,12 @@ def series(evaluation: MetaEvaluation) -> npt.NDArray[Any]:
 
 def series_marks(names: Iterable[str]) -> dict[str, SeriesMark]:
     """Name -> its mark; a single one is a plain dot."""
-    of = sorted(set(names), key=natural)
-    return {name: series_mark(i) if len(of) > 1 else PLAIN for i, name in enumerate(of)}
+    unique = sorted(set(names), key=natural)
+    return {name: series_mark(i) if len(unique) > 1 else PLAIN for i, name in enumerate(unique)}
 
 
 def _samples_scatter(
-    x: Floats, y: Floats, rows: Codes, of: npt.NDArray[Any], aspect: str
+    x: Floats, y: Floats, rows: Codes, sample_series: npt.NDArray[Any], aspect: str
 ) -> Figure:
     shown = np.sort(np.random.default_rng(0).permutation(x.size)[:MOST_POINTS])
     note = dots_note(shown.size, x.size)
@@ -79,13 +81,15 @@ def _samples_scatter(
         axes.set_title(note, color=MUTED, fontsize=7.5, loc="right", pad=3)
     levels = np.unique(x)
     gap = float(np.diff(levels).min()) if 1 < levels.size < 40 else 0.0
-    at = x[shown] + np.random.default_rng(0).uniform(-0.3, 0.3, shown.size) * gap
-    _fit(axes, x, y, np.concatenate([at, x]), aspect)
-    names = of[rows][shown]
-    for name, mark in series_marks(of.tolist()).items():
+    spread = x[shown] + np.random.default_rng(0).uniform(-0.3, 0.3, shown.size) * gap
+    _fit(axes, x, y, np.concatenate([spread, x]), aspect)
+    names = sample_series[rows][shown]
+    for name, mark in series_marks(sample_series.tolist()).items():
         mine = names == name
         if np.any(mine):
-            mark.draw(axes, at[mine], y[shown][mine], size=4 if x.size < 300 else 3.2, alpha=0.55)
+            mark.draw(
+                axes, spread[mine], y[shown][mine], size=4 if x.size < 300 else 3.2, alpha=0.55
+            )
     return figure
 
 
@@ -121,8 +125,8 @@ def quality_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     figure, axes = _axes(3.6, 2.7)
     for i, d in enumerate(mine):
         subsets = d.by_quality.subsets
-        at = np.arange(len(subsets)) + (i - (len(mine) - 1) / 2) * min(0.12, 0.5 / len(mine))
-        _line(axes, at, [s.mean for s in subsets], [s.deviation for s in subsets], i)
+        places = np.arange(len(subsets)) + (i - (len(mine) - 1) / 2) * min(0.12, 0.5 / len(mine))
+        _line(axes, places, [s.mean for s in subsets], [s.deviation for s in subsets], i)
     axes.set_xticks(range(4), ["lowest", "low", "high", "highest"])
     axes.set_xlabel("texts mostly of this quarter", color=INK, fontsize=8.5)
     numbers = "; ".join(
@@ -142,21 +146,16 @@ def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     step = 0.1 * len(mine) + 0.16
     figure, axes = _axes(3.6, 0.5 + step * len(names))
     for i, d in enumerate(mine):
-        mark, of = series_mark(i), dict(d.by_system)
+        mark, estimates = series_mark(i), dict(d.by_system)
         for row, name in enumerate(names):
-            e = of.get(name)
+            e = estimates.get(name)
             if e is None or math.isnan(e.value):
                 continue
             y = row + (i - (len(mine) - 1) / 2) * (0.7 / max(1, len(mine)))
             if not e.why_no_interval:
                 axes.plot([e.low, e.high], [y, y], color=mark.colour, linewidth=1.6)
             axes.plot([e.value], [y], **mark.line(5))
-    axes.set_yticks(range(len(names)), [""] * len(names))
-    for row, name in enumerate(names):
-        axes.text(
-            -0.02, row, _cut(name, 14), transform=axes.get_yaxis_transform(), ha="right",
-            va="center", fontsize=8.5, color=INK, parse_math=False,
-        )  # fmt: skip
+    names_of_rows(axes, [_cut(name, 14) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.axvline(0, color=MUTED, linewidth=0.8)
     axes.set_position((0.27, axes.get_position().y0, 0.7, axes.get_position().height))
@@ -213,11 +212,7 @@ def _axes(width: float, height: float, *, above: float = 0.0) -> tuple[Figure, A
     figure = Figure(figsize=(width, height), dpi=72)  # that of SVG, in which marks are placed
     FigureCanvasSVG(figure)
     axes = figure.add_axes((0.15, 0.42 / height, 0.82, 1 - (0.5 + above) / height))
-    axes.tick_params(colors=MUTED, labelsize=8, length=3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(MUTED)
-    axes.grid(color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
+    plain_axes(axes)
     return figure, axes
 
 

@@ -39,12 +39,12 @@ NAMES: dict[Statistic, str] = {
     "calibrated": "calibrated",
 }
 MOST_SCATTERS = 8
-"""So many scatter plots are drawn of an aspect, those of the highest correlations."""
+"""The most scatter plots of an aspect; those of the highest correlations are drawn."""
 
 
 @dataclass(frozen=True)
 class CorrelateReport:
-    """All that the page shows.
+    """The contents of the page.
 
     Attributes:
         title: its heading.
@@ -64,7 +64,7 @@ class CorrelateReport:
 
 
 class Scatter(NamedTuple):
-    """One plot, with what stands under it."""
+    """One plot and its caption."""
 
     metric: str
     figure: Markup
@@ -100,25 +100,27 @@ class Matrix(NamedTuple):
 
 
 def matrix(evaluation: MetaEvaluation, ranking: Ranking) -> Matrix:
-    """The comparisons on an aspect as a matrix."""
+    """Returns the comparisons on an aspect as a matrix."""
     metrics = tuple(m for cluster in ranking.clusters for m in cluster)
-    of: dict[tuple[str, str], Difference] = {}
+    differences: dict[tuple[str, str], Difference] = {}
     for c in evaluation.comparisons.comparisons:
         if c.aspect == ranking.aspect:
             better = c.better(evaluation.alpha)
             for row, column, sign in ((c.a, c.b, 1), (c.b, c.a, -1)):
                 shown = "" if better is None else "more" if better[0] == row else "less"
-                of[row, column] = Difference(sign * difference_of(c), c.p_adjusted, shown, c.r_ab)
-    return Matrix(metrics, tuple(tuple(of.get((a, b)) for b in metrics) for a in metrics))
+                differences[row, column] = Difference(
+                    sign * difference_of(c), c.p_adjusted, shown, c.r_ab
+                )
+    return Matrix(metrics, tuple(tuple(differences.get((a, b)) for b in metrics) for a in metrics))
 
 
 def difference_of(c: MetricComparison) -> float:
-    """How much more the first metric of a comparison agrees, as its test takes it."""
+    """Returns how much more the first metric of a comparison agrees, in the terms of its test."""
     return c.swapped.difference if c.test == "true means" else c.r_a - c.r_b
 
 
 def render_correlate_page(report: CorrelateReport) -> str:
-    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    """Returns the page as HTML. It loads nothing; every text of the report is escaped."""
     evaluation = report.evaluation
     rows = {(c.aspect, c.metric): c for c in evaluation.rows()}
     table = evaluation.table
@@ -140,8 +142,8 @@ def render_correlate_page(report: CorrelateReport) -> str:
         drift_marks={m: series_mark(i).svg() for i, m in enumerate(table.metrics)},
         drift_figures={
             a: [
-                (what, figure)
-                for what, figure in (
+                (title, figure)
+                for title, figure in (
                     ("by system", system_figure(evaluation.drifts, a)),
                     ("by quality", quality_figure(evaluation.drifts, a)),
                     ("by number of evaluators", evaluator_figure(evaluation.drifts, a)),
@@ -158,7 +160,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
 
 
 def write_correlate_page(path: str | os.PathLike[str], report: CorrelateReport) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Writes the page to a file, whole or not at all."""
     html = render_correlate_page(report)
     with atomic_writer(path) as file:
         file.write(html)
@@ -170,7 +172,7 @@ def _scatters(
     rows: dict[tuple[str, str], Correlation],
     stats: Sequence[Statistic],
 ) -> list[Scatter]:
-    """The plots of an aspect, in the order of the metrics."""
+    """Returns the plots of an aspect, in the order of the metrics."""
 
     def strength(metric: str) -> float:
         value = rows[aspect, metric].estimates[stats[0]].value
@@ -184,10 +186,10 @@ def _scatters(
         e = c.estimates[stats[0]]
         if e.why_undefined:
             continue
-        said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, {_size(c)}"
-        figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {said}")
+        caption = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, {_size(c)}"
+        figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {caption}")
         if figure:
-            plots.append(Scatter(metric, figure, said))
+            plots.append(Scatter(metric, figure, caption))
     return plots
 
 
@@ -207,21 +209,21 @@ def number(value: float) -> str:
 
 
 def ends(e: Estimate) -> str:
-    """The interval, or why there is none."""
-    why = e.why_undefined or e.why_no_interval
-    return f"({why})" if why else f"[{number(e.low)}, {number(e.high)}]"
+    """Returns the interval, or why there is none."""
+    reason = e.why_undefined or e.why_no_interval
+    return f"({reason})" if reason else f"[{number(e.low)}, {number(e.high)}]"
 
 
 def shade(value: float) -> str:
-    """The share of colour behind a correlation, in percent, for `color-mix`."""
+    """Returns the share of colour behind a correlation, in percent, for `color-mix`."""
     return "0" if math.isnan(value) else f"{round(100 * min(1.0, abs(value)))}"
 
 
 def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
-    """What an aspect found, in a sentence or two."""
-    said: list[Markup] = []
+    """Returns the results on an aspect in a sentence or two."""
+    sentences: list[Markup] = []
     if not ranking.r:
-        whys = "; ".join(f"{m}: {why}" for m, why in ranking.not_ranked.items())
+        whys = "; ".join(f"{m}: {reason}" for m, reason in ranking.not_ranked.items())
         return Markup("No metric can be compared ({}).").format(whys)
     best = next(iter(ranking.r))
     estimates = {
@@ -232,7 +234,7 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
     e = estimates.get(best)
     interval = f" {ends(e)}" if e is not None else ""
     value = ranking.r[best] if e is None else e.value
-    said.append(
+    sentences.append(
         Markup('<b>{}</b> agrees best: {} <span class="aside">{}{}</span>.').format(
             best, number(value), NAMES[evaluation.by], interval
         )
@@ -250,15 +252,15 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
             and c.better(evaluation.alpha) != (best, c.b)
         ]
         if not open_:
-            said.append(Markup("It is shown to agree better than every other metric."))
+            sentences.append(Markup("It is shown to agree better than every other metric."))
         else:
             names = Markup(", ").join(Markup("<b>{}</b>").format(m) for m in open_[:3])
             more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
-            said.append(Markup("No difference is shown from {}{}.").format(names, more))
+            sentences.append(Markup("No difference is shown from {}{}.").format(names, more))
     if ranking.not_ranked:
-        whys = "; ".join(f"{m} ({why})" for m, why in ranking.not_ranked.items())
-        said.append(Markup("Not compared: {}.").format(whys))
-    return Markup(" ").join(said)
+        whys = "; ".join(f"{m} ({reason})" for m, reason in ranking.not_ranked.items())
+        sentences.append(Markup("Not compared: {}.").format(whys))
+    return Markup(" ").join(sentences)
 
 
 @cache

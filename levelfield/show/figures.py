@@ -102,7 +102,7 @@ class SeriesMark:
     shape: MarkShape
 
     def svg(self) -> Markup:
-        """The mark for a legend."""
+        """Returns the mark for a legend."""
         paths = "".join(
             "M" + "L".join(f"{x:g} {-y:g}" for x, y in line) for line in self.shape.lines
         )
@@ -119,7 +119,7 @@ class SeriesMark:
         )
 
     def line(self, size: float) -> dict[str, Any]:
-        """How `Axes.plot` draws the series: its colour, and the mark at every point."""
+        """Returns how `Axes.plot` draws the series: its colour, and the mark at every point."""
         dot = self.shape is SHAPES[0]
         return {
             "color": self.colour,
@@ -137,9 +137,9 @@ class SeriesMark:
         Args:
             size: in points.
         """
-        at = axes.transData.transform(np.column_stack([x, y]))
-        vertices = at[:, None] + self.shape.vertices * size / 2
-        path = Path(vertices.reshape(-1, 2), np.tile(self.shape.codes, len(at)))
+        centres = axes.transData.transform(np.column_stack([x, y]))
+        vertices = centres[:, None] + self.shape.vertices * size / 2
+        path = Path(vertices.reshape(-1, 2), np.tile(self.shape.codes, len(centres)))
         path.should_simplify = False  # it would drop lines without length, which is what dots are
         drawn: dict[str, Any] = (
             {"facecolor": self.colour, "linewidth": 0}
@@ -152,7 +152,7 @@ class SeriesMark:
 
 
 def series_mark(i: int) -> SeriesMark:
-    """The mark of the series at a place, from 0."""
+    """Returns the mark of the series at an index, from 0."""
     n = len(SHAPES)
     return SeriesMark(COLOURS[i % len(COLOURS)], SHAPES[(i + i // n) % n])
 
@@ -209,7 +209,7 @@ def means_figure(summary: MetricSummary) -> Markup:
 
 
 def dots_note(drawn: int, values: int) -> str:
-    """What the dots of a figure stand for, if not every value has one.
+    """Says what the dots of a figure stand for, if not every value has one.
 
     >>> dots_note(2000, 1_000_000)
     'dots: a random 2,000 of 1,000,000'
@@ -234,7 +234,7 @@ def dots(
     size: float,
     alpha: float,
 ) -> None:
-    """Many dots as one path: a few bytes a dot instead of an element each."""
+    """Draws many dots as one path: a few bytes a dot instead of an element each."""
     ends = np.repeat(np.column_stack([x, y]), 2, axis=0)
     path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], x.size))
     path.should_simplify = False  # it would drop lines without length, which is what dots are
@@ -284,8 +284,27 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
         )
 
 
+def plain_axes(axes: Axes) -> None:
+    """Draws the left and lower edge of a plot and its grid, all of them muted."""
+    axes.tick_params(colors=MUTED, labelsize=8, length=3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(MUTED)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
+def names_of_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Writes the name of each row to the left of a plot, in place of the labels of its ticks."""
+    axes.set_yticks(range(len(names)), [""] * len(names))
+    for row, name in enumerate(names):
+        axes.text(
+            -0.02, row, name, transform=axes.get_yaxis_transform(), ha="right",
+            va="center", fontsize=8.5, color=INK, parse_math=False,
+        )  # fmt: skip
+
+
 def names_beside(axes: Axes, points: Sequence[tuple[float, float, str]], *, height: float) -> None:
-    """The name of every point beside the plot, with a line to it, so that none lies on another.
+    """Writes the name of every point beside the plot, with a line to it, so that none overlap.
 
     Args:
         points: x, y and name.
@@ -337,19 +356,19 @@ def apart(heights: Sequence[float], least: float) -> list[float]:
         placed[i] = bottom = max(placed[i], bottom)
         bottom += least
     places = [0.0] * len(placed)
-    for at, y in zip(order.tolist(), placed, strict=True):
-        places[at] = y
+    for index, y in zip(order.tolist(), placed, strict=True):
+        places[index] = y
     return places
 
 
 def _described(summary: MetricSummary, groups: Sequence[GroupSummary]) -> str:
-    """The figure for those who can't see it."""
+    """Describes the figure for those who can't see it."""
     means = ", ".join(f"{shown_name(g.group)} {g.mean.value:.3g}" for g in groups)
     return f"Means of {summary.metric} with intervals over single values, best first: {means}"
 
 
 def svg(figure: Figure, *, salt: str, label: str) -> Markup:
-    """A figure as an element to put into a page."""
+    """Returns a figure as an element of a page."""
     written = io.StringIO()
     with (
         matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}),

@@ -31,7 +31,7 @@ from levelfield.version import __version__
 
 @dataclass(frozen=True)
 class PartRow:
-    """One group: its mean, and those of its parts by name."""
+    """One group: its mean, and the means of its parts by name."""
 
     group: str
     mean: float
@@ -55,12 +55,12 @@ class PartTable:
     farthest: float
 
     def reach(self, mean: float) -> float:
-        """How far a bar from the middle reaches, in percent of the half."""
+        """Returns the length of a bar from the middle, in percent of half the width."""
         return round(100 * abs(mean) / self.farthest, 1) if self.farthest else 0.0
 
 
 def part_table(summary: MetricSummary, means: Sequence[PartMean]) -> PartTable:
-    """The table of one metric."""
+    """Returns the table of one metric."""
     weights: dict[str, list[float]] = {}
     for mean in means:
         weights.setdefault(mean.part, []).append(mean.weight)
@@ -71,7 +71,7 @@ def part_table(summary: MetricSummary, means: Sequence[PartMean]) -> PartTable:
     ]
     return PartTable(
         metric=summary.metric,
-        columns={part: _range(of) for part, of in weights.items()},
+        columns={part: _range(values) for part, values in weights.items()},
         rows=tuple(rows),
         farthest=max(
             (abs(v) for r in rows for v in (r.mean, *(m.mean for m in r.parts.values()))),
@@ -88,10 +88,10 @@ def _range(weights: Sequence[float]) -> str:
 __all__ = ["ScorePage", "ShownSample", "ValuePart", "render", "score_page", "write_page"]
 
 _TITLE_FILES = 3
-"""So many names of files are a title."""
+"""The number of file names that still make a title."""
 
 _PARTS = re.compile(r"[^./_-]*[./_-]+(?:\d(?=[./_-]|$))?|[^./_-]+")
-"""Of a name, each with what ends it; the 2 of `distinct-2` is no part of its own."""
+"""The parts of a name, each with the characters that end it; `distinct-2` keeps its 2."""
 
 _LETTER, _NARROWEST = 0.6, 6.6  # rem: a bold letter of a head, and a column of values
 _OTHER_COLUMNS, _PAGE = 33.6, 69.0  # rem: id, group, control and some text; the page at 1,200 px
@@ -142,14 +142,14 @@ class ScorePage:
 
 
 def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
-    """The page of a run.
+    """Returns the page of a run.
 
     Args:
         command: how the run was made; empty if not from a command line.
     """
     return ScorePage(
         title=_title(result),
-        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        created=now_in_words(),
         n=result.n,
         summaries=result.summaries,
         samples=result.gallery.shown() if result.gallery else (),
@@ -166,21 +166,28 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
     )
 
 
+def now_in_words() -> str:
+    """Returns the time, as pages say when they were made."""
+    return datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+
+
 def _title(result: ScoreSummary) -> str:
-    """The files, the task, or how much was measured; as many names as a heading bears."""
+    """Returns the files and the task, or how much was measured where a heading can't hold them."""
     names = [os.path.basename(os.path.normpath(file)) for file in result.files if file != "-"]  # noqa: PTH119
     metrics = words.count(len(result.summaries), "metric")
     table = result.table()
-    of = words.count(len(table.groups), table.by) if len(table.groups) > 1 else ""
-    what = ", ".join(names) if 0 < len(names) <= _TITLE_FILES else ""
+    compared = words.count(len(table.groups), table.by) if len(table.groups) > 1 else ""
+    subject = ", ".join(names) if 0 < len(names) <= _TITLE_FILES else ""
     parts = (
-        [what, result.task] if what or result.task else [f"{metrics} of {of}" if of else metrics]
+        [subject, result.task]
+        if subject or result.task
+        else [f"{metrics} of {compared}" if compared else metrics]
     )
     return f"levelfield: {', '.join(filter(None, parts))}"
 
 
 def render(report: ScorePage) -> str:
-    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    """Returns the page as HTML. It loads nothing; every text of the report is escaped."""
     summaries = report.summaries
     comparisons = [(s, c) for s in summaries for c in s.comparisons]
     order = [g.group for g in words.best_first(summaries[0])] if summaries else []
@@ -242,7 +249,7 @@ def write_page(path: str | os.PathLike[str], report: ScorePage) -> None:
 
 
 def _undefined(report: ScorePage) -> list[tuple[str, str, int, list[tuple[int, str]]]]:
-    """Metric, reason, count, and those of the shown samples it holds for: row number, id."""
+    """Returns metric, reason, count, and the shown samples concerned: row number, id."""
     places: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for number, shown in enumerate(report.samples):
         for metric, reason in shown.undefined.items():
@@ -260,7 +267,7 @@ def _breakable(name: str) -> Markup:
 
 
 def column_widths(metrics: Sequence[str]) -> dict[str, float]:
-    """Metric -> width of its column of values in rem, so that no word of its head is broken.
+    """Returns metric -> width of its column in rem, so that no word of its head is broken.
 
     Empty if the columns do not fit on a page: values then stand under their texts.
     """
@@ -270,7 +277,7 @@ def column_widths(metrics: Sequence[str]) -> dict[str, float]:
 
 
 def environment() -> Environment:
-    """What the templates of every page share: escaping, and words for numbers."""
+    """Returns the environment of all templates: escaping, and filters that word numbers."""
     templates = Environment(
         loader=PackageLoader("levelfield.show"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The rows of the page's table of samples: what a sample is shown as, and its values' parts."""
+"""The rows of the page's table of samples: how a sample is shown, and the parts of its values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FEW_PARTS = 12
 """Up to this many parts are listed one by one; more are drawn as a plot."""
 
 _BETWEEN = re.compile(r"(\s|</UTT>)+")
-"""What parts of a text leave out between them: blanks, and the marks between turns."""
+"""The gaps between parts of a text: blanks, and the marks between turns."""
 
 FARTHEST = 6
-"""Of many parts, how many of those that pull the value farthest are named."""
+"""The number of parts named where there are many: those that pull the value farthest."""
 
 
 class Piece(NamedTuple):
@@ -40,14 +40,14 @@ class Axis:
     high: float
 
     def place(self, score: float) -> float:
-        """Where a score lies between the ends, in percent."""
+        """Returns the place of a score between the ends, in percent."""
         width = self.high - self.low
         return round(100 * (score - self.low) / width, 1) if width > 0 else 50.0
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """What one value is made of.
+    """The parts of one value.
 
     Attributes:
         metric: its metric.
@@ -99,7 +99,7 @@ class Row:
 
 
 def rows(samples: Sequence[ShownSample]) -> list[Row]:
-    """The rows of the table, in the order of the samples."""
+    """Returns the rows of the table, in the order of the samples."""
     return [_row(shown) for shown in samples]
 
 
@@ -116,7 +116,7 @@ def score_axes(samples: Sequence[ShownSample]) -> dict[str, Axis]:
 
 
 def pull(part: ValuePart, value: float) -> float:
-    """How far a part moves the value from where the others would put it: `w (s − S)`."""
+    """Returns how far a part moves the value: `w (s − S)`."""
     moved = part.weight * (part.score - value)
     return moved if math.isfinite(moved) else 0.0
 
@@ -177,22 +177,22 @@ def _pieces(parts: Sequence[ValuePart], sample: Sample) -> tuple[Piece, ...]:
         return ()
     whole = "\n".join([*sample.context, sample.text])
     for text in (sample.text, sample.text.removeprefix(sample.prompt), whole):
-        if found := _aligned([piece for _, _, piece in labels], text):
-            return tuple(Piece(t, part.score) for t, part in zip(found, parts, strict=True))
+        if stretches := _aligned([piece for _, _, piece in labels], text):
+            return tuple(Piece(t, part.score) for t, part in zip(stretches, parts, strict=True))
     return ()
 
 
 def _aligned(pieces: Sequence[str], text: str) -> list[str]:
-    """The pieces with what stands between them and is no text; empty if they don't make it up."""
-    at, stretches = 0, []
+    """Returns each piece with the gap before it; empty if the pieces don't make up the text."""
+    position, stretches = 0, []
     for piece in pieces:
-        between = _BETWEEN.match(text, at)
-        skipped = between[0] if between and not text.startswith(piece, at) else ""
-        if not text.startswith(piece, at + len(skipped)):
+        between = _BETWEEN.match(text, position)
+        skipped = between[0] if between and not text.startswith(piece, position) else ""
+        if not text.startswith(piece, position + len(skipped)):
             return []
         stretches.append(skipped + piece)
-        at += len(skipped) + len(piece)
-    return [] if text[at:].strip() else stretches
+        position += len(skipped) + len(piece)
+    return [] if text[position:].strip() else stretches
 
 
 def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:

@@ -13,7 +13,16 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from levelfield.show.figures import COLOURS, GRID, INK, MUTED, VARIABLES, names_beside, svg
+from levelfield.show.figures import (
+    COLOURS,
+    INK,
+    MUTED,
+    VARIABLES,
+    names_beside,
+    names_of_rows,
+    plain_axes,
+    svg,
+)
 from levelfield.show.words import shown_name
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, TableEntry
 from levelfield.study.observations import ALL, Measure
@@ -63,7 +72,8 @@ def value_bars(control: ControlSummary, measure: Measure, dataset: str) -> Marku
         ends = error_of(e)
         if ends:
             axes.plot(ends, [y, y], color=INK, linewidth=0.9, solid_capstyle="butt")
-    _names(axes, control.systems)
+    names_of_rows(axes, [_cut(system) for system in control.systems])
+    axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(control.systems) - 0.5, -0.5)
     if measure.percent:
         axes.set_xlim(0, 100)
@@ -135,7 +145,7 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
     FigureCanvasSVG(figure)
     w = 3.3 + right
     axes = figure.add_axes((0.52 / w, 0.45 / height, 2.55 / w, 1 - 0.6 / height))
-    _style(axes)
+    plain_axes(axes)
     axes.set_xscale("log")
     for seconds, e, _ in points:
         ends = error_of(e)
@@ -170,27 +180,9 @@ def _axes(width: float, height: float, left: float) -> tuple[Figure, Axes]:
     axes = figure.add_axes(
         (left / width, 0.42 / height, 1 - (left + 0.15) / width, 1 - 0.46 / height)
     )
-    _style(axes)
+    plain_axes(axes)
     axes.grid(axis="y", visible=False)
     return figure, axes
-
-
-def _style(axes: Axes) -> None:
-    axes.tick_params(colors=MUTED, labelsize=8, length=3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(MUTED)
-    axes.grid(color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
-
-
-def _names(axes: Axes, systems: Sequence[str]) -> None:
-    axes.set_yticks(range(len(systems)), [""] * len(systems))
-    axes.tick_params(axis="y", length=0)
-    for row, system in enumerate(systems):
-        axes.text(
-            -0.02, row, _cut(system), transform=axes.get_yaxis_transform(), ha="right",
-            va="center", fontsize=8.5, color=INK, parse_math=False,
-        )  # fmt: skip
 
 
 def _text(axes: Axes, x: float, y: float, text: str, side: str, *, bold: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, verdi
 from levelfield.scoring.gallery import ShownSample
 from levelfield.scoring.standing import Scale
 from levelfield.show import words
-from levelfield.show.page import environment
+from levelfield.show.page import environment, now_in_words
 from levelfield.show.study_figures import (
     error_of,
     quality_and_cost,
@@ -74,7 +73,7 @@ class StudyPage:
 
 
 def render_study_page(report: StudyPage) -> str:
-    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    """Returns the page as HTML. It loads nothing; every text of the report is escaped."""
     summary = report.summary
     findings = list(report.findings or ())
     html = _template().render(
@@ -98,15 +97,15 @@ def render_study_page(report: StudyPage) -> str:
 
 
 def write_study_page(path: str | os.PathLike[str], report: StudyPage) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Writes the page to a file, whole or not at all."""
     html = render_study_page(report)
     with atomic_writer(path) as file:
         file.write(html)
 
 
 def main_measure(control: ControlSummary) -> Measure | None:
-    """What the figures show: all attributes at once, else the average of the judges, else the
-    first keyword coverage, else the first measure."""
+    """Returns the measure of the figures: all attributes at once, else the average of the judges,
+    else the first keyword coverage, else the first measure."""
     by_name = {m.name: m for m in control.measures}
     keywords = [m for m in control.measures if m.name.startswith("keywords.")]
     first = [by_name[n] for n in (BOTH, AVERAGE) if n in by_name]
@@ -114,21 +113,21 @@ def main_measure(control: ControlSummary) -> Measure | None:
 
 
 def told_first(control: ControlSummary) -> list[Measure]:
-    """The measures that are put into words: those of control first; no single judges."""
+    """Returns the measures that are put into words: those of control first, no single judges."""
     told = [m for m in control.measures if m.kind != "judge"]
     return sorted(told, key=lambda m: _TOLD.index(m.kind) if m.of_control else len(_TOLD))
 
 
 def scale(control: ControlSummary, measure: str) -> Scale:
-    """As many decimals as its ranks were made from."""
+    """Returns a scale with the decimals that the ranks of a measure rest on."""
     return Scale(control.places(measure), False)
 
 
 def headline(control: ControlSummary, measure: Measure) -> Markup:
-    """Who is best under a measure, and whether the difference to the next is shown."""
+    """Says who is best under a measure, and whether the difference to the next is shown."""
     write, unit = scale(control, measure.name), " %" if measure.percent else ""
-    found = [e for s in control.systems if (e := control.entry(s, measure.name))]
-    ranked = sorted((e for e in found if e.rank), key=lambda e: e.rank or 0)
+    entries = [e for s in control.systems if (e := control.entry(s, measure.name))]
+    ranked = sorted((e for e in entries if e.rank), key=lambda e: e.rank or 0)
     if not ranked:
         return Markup("No value is defined.")
     best = ranked[0]
@@ -136,63 +135,58 @@ def headline(control: ControlSummary, measure: Measure) -> Markup:
         write(best.mean), unit, around(best, write)
     )
     if len(ranked) == 1:
-        said = [Markup("{}: {}.").format(_name(best.system), value)]
+        sentences = [Markup("{}: {}.").format(words.bold_name(best.system), value)]
     elif ranked[1].rank == 1:
-        names = Markup(", ").join(_name(e.system) for e in ranked if e.rank == 1)
-        said = [Markup("{} have the same, best mean: {}.").format(names, value)]
+        names = Markup(", ").join(words.bold_name(e.system) for e in ranked if e.rank == 1)
+        sentences = [Markup("{} have the same, best mean: {}.").format(names, value)]
     else:
         following = [e for e in ranked if e.rank == ranked[1].rank]
-        said = [Markup("{} is best: {}.").format(_name(best.system), value)]
+        sentences = [Markup("{} is best: {}.").format(words.bold_name(best.system), value)]
         for e in following[:2]:
-            said.append(_against(control, measure, best, e, write))
+            sentences.append(_against(control, measure, best, e, write))
     lacking = [e.system for e in ranked[:2] if e.system in control.incomplete]
-    said += [
-        Markup("{} has nothing for {}.").format(_name(s), control.incomplete[s]) for s in lacking
+    sentences += [
+        Markup("{} has nothing for {}.").format(words.bold_name(s), control.incomplete[s])
+        for s in lacking
     ]
-    return Markup(" ").join(said)
+    return Markup(" ").join(sentences)
 
 
 def _against(
     control: ControlSummary, measure: Measure, best: TableEntry, other: TableEntry, write: Scale
 ) -> Markup:
     pair = {best.system, other.system}
-    of = control.comparisons.get(measure.name, ())
-    c = next((c for c in of if {c.a, c.b} == pair), None)
+    comparisons = control.comparisons.get(measure.name, ())
+    c = next((c for c in comparisons if {c.a, c.b} == pair), None)
     next_ = Markup("Next is {} with {}").format(
-        _name(other.system), write(other.mean) + (" %" if measure.percent else "")
+        words.bold_name(other.system), write(other.mean) + (" %" if measure.percent else "")
     )
     if c is None or math.isnan(c.p_adjusted):
-        why = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
+        reason = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
         return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
-            next_, why
+            next_, reason
         )
-    sign = 1 if c.a == best.system else -1
-    low, high = sorted((sign * c.low, sign * c.high))
-    interval = "" if math.isnan(low) else f" [{write(low)}, {write(high)}]"
-    p = words.p_value(c.p_adjusted)
-    said = verdict(c, measure.higher_is_better)
+    outcome = verdict(c, measure.higher_is_better)
     shown = (
         "the difference is not shown"
-        if said == NOT_SHOWN
+        if outcome == NOT_SHOWN
         else "undefined values could turn the difference"
-        if said == WITHHELD
+        if outcome == WITHHELD
         else "the difference is shown"
-        if said.startswith(f"{best.system} > ")
+        if outcome.startswith(f"{best.system} > ")
         else "yet on equal requests it is the better one"
     )
-    return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {}; {})</span>.').format(
+    return Markup('{}; {} <span class="aside">({}, n = {}; {})</span>.').format(
         next_,
         shown,
-        write(sign * c.difference),
-        interval,
-        p if p.startswith("<") else f"= {p}",
+        words.difference_with_p(c, best.system, write),
         f"{c.inputs:,}",
         c.note,
     )
 
 
 def around(e: TableEntry, write: Scale) -> str:
-    """What a mean stands in: its interval, else the deviation of its runs."""
+    """Returns the interval around a mean, else the deviation of its runs."""
     ends = error_of(e)
     if ends is None:
         return e.interval.why_no_interval
@@ -202,31 +196,27 @@ def around(e: TableEntry, write: Scale) -> str:
 
 
 def spread(s: SpreadBetween, write: Scale) -> str:
-    """A deviation, or why there is none."""
+    """Returns a deviation, or why there is none."""
     return s.why or write(s.deviation)
 
 
 def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Markup]]:
-    """Dataset and its bars, of those that have any."""
+    """Returns each data set that has bars, with them."""
     figures = [(d, value_bars(control, measure, d)) for d in control.datasets]
     return [(d, figure) for d, figure in figures if figure]
 
 
 def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
-    """Who is better in a comparison, in words."""
+    """Returns who is better in a comparison, in words."""
     return verdict(c, control.measure(measure).higher_is_better)
 
 
 def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
-    """The drawn texts of a kind of control side by side, with the values of single texts."""
+    """Returns the drawn texts of a kind of control side by side, with their values."""
     inputs = report.texts.get(control.control, ())
     metrics = dict.fromkeys(metric for texts in inputs for s in texts for metric in s.values)
     places = Scale(3, False)
     return side_by_side(inputs, control.systems, dict.fromkeys(metrics, places))
-
-
-def _name(name: str) -> Markup:
-    return Markup('<b dir="auto">{}</b>').format(words.shown_name(name))
 
 
 @cache
@@ -271,7 +261,7 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
         raise UserError(f"{folder}: can't be made: {error.strerror}") from error
     page = StudyPage(
         title=report.study,
-        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        created=now_in_words(),
         summary=report.summary,
         findings=report.findings,
         texts=report.texts,

@@ -14,10 +14,10 @@ from levelfield.scoring.gallery import ShownSample
 from levelfield.text.words import TOKEN
 
 LONGEST = 1200
-"""Characters of a text that stand beside others."""
+"""The most characters of a text that are shown beside others."""
 
 ALIKE = 0.3
-"""Texts that share less of their words are not marked: all of both would be."""
+"""The least share of words in common; texts that share less would be marked throughout."""
 
 Mark = Literal["", "ins", "del"]
 
@@ -137,11 +137,11 @@ MarkedStretch(text='very good', mark='ins'), MarkedStretch(text='.', mark=''))
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
-    """The words of a text, each with what stands before it and is no word."""
+    """Returns the words of a text, each with the characters between it and the word before."""
     pieces, end = [], 0
-    for found in TOKEN.finditer(text):
-        pieces.append((text[end : found.start()], found[0]))
-        end = found.end()
+    for match in TOKEN.finditer(text):
+        pieces.append((text[end : match.start()], match[0]))
+        end = match.end()
     return pieces
 
 
@@ -151,15 +151,15 @@ def _row(
     write: Mapping[str, Callable[[float], str]],
 ) -> InputRow:
     first = texts[0].sample
-    of = {s: [shown for shown in texts if shown.sample.system == s] for s in systems}
-    in_order = [shown for system in systems for shown in of[system]]
+    by_system = {s: [shown for shown in texts if shown.sample.system == s] for s in systems}
+    in_order = [shown for system in systems for shown in by_system[system]]
     old = first.source or (_own(in_order[0].sample) if in_order else "")
     return InputRow(
         asked=tuple(_asked(first)),
         texts=tuple(
             tuple(
                 _side_text(s, "" if s is in_order[0] and not first.source else old, write)
-                for s in of[system]
+                for s in by_system[system]
             )
             for system in systems
         ),
@@ -171,14 +171,14 @@ def _asked(sample: Sample) -> list[tuple[str, str]]:
         *(("context", turn) for turn in sample.context),
         ("source", sample.source),
         ("prompt", sample.prompt),
-        *((attribute, wanted_name(wanted)) for attribute, wanted in sample.control.items()),
+        *((attribute, wanted_name(target)) for attribute, target in sample.control.items()),
         ("dataset", sample.dataset),
     ]
     return [(name, _head(text)) for name, text in fields if text]
 
 
 def _own(sample: Sample) -> str:
-    """What the system wrote, without the prompt it continues."""
+    """Returns what the system wrote, without the prompt that it continues."""
     return sample.text.removeprefix(sample.prompt)
 
 

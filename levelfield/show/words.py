@@ -1,4 +1,4 @@
-"""Numbers and summaries in words, as a reader of the page wants them."""
+"""Numbers and summaries in words for readers of a page."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from levelfield.stats.estimate import Estimate
 
 UNNAMED = "(unnamed)"
 _NAMED = 3
-"""How many other systems a sentence names before it only counts them."""
+"""The number of other systems that a sentence names before it only counts them."""
 
 
 def p_value(p: float) -> str:
-    """A p-value; never rounded across `ALPHA`.
+    """Returns a p-value in words; never rounded across `ALPHA`.
 
     >>> p_value(0.2), p_value(0.0503), p_value(0.00004)
     ('0.200', '0.0503', '< 0.001')
@@ -50,12 +50,12 @@ def count(n: int, noun: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A group's name, or a stand-in for the empty one."""
+    """Returns a group's name, or a stand-in for the empty one."""
     return name or UNNAMED
 
 
 def best_first(summary: MetricSummary) -> list[GroupSummary]:
-    """The groups by their means, the best first and those without a mean last."""
+    """Returns the groups by their means, the best first and those without a mean last."""
     sign = -1 if summary.higher_is_better else 1
 
     def place(group: GroupSummary) -> tuple[object, ...]:
@@ -66,14 +66,14 @@ def best_first(summary: MetricSummary) -> list[GroupSummary]:
 
 
 def ends(estimate: Estimate, scale: Scale) -> str:
-    """The ends of an interval, or why there are none."""
+    """Returns the ends of an interval, or why there are none."""
     if estimate.why_no_interval:
         return estimate.why_no_interval
     return f"{scale(estimate.low)} to {scale(estimate.high)}"
 
 
 def headline(summary: MetricSummary, group: str) -> Markup:
-    """What a metric found, in a sentence or three."""
+    """Returns the results of a metric in one to three sentences."""
     scale = scale_of(summary)
     n, undefined = summary.overall.n, summary.overall.undefined
     if undefined == n:
@@ -90,18 +90,22 @@ def headline(summary: MetricSummary, group: str) -> Markup:
         last = ranked[-1]
         sentences = [
             Markup("The means run from {} for {} to {} for {}; {}s are not compared.").format(
-                _mean(best, scale), _name(best.group), _mean(last, scale), _name(last.group), group
+                _mean(best, scale),
+                bold_name(best.group),
+                _mean(last, scale),
+                bold_name(last.group),
+                group,
             )
         ]
     elif tied:
-        names = _listed([_name(g.group) for g in (best, *tied)])
+        names = _listed([bold_name(g.group) for g in (best, *tied)])
         sentences = [Markup("{} have the same, best mean: {}.").format(names, _mean(best, scale))]
     else:
         sentences = [
-            Markup("{} has the best mean: {}.").format(_name(best.group), _mean(best, scale))
+            Markup("{} has the best mean: {}.").format(bold_name(best.group), _mean(best, scale))
         ]
     if summary.comparisons:
-        subject = _name(best.group) if tied else Markup("it")
+        subject = bold_name(best.group) if tied else Markup("it")
         sentences += _against_others(summary, best.group, subject, scale)
     if undefined:
         sentences.append(
@@ -113,7 +117,7 @@ def headline(summary: MetricSummary, group: str) -> Markup:
 def _against_others(
     summary: MetricSummary, best: str, subject: Markup, scale: Scale
 ) -> list[Markup]:
-    """How the system with the best mean does against each other one, on equal inputs.
+    """Compares the system that has the best mean with each other one, on equal inputs.
 
     Args:
         subject: how sentences name it.
@@ -145,32 +149,36 @@ def _against_others(
         if verdicts[kind]
     ]
     if verdicts["none"]:
-        names = _listed([_name(_other(c, best)) for c in verdicts["none"]])
-        why = verdicts["none"][0].note
-        sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, why))
+        names = _listed([bold_name(_other(c, best)) for c in verdicts["none"]])
+        note = verdicts["none"][0].note
+        sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, note))
     return sentences
 
 
 def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Markup:
-    """The other systems with the numbers of their comparison; beyond a few only their number."""
+    """Returns the nearest systems with the numbers of their comparison, and how many are left."""
     nearest = sorted(comparisons, key=lambda c: abs(c.difference))
     phrases = []
     for c in nearest[:_NAMED]:
-        sign = 1 if c.a == best else -1
-        low, high = sorted((sign * c.low, sign * c.high))
-        interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
-        p = p_value(c.p_adjusted)
         phrases.append(
-            Markup('{} <span class="aside">(difference {}{}, adjusted p {}, {})</span>').format(
-                _name(_other(c, best)),
-                scale(sign * c.difference),
-                interval,
-                p if p.startswith("<") else f"= {p}",
+            Markup('{} <span class="aside">(difference {}, {})</span>').format(
+                bold_name(_other(c, best)),
+                difference_with_p(c, best, scale),
                 count(c.inputs, "input"),
             )
         )
     rest = len(nearest) - _NAMED
     return _listed([*phrases, *([Markup("{} more").format(rest)] if rest > 0 else [])])
+
+
+def difference_with_p(comparison: Comparison, system: str, scale: Scale) -> str:
+    """Returns how much more a system has than the other one, its interval and its p-value."""
+    c, sign = comparison, 1 if comparison.a == system else -1
+    low, high = sorted((sign * c.low, sign * c.high))
+    interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
+    p = p_value(c.p_adjusted)
+    adjusted = p if p.startswith("<") else f"= {p}"
+    return f"{scale(sign * c.difference)}{interval}, adjusted p {adjusted}"
 
 
 def _other(comparison: Comparison, system: str) -> str:
@@ -185,7 +193,8 @@ def _mean(group: GroupSummary, scale: Scale) -> Markup:
     )
 
 
-def _name(name: str) -> Markup:
+def bold_name(name: str) -> Markup:
+    """Returns a group's name in bold, in the direction of its script."""
     return Markup('<b dir="auto">{}</b>').format(shown_name(name))
 
 

@@ -32,9 +32,9 @@ K = TypeVar("K", bound=Hashable)
 _OPAQUE_BYTES = 12
 
 
-def drawn(seed: int, *what: object) -> int:
+def drawn(seed: int, *key: object) -> int:
     """Draws a number of 64 bits: always the same for the same arguments."""
-    text = "\0".join([str(seed), *map(str, what)])
+    text = "\0".join([str(seed), *map(str, key)])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big")
 
@@ -49,11 +49,11 @@ def deal(units: Sequence[Unit], surveys: int, seed: int) -> list[list[Unit]]:
     for unit in units:
         by_direction[unit.direction].append(unit)
     dealt: list[list[Unit]] = [[] for _ in range(surveys)]
-    at = 0
+    turn = 0
     for of_one in by_direction.values():
         for unit in sorted(of_one, key=lambda u: drawn(seed, "survey", u.key)):
-            dealt[at % surveys].append(unit)
-            at += 1
+            dealt[turn % surveys].append(unit)
+            turn += 1
     return dealt
 
 
@@ -78,8 +78,8 @@ def williams(n: int, row: int, mirrored: bool = False) -> list[int]:
     [[0, 1, 3, 2], [1, 2, 0, 3], [2, 3, 1, 0], [3, 0, 2, 1]]
     """
     first = [(i + 1) // 2 if i % 2 else (n - i // 2) % n for i in range(n)]
-    made = [(treatment + row) % n for treatment in first]
-    return made[::-1] if mirrored else made
+    row_treatments = [(treatment + row) % n for treatment in first]
+    return row_treatments[::-1] if mirrored else row_treatments
 
 
 def spread(
@@ -179,7 +179,7 @@ def order_of_slot(
             of_direction, lambda unit, n: drawn(seed, "slot", survey, rater, unit, n)
         )[::-1]
     order = [queues[waiting[direction].pop()].pop(0) for direction in pattern]
-    return _repaired(order, lambda *at: drawn(seed, "swap", survey, rater, *at))
+    return _repaired(order, lambda *places: drawn(seed, "swap", survey, rater, *places))
 
 
 def _alternating(directions: Sequence[str], counts: Mapping[str, int], turn: int) -> list[str]:
@@ -193,8 +193,8 @@ def _alternating(directions: Sequence[str], counts: Mapping[str, int], turn: int
         return turned.index(direction)
 
     free = spread(counts, rank)
-    wanted = spread(counts, rank, turned[0])
-    return free if alike(free) == 0 < alike(wanted) else wanted
+    turned_order = spread(counts, rank, turned[0])
+    return free if alike(free) == 0 < alike(turned_order) else turned_order
 
 
 def _turns(
@@ -213,8 +213,8 @@ def _turns(
     )
     for question in questions:
         if question.item.control:
-            at = drawn(seed, "control", survey, rater, question.item.key)
-            real.insert(at % (len(real) + 1), question)
+            position = drawn(seed, "control", survey, rater, question.item.key)
+            real.insert(position % (len(real) + 1), question)
     return real
 
 
@@ -229,8 +229,8 @@ def _places(
         return {}
     turn = unit + rater + drawn(seed, "first row", survey)
     mirrored = n % 2 == 1 and (survey + rater // n) % 2 == 1
-    at = {treatment: place for place, treatment in enumerate(williams(n, turn % n, mirrored))}
-    return {column: at[number] for column, number in columns.items()}
+    places = {treatment: place for place, treatment in enumerate(williams(n, turn % n, mirrored))}
+    return {column: places[number] for column, number in columns.items()}
 
 
 def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) -> list[BalancedItem]:
@@ -246,11 +246,11 @@ def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) ->
     sources = Counter(question.shared for question in order)
     fewest = max(0, 2 * max(sources.values(), default=0) - len(order) - 1)
 
-    def faults(at: int) -> int:
+    def faults(place: int) -> int:
         """Returns what is wrong at a place and with its neighbours."""
-        here = order[at]
-        beside = [order[n] for n in (at - 1, at + 1) if 0 <= n < len(order)]
-        at_end = bool(here.item.control) and at in (0, len(order) - 1)
+        here = order[place]
+        beside = [order[n] for n in (place - 1, place + 1) if 0 <= n < len(order)]
+        at_end = bool(here.item.control) and place in (0, len(order) - 1)
         return _AT_END * at_end + sum(here.shared == other.shared for other in beside)
 
     def swap(a: int, b: int) -> int:
@@ -369,8 +369,8 @@ def _display(
         return tuple(
             sorted(candidates, key=lambda n: drawn(seed, "display", survey, rater, key, n))
         )
-    at = _places(columns, seed, survey, unit, rater)
-    firsts = [min(at[column] for column in place) for place in question.places]
+    places = _places(columns, seed, survey, unit, rater)
+    firsts = [min(places[column] for column in place) for place in question.places]
     return tuple(sorted(range(len(firsts)), key=firsts.__getitem__))
 
 

@@ -55,7 +55,7 @@ def _checked_ranks(candidates: int, value: object) -> tuple[int, ...]:
 
 def standard_ranks(order: Sequence[int]) -> tuple[int, ...]:
     """Ranks in the manner of a competition: 1 + how many stand before; equal numbers tie."""
-    return tuple(1 + sum(other < one for other in order) for one in order)
+    return tuple(1 + sum(other < number for other in order) for number in order)
 
 
 def passes(accept: Mapping[str, tuple[int, int]], answers: Mapping[str, Answer]) -> bool:
@@ -71,5 +71,5 @@ def passes(accept: Mapping[str, tuple[int, int]], answers: Mapping[str, Answer])
 def _in_range(bounds: tuple[int, int], answer: Answer) -> bool:
     low, high = bounds
     if isinstance(answer, tuple):
-        return any(answer[at] == 1 for at in range(low, high + 1) if 0 <= at < len(answer))
+        return any(answer[place] == 1 for place in range(low, high + 1) if 0 <= place < len(answer))
     return low <= answer <= high

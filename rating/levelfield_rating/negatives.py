@@ -73,34 +73,34 @@ def split(text: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         s.strip() for s in sentences(text, _PUNKT.get(language.split("-")[0].lower(), "english"))
     ]
     between = []
-    at = 0
+    end = 0
     for n, sentence in enumerate(parts):
-        begin = text.index(sentence, at)
+        begin = text.index(sentence, end)
         if n:
-            between.append(text[at:begin])
-        at = begin + len(sentence)
+            between.append(text[end:begin])
+        end = begin + len(sentence)
     return tuple(parts), tuple(between)
 
 
-def shuffled(text: str, language: str, seed: int, *what: object) -> str | None:
+def shuffled(text: str, language: str, seed: int, *key: object) -> str | None:
     """Returns the sentences in another order, another one first; None if there are too few."""
     parts, between = split(text, language)
     if len(parts) < LEAST_SENTENCES:
         return None
     for attempt in range(_TRIES):
-        order = sorted(range(len(parts)), key=lambda n: drawn(seed, "shuffle", *what, attempt, n))
+        order = sorted(range(len(parts)), key=lambda n: drawn(seed, "shuffle", *key, attempt, n))
         candidate = _joined([parts[n] for n in order], between)
         if order[0] != 0 and normal(candidate) != normal(text):
             return candidate
     return None
 
 
-def dropped(text: str, language: str, seed: int, *what: object) -> str | None:
+def dropped(text: str, language: str, seed: int, *key: object) -> str | None:
     """Returns half of the sentences, in order, at least one; None if there are too few."""
     parts, between = split(text, language)
     if len(parts) < LEAST_SENTENCES:
         return None
-    order = sorted(range(len(parts)), key=lambda n: drawn(seed, "drop", *what, n))
+    order = sorted(range(len(parts)), key=lambda n: drawn(seed, "drop", *key, n))
     chosen = sorted(order[: len(parts) // 2])
     return _joined([parts[n] for n in chosen], [between[n - 1] for n in chosen[1:]])
 
@@ -162,7 +162,7 @@ def negatives_of(
         )
 
     real = {normal(output.part.text) for unit in everything for output in unit.outputs}
-    own = {unit.key for unit in units}
+    survey_units = {unit.key for unit in units}
     donors = {
         kind: [(unit, o) for unit in everything for o in unit.outputs if _fits(o.part, kind)]
         for kind in kinds
@@ -171,7 +171,7 @@ def negatives_of(
     for n in range(count):
         kind_here = kinds[(n + survey) % len(kinds)]
         for host in sorted(hosts, key=turn):
-            text = _text(host, donors[kind_here], own, kind_here, real, seed, survey, n)
+            text = _text(host, donors[kind_here], survey_units, kind_here, real, seed, survey, n)
             if text is not None:
                 negatives.append(
                     _question(f"c{survey}-{n + 1}", host, text, design, kind_here, seed)
@@ -204,7 +204,7 @@ def _why_not(kind: ControlKind) -> str:
 def _text(
     host: Unit,
     donors: Sequence[tuple[Unit, Output]],
-    own: set[str],
+    survey_units: set[str],
     kind: ControlKind,
     real: set[str],
     seed: int,
@@ -222,7 +222,7 @@ def _text(
         size = len(normal(output.part.text))
         return (
             output.part.language != host.outputs[0].part.language,
-            unit.key in own,
+            unit.key in survey_units,
             abs(math.log(size / max(length, 1))) > math.log(2),
             unit.direction == host.direction,
             drawn(seed, "donor", survey, n, *output.samples),

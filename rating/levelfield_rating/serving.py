@@ -104,8 +104,8 @@ def served_store(file: str | os.PathLike[str], store: str | os.PathLike[str]) ->
     path = Path(store)
     earlier = None
     if path.exists() and path.stat().st_size:
-        with contextlib.closing(RatingStore.open(path)) as known:
-            earlier = known.frozen
+        with contextlib.closing(RatingStore.open(path)) as before:
+            earlier = before.frozen
     return RatingStore.create(path, freeze(file, earlier=earlier))
 
 
@@ -121,8 +121,8 @@ def _check_installed() -> None:
 
 
 def _own_address(host: str, listening: socket.socket) -> Address:
-    at, port = listening.getsockname()[:2]
-    if at in ("0.0.0.0", "::"):
+    host_address, port = listening.getsockname()[:2]
+    if host_address in ("0.0.0.0", "::"):
         raise UserError(
             f"--host {host}: say with --url where browsers reach the pages, "
             "such as --url https://example.org/ratings"
@@ -137,5 +137,5 @@ def _listening(host: str, port: int) -> socket.socket:
         )[0]
         return socket.create_server((address[0], port), family=family)
     except (OSError, UnicodeError) as error:  # the latter of names that are no host's
-        said = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"--host {host} --port {port}: can't listen there: {said}") from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"--host {host} --port {port}: can't listen there: {reason}") from error

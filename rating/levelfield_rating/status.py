@@ -72,7 +72,9 @@ class RatingStatus:
     @property
     def done(self) -> int:
         """Raters who are done and still have their slot."""
-        return sum(one.state.phase == "done" and not one.state.replaced for one in self.raters)
+        return sum(
+            rater.state.phase == "done" and not rater.state.replaced for rater in self.raters
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -81,7 +83,7 @@ class RatingStatus:
             "digest": self.digest,
             "closed": self.closed,
             "slots": self.slots,
-            "raters": [one.to_dict() for one in self.raters],
+            "raters": [rater.to_dict() for rater in self.raters],
         }
 
 

@@ -256,13 +256,13 @@ def questions_of(unit: Unit, design: Design, *, pairs_with: str = "") -> list[Ba
             return []
         columns = [column for output in unit.outputs for column in output.columns]
         return [question(unit.key, unit.outputs, columns)]
-    made = []
+    questions = []
     for (n, a), (m, b) in combinations(numbered, 2):
         if columns := _pairs(a, b, pairs_with):
             # the same system first in all units, whatever the order of the files
             outputs = sorted([a, b], key=lambda output: min(output.columns))
-            made.append(question(f"{unit.key}-{n}-{m}", outputs, columns))
-    return made
+            questions.append(question(f"{unit.key}-{n}-{m}", outputs, columns))
+    return questions
 
 
 def _pairs(a: Output, b: Output, pairs_with: str) -> list[Column]:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def console() -> Console:
-    """Where tables go: stdout, as wide as they are where it is no terminal, so that names stay
-    whole in a file or a pipe."""
+    """Returns the console of stdout. Where that is not a terminal, it is as wide as any table, so
+    that names stay whole in a file or a pipe."""
     from levelfield.show.terminal.blocks import VisibleConsole
 
     # a name may hold what rich would take for markup or the name of an emoji

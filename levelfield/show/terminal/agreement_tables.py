@@ -18,7 +18,7 @@ from levelfield.show.terminal import console, plain_table
 from levelfield.stats.estimate import Estimate
 
 MOST_PAIRS = 15
-"""So many pairs of raters of a group are printed; JSON has all."""
+"""The most pairs of raters of a group that are printed; JSON has all."""
 
 
 def print_agreement(report: AgreementReport) -> None:
@@ -96,24 +96,24 @@ def _worst(disagreements: Sequence[Disagreement]) -> Table:
 
 
 def agreement_notes(report: AgreementReport) -> list[str]:
-    """What the tables leave out, and why numbers are missing: each reason once with where it
-    holds."""
+    """Returns what the tables leave out and why numbers are missing, each reason once with the
+    places where it holds."""
     groups, by = report.groups, report.by
     dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in groups)
     where: dict[str, list[str]] = {}
     for g in groups:
-        at = f"{g.aspect}, {by} {g.part}" if by else g.aspect
+        place = f"{g.aspect}, {by} {g.part}" if by else g.aspect
         named = [("α", g.alpha), *g.icc.items(), *(each for p in g.pairs for each in _of_pair(p))]
         for name, e in named:
             only_value = e.why_no_interval and not e.why_undefined
             no_interval = f"no interval: {e.why_no_interval}" if only_value else ""
-            for why in filter(None, (e.why_undefined, no_interval, e.note)):
-                where.setdefault(f"{name}: {why}", []).append(at)
+            for reason in filter(None, (e.why_undefined, no_interval, e.note)):
+                where.setdefault(f"{name}: {reason}", []).append(place)
     if len(groups) == 1 and any(e.clusters < e.n for e in groups[0].icc.values()):
-        where["ICC: the intervals suppose independent items, and these share sources"] = [at]
+        where["ICC: the intervals suppose independent items, and these share sources"] = [place]
     return [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped) + [
-        f"{what} ({'; '.join(dict.fromkeys(at[:3]))}{'; …' if len(at) > 3 else ''})"
-        for what, at in where.items()
+        f"{remark} ({'; '.join(dict.fromkeys(places[:3]))}{'; …' if len(places) > 3 else ''})"
+        for remark, places in where.items()
     ]
 
 
@@ -134,7 +134,7 @@ def _row(table: Table, group: Agreement, by: str, *cells: str) -> None:
 
 
 def _value(e: Estimate) -> tuple[str, str]:
-    """The value and its interval, – where there is none."""
+    """Returns the value and its interval, – where there is none."""
     value = f"{e.value:.3f}" if math.isfinite(e.value) else "–"
     ends = f"{e.low:.3f} … {e.high:.3f}" if not math.isnan(e.low + e.high) else "–"
     return value, ends

@@ -17,7 +17,7 @@ from levelfield.core.strings import visible
 from levelfield.io.problems import printable
 
 _WIDTH = 80
-"""What a table fits into where stdout is no terminal, as far as it can."""
+"""The width of a table where stdout is not a terminal, as far as its columns allow."""
 
 _HEAD = 12
 """A part of a name that is longer is broken after its hyphens."""
@@ -25,7 +25,7 @@ _HEAD = 12
 
 @dataclass(frozen=True)
 class BlockColumn:
-    """A column of a table that is printed.
+    """A column of a printed table.
 
     Attributes:
         above: a head that it may share with its neighbours.
@@ -38,7 +38,7 @@ class BlockColumn:
     cells: Sequence[Sequence[Text]]
 
     def lines(self, *, tall: bool) -> _Lines:
-        """Its lines, with the parts of a cell below each other if it is tall."""
+        """Returns its lines, with the parts of a cell below each other if it is tall."""
         cells = [list(cell) if tall else [Text(" ").join(cell)] for cell in self.cells]
         return _Lines(self.above, _head(self.name), cells)
 
@@ -56,12 +56,12 @@ class _Lines:
 
 
 def width_of(out: Console) -> int:
-    """The width that tables and sentences fit into."""
+    """Returns the width that tables and sentences fit into."""
     return out.width if out.is_terminal else _WIDTH
 
 
 def print_wrapped(out: Console, text: str, *, bold: int = 0) -> None:
-    """A sentence in lines that are not broken at a no-break space.
+    """Prints a sentence in lines that are not broken at a no-break space.
 
     Args:
         bold: so many characters of its beginning are bold; the rest is dim if none is.
@@ -88,7 +88,7 @@ def print_blocks(
     *,
     fixed: Sequence[BlockColumn] = (),
 ) -> None:
-    """A table whose first column are names, in blocks as wide as the terminal.
+    """Prints a table whose first column is names, in blocks as wide as the terminal.
 
     The parts of a cell stand beside each other if the whole table then fits. On a terminal, a name
     that is wider than half of it goes on below.
@@ -121,13 +121,13 @@ def print_blocks(
 def _head(name: str) -> list[str]:
     lines: list[str] = []
     for part in name.split("."):
-        at = ""
+        line = ""
         for word in part.replace("-", "-\0").split("\0"):
-            if at and cell_len(at + word) > _HEAD:
-                lines.append(at)
-                at = ""
-            at += word
-        lines.append(at)
+            if line and cell_len(line + word) > _HEAD:
+                lines.append(line)
+                line = ""
+            line += word
+        lines.append(line)
     return lines
 
 
@@ -138,9 +138,9 @@ def _block(
     if any(column.above for column in columns):
         above = " " * left
         for name, run in itertools.groupby(range(len(columns)), lambda i: columns[i].above):
-            of = list(run)
-            widths[of[0]] += max(0, cell_len(name) - sum(2 + widths[i] for i in of) + 2)
-            above += f"  {name}" + " " * (sum(2 + widths[i] for i in of) - 2 - cell_len(name))
+            indices = list(run)
+            widths[indices[0]] += max(0, cell_len(name) - sum(2 + widths[i] for i in indices) + 2)
+            above += f"  {name}" + " " * (sum(2 + widths[i] for i in indices) - 2 - cell_len(name))
         yield Text(above.rstrip())
     depth = max(len(column.head) for column in columns)
     for i in range(depth):
@@ -170,12 +170,12 @@ class VisibleConsole(Console):
         super().print(*map(_visible, objects), **options)
 
     def on_broken_pipe(self) -> None:
-        """Passes on that the reader has gone, for which rich would end the program."""
+        """Raises an error of a broken pipe, for which rich would end the program."""
         raise BrokenPipeError
 
 
 def _visible(shown: Any) -> Any:
-    """What is printed, escaped before it is measured, so that no cell is cut."""
+    """Returns what is printed, escaped before it is measured, so that no cell is cut."""
     match shown:
         case str():
             return visible(shown)

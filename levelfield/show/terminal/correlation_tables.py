@@ -27,7 +27,7 @@ _HEADS = {**SHORT, "accuracy": "acc", "calibrated": "acc.cal"}
 """With a line a part."""
 
 MOST_PRINTED = 30
-"""So many comparisons are printed; JSON and the page have all."""
+"""The most comparisons that are printed; JSON and the page have all."""
 
 
 def print_evaluation(evaluation: MetaEvaluation) -> None:
@@ -85,8 +85,10 @@ def _columns(rows: Sequence[Correlation], *, of_systems: bool) -> list[BlockColu
         columns.append(_column(_HEADS[s], [_shown(e.value) for e in estimates]))
         if i == 0:
             ends = [f"{_shown(e.low)} … {_shown(e.high)}" for e in estimates]
-            known = [not (e.why_undefined or e.why_no_interval) for e in estimates]
-            cells = [end if is_known else "–" for end, is_known in zip(ends, known, strict=True)]
+            has_interval = [not (e.why_undefined or e.why_no_interval) for e in estimates]
+            cells = [
+                end if is_known else "–" for end, is_known in zip(ends, has_interval, strict=True)
+            ]
             columns.append(_column("95 % interval", cells))
             if of_systems:
                 columns.append(_column("r.without.noise", [_shown(c.corrected) for c in rows]))
@@ -116,7 +118,7 @@ def _size(c: Correlation) -> str:
 
 
 def _remarks(c: Correlation) -> list[str]:
-    """Why numbers are missing, and what else there is to know, each once."""
+    """Returns why numbers are missing, and other notes, each once."""
     remarks: dict[str, list[str]] = {}
     for s, e in c.estimates.items():
         notes = [f"undefined: {e.why_undefined}"] if e.why_undefined else e.note.split("; ")
@@ -125,12 +127,12 @@ def _remarks(c: Correlation) -> list[str]:
                 remarks.setdefault(reason, []).append(SHORT[s])
         if e.why_no_interval and not e.why_undefined:
             remarks.setdefault(f"no interval: {e.why_no_interval}", []).append(SHORT[s])
-    lines = [f"{', '.join(of)}: {why}" for why, of in remarks.items()]
+    lines = [f"{', '.join(statistics)}: {reason}" for reason, statistics in remarks.items()]
     if c.undefined:
         lines.append(f"no value for {c.undefined:,} of {c.n + c.undefined:,} rated samples")
-    for why, groups in c.left_out.items():
+    for reason, groups in c.left_out.items():
         few = ", ".join(groups[:3]) + (", …" if len(groups) > 3 else "")
-        lines.append(f"{len(groups):,} groups left out, {why}: {few}")
+        lines.append(f"{len(groups):,} groups left out, {reason}: {few}")
     return lines
 
 
@@ -157,21 +159,21 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
 def _drifted(d: Drift) -> list[str]:
     lines = []
     if d.by_system:
-        of = ", ".join(f"{name} {_shown(e.value)}" for name, e in d.by_system)
+        listed = ", ".join(f"{name} {_shown(e.value)}" for name, e in d.by_system)
         lines.append(
-            f"drift of {d.metric} by system: {of}; {_shown(d.systems.mean)} ± "
+            f"drift of {d.metric} by system: {listed}; {_shown(d.systems.mean)} ± "
             f"{_shown(d.systems.deviation)}"
         )
-    of = ", ".join(f"{_shown(s.mean)} ± {_shown(s.deviation)}" for s in d.by_quality.subsets)
-    lines.append(f"drift of {d.metric} by quality, low to high: {of}")
+    listed = ", ".join(f"{_shown(s.mean)} ± {_shown(s.deviation)}" for s in d.by_quality.subsets)
+    lines.append(f"drift of {d.metric} by quality, low to high: {listed}")
     if d.by_evaluators is not None:
         e = d.by_evaluators
         pairs = list(zip(e.k, e.spreads, strict=True))
         few = (
             pairs if len(pairs) <= 6 else [pairs[round(i * (len(pairs) - 1) / 5)] for i in range(6)]
         )
-        of = ", ".join(f"{k}: {_shown(s.mean)} ± {_shown(s.deviation)}" for k, s in few)
-        lines.append(f"drift of {d.metric} by number of evaluators: {of}")
+        listed = ", ".join(f"{k}: {_shown(s.mean)} ± {_shown(s.deviation)}" for k, s in few)
+        lines.append(f"drift of {d.metric} by number of evaluators: {listed}")
     return lines
 
 

@@ -22,8 +22,8 @@ _EFFECT = Scale(2, scientific=False)
 
 
 def print_results(result: ScoreSummary, *, pairs: bool) -> None:
-    """The table, a ranking a metric, the table of labels if there is one, and the signatures, on
-    stdout.
+    """Prints the table, a ranking for each metric, the table of labels if there is one, and the
+    signatures.
 
     Args:
         pairs: whether every comparison of two systems is printed.
@@ -50,7 +50,7 @@ def print_results(result: ScoreSummary, *, pairs: bool) -> None:
 
 
 def _print_table(table: ResultTable, out: Console) -> None:
-    """A table, and below it what its marks mean and what a reader must know."""
+    """Prints a table, and below it the meaning of its marks and its notes."""
     rows = list(table.rows())
     columns = [
         BlockColumn(
@@ -73,12 +73,12 @@ def _cell(cell: ResultCell | None) -> list[Text]:
 
 
 def marked(mean: str, *, best: bool) -> Text:
-    """A mean, with the mark if it is shown best."""
+    """Returns a mean, with the mark if it is shown best."""
     return Text(f"{BEST}{mean}", "bold") if best else Text(mean)
 
 
 def _print_rankings(table: ResultTable, out: Console) -> None:
-    """The systems of each metric with their ranks and letters, the best first."""
+    """Prints the systems of each metric with their ranks and letters, the best first."""
     if not any(column.ranking for column in table.columns):
         return
     out.print()
@@ -103,17 +103,17 @@ def print_pairs(
     higher_is_better: bool,
     scale: Scale,
 ) -> None:
-    """Every comparison under a metric, with its numbers, its verdict and its notes."""
+    """Prints every comparison under a metric, with its numbers, its verdict and its notes."""
     for i, c in enumerate(comparisons):
         if i == 0:
             out.print()
             out.print(Text(metric, "bold"))
         p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         left = f", {c.left_out:,} left out" if c.left_out else ""
-        said = (
+        line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
             f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, higher_is_better)}"
         )
-        out.print(Text(printable(said)), soft_wrap=True)
+        out.print(Text(printable(line)), soft_wrap=True)
         if c.note:
             out.print(Text(printable(f"    {c.note}"), "dim"), soft_wrap=True)

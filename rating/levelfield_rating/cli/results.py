@@ -27,11 +27,11 @@ def status(file: str, where: StoreOptions, as_json: bool) -> None:
     from levelfield_rating.status import rating_status
 
     with open_store(file, where, read_only=True) as opened:
-        found = rating_status(opened)
+        status = rating_status(opened)
     if as_json:
-        tell_json(found.to_dict())
+        tell_json(status.to_dict())
     else:
-        _print(found)
+        _print(status)
 
 
 def _print(study: RatingStatus) -> None:
@@ -40,18 +40,18 @@ def _print(study: RatingStatus) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("slot", "rater", "state", "items", "last seen", "negative", "note"):
         table.add_column(heading, justify="right" if heading in ("slot", "items") else "left")
-    for one in study.raters:
-        notes = [f"excluded: {one.excluded}"] if one.excluded else []
-        if one.straight:
-            notes.append(f"straight line? {', '.join(one.straight)}")
-        seen = one.state.last_seen
+    for rater in study.raters:
+        notes = [f"excluded: {rater.excluded}"] if rater.excluded else []
+        if rater.straight:
+            notes.append(f"straight line? {', '.join(rater.straight)}")
+        seen = rater.state.last_seen
         table.add_row(
-            str(one.state.slot + 1),
-            one.state.rater,
-            one.state.phase,
-            f"{one.progress.done} of {one.progress.items}",
+            str(rater.state.slot + 1),
+            rater.state.rater,
+            rater.state.phase,
+            f"{rater.progress.done} of {rater.progress.items}",
             f"{seen:%Y-%m-%d %H:%M} UTC" if seen else "never",
-            {True: "failed", False: "passed", None: "–"}[one.verdict.failed],
+            {True: "failed", False: "passed", None: "–"}[rater.verdict.failed],
             "; ".join(notes),
         )
     console().print(table)

@@ -34,19 +34,19 @@ def check(file: str, as_json: bool) -> None:
     """Say what is wrong or odd with a study, and how much there is to rate."""
     from levelfield_rating.plan.check import check_study
 
-    found = check_study(file)
+    result = check_study(file)
     if as_json:
-        tell_json(found.to_dict())
+        tell_json(result.to_dict())
     else:
-        _print(found)
-    for problem in found.problems:
+        _print(result)
+    for problem in result.problems:
         say(f"error: {problem}")
     if not as_json:
-        for warning in found.warnings:
+        for warning in result.warnings:
             say(f"warning: {warning}")
-        if found.ok:
+        if result.ok:
             say("this study can be served")
-    if found.problems:
+    if result.problems:
         click.get_current_context().exit(2)
 
 

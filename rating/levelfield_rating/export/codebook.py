@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from levelfield_rating.export.tables import survey_of
@@ -61,7 +63,7 @@ def codebook(store: RatingStore, *, excluded: bool = False) -> str:
         "",
         "## Files",
         "",
-        *(f"- `{name}`: {what}" for name, what in _files(frozen)),
+        *(f"- `{name}`: {description}" for name, description in _files(frozen)),
         "",
     ]
     return "\n".join(out)
@@ -119,9 +121,9 @@ def _raters(store: RatingStore) -> list[list[str]]:
     for state in store.raters():
         far, judged = progress(frozen, state), verdict(frozen, state)
         failed = {True: "failed", False: "passed", None: judged.why}[judged.failed]
-        why = left_out.get(state.rater, "")
+        reason = left_out.get(state.rater, "")
         if state.phase == "withdrawn":
-            why, failed = "withdrawn; answers are deleted", ""
+            reason, failed = "withdrawn; answers are deleted", ""
         rows.append(
             [
                 state.rater,
@@ -129,7 +131,7 @@ def _raters(store: RatingStore) -> list[list[str]]:
                 state.phase,
                 f"{far.done} of {far.items}",
                 failed,
-                why,
+                reason,
             ]
         )
     return rows
@@ -143,9 +145,8 @@ def _markdown(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator
 
 
 def _plain(text: str) -> str:
-    """Text as such in a line of Markdown: no markup of its own, no HTML, no cells."""
-    line = " ".join(text.split())
-    escaped = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for sign in "\\`*_[]|#~":
-        escaped = escaped.replace(sign, "\\" + sign)
-    return escaped
+    """Returns the text as a line of Markdown shows it: no markup, no HTML, no cells."""
+    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(text.split()), quote=False))
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|#~])")

@@ -108,7 +108,7 @@ def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
         for item, criterion, answer in answers_of(frozen, state):
             if not item.control:
                 continue
-            at = negative_of(item)
+            place = negative_of(item)
             yield {
                 "study_digest": frozen.digest,
                 "item": item.key,
@@ -117,7 +117,7 @@ def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
                 "rater": state.rater,
                 "aspect": criterion.id,
                 "answer": answer,
-                "negative": at,
+                "negative": place,
                 "texts": [candidate.part.text for candidate in item.candidates],
                 "samples": [list(candidate.samples) for candidate in item.candidates],
             }

@@ -25,7 +25,7 @@ def rater_rows(store: RatingStore) -> Iterator[Sequence[object]]:
     names = [c.id for c in frozen.criteria]
     yield (
         *("rater", "survey", "slot", "state", "done", "items", "failed", "excluded", "code"),
-        *(f"{name} {what}" for name in names for what in ("n", "mean", "sd", "same")),
+        *(f"{name} {statistic}" for name in names for statistic in ("n", "mean", "sd", "same")),
     )
     for state in sorted(store.raters(), key=lambda s: natural(s.rater)):
         far, used = progress(frozen, state), spreads(frozen, state)

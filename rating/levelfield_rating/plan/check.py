@@ -290,10 +290,10 @@ def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
         yield f"the text is empty in {_some(empty)}; raters see that there is none"
     if long := [sample.id for sample in samples if len(words(sample.text)) > LONG_TEXT]:
         yield f"the text has more than {LONG_TEXT} words in {_some(long)}"
-    for what, finds in _ODD.items():
+    for oddity, finds in _ODD.items():
         ids = [s.id for s in samples if any(finds(text) for text in _seen(s, show))]
         if ids:
-            yield f"{what} in {_some(ids)}"
+            yield f"{oddity} in {_some(ids)}"
 
 
 def _seen(sample: Sample, show: Show) -> Iterator[str]:
@@ -310,8 +310,8 @@ def _seen(sample: Sample, show: Show) -> Iterator[str]:
 _PLURALS = {"source, prompt or context": "sources, prompts or contexts"}
 
 
-def _many(n: int, what: str) -> str:
-    return f"{n:,} {what if n == 1 else _PLURALS.get(what, what + 's')}"
+def _many(n: int, noun: str) -> str:
+    return f"{n:,} {noun if n == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
 def _some(ids: Sequence[str]) -> str:

@@ -142,7 +142,7 @@ def draft_study(path: str | os.PathLike[str]) -> Draft:
     surveys: list[tuple[BalancedItem, ...]] = []
     if not found_wrong:
         for number, of_survey in enumerate(deal(full, design.surveys, design.seed), 1):
-            asked = [question for unit in of_survey for question in questions[unit.key]]
+            survey_questions = [question for unit in of_survey for question in questions[unit.key]]
             for negative in negatives_of(
                 number,
                 of_survey,
@@ -151,18 +151,18 @@ def draft_study(path: str | os.PathLike[str]) -> Draft:
                 controls.negative,
                 controls.kind,
                 design.seed,
-                Counter(question.item.direction for question in asked),
+                Counter(question.item.direction for question in survey_questions),
             ):
                 if isinstance(negative, Lacking):
                     found_wrong.append(f"controls: survey {negative.survey}: {negative.reason}")
                 else:
-                    asked.append(negative)
-            if controls.negative and len(asked) < controls.negative + 2:
+                    survey_questions.append(negative)
+            if controls.negative and len(survey_questions) < controls.negative + 2:
                 found_wrong.append(
                     f"controls: survey {number} has too few items to put a negative sample neither "
                     "first nor last; have fewer surveys or controls"
                 )
-            surveys.append(tuple(with_survey(question, number) for question in asked))
+            surveys.append(tuple(with_survey(question, number) for question in survey_questions))
     lines = tuple(dict.fromkeys(f"{name}: {problem}" for problem in found_wrong))
     kept = () if lines else tuple(surveys)
     return Draft(study, tuple(samples), tuple(full), kept, tuple(bare), lines)
@@ -244,9 +244,9 @@ def _check_units(
             problems.append(f"design: pairs: no sample is from {shown(design.system)}; {hint}")
             return
     if samples and not problems and not units:
-        what = "two texts to compare" if design.kind != "direct" else "a text"
+        lacking = "two texts to compare" if design.kind != "direct" else "a text"
         problems.append(
-            f"design: no source, prompt or context has {what} from different systems; "
+            f"design: no source, prompt or context has {lacking} from different systems; "
             'with kind = "direct" texts are judged one by one'
         )
     elif units and len(units) < design.surveys:

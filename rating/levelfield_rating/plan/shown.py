@@ -21,16 +21,16 @@ def sample_files(top: TomlTable, names: Sequence[str], folder: Path) -> tuple[Pa
     files = [folder / Path(name).expanduser() for name in names]
     for n, (name, file) in enumerate(zip(names, files, strict=True), 1):
         if not file.is_file():
-            why = "is a folder" if file.is_dir() else "there is no such file"
-            top.wrong_field(f"samples[{n}]", f"{shown(name)}: {why}, seen from the study file")
+            reason = "is a folder" if file.is_dir() else "there is no such file"
+            top.wrong_field(f"samples[{n}]", f"{shown(name)}: {reason}, seen from the study file")
     return tuple(files) if all(file.is_file() for file in files) else ()
 
 
 def check_field_names(top: TomlTable, mapping: Mapping[str, str]) -> None:
     """Notes what is no field of a sample."""
-    for ours, theirs in mapping.items():
+    for ours, column in mapping.items():
         try:
-            Rules({ours: theirs})
+            Rules({ours: column})
         except UserError as error:
             top.wrong(f"map: {printable(ours)}: {error}")
 

@@ -84,9 +84,9 @@ def system_means(
         means = [statistics.fmean(r.value for r in ratings) for ratings in of_sample.values()]
         clusters = [repr(rated.samples[id].shared or id) for id in of_sample]
         scaled = [
-            statistics.fmean(known)
+            statistics.fmean(scores)
             for ratings in of_sample.values()
-            if (known := [v for r in ratings if not math.isnan(v := z[r.id, r.aspect, r.rater])])
+            if (scores := [v for r in ratings if not math.isnan(v := z[r.id, r.aspect, r.rater])])
         ]
         means_of_systems.append(
             SystemMean(

@@ -58,9 +58,9 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
         if len(real) < LEAST_REAL:
             return ControlVerdict(None, "too few real texts rated yet")
         middle = statistics.median(real)
-        given = [answer for _, answer in negative if isinstance(answer, int)]
-        failed = [answer for answer in given if answer >= middle]
-        details = ", ".join(map(str, failed or given))
+        answers = [answer for _, answer in negative if isinstance(answer, int)]
+        failed = [answer for answer in answers if answer >= middle]
+        details = ", ".join(map(str, failed or answers))
         return ControlVerdict(
             bool(failed), f"{first.id}: {details}; median of the real texts {middle:g}"
         )
@@ -76,7 +76,7 @@ def negative_of(item: Item) -> int:
 
 
 def _is_last(item: Item, answer: Answer) -> bool:
-    at = negative_of(item)
+    place = negative_of(item)
     if isinstance(answer, tuple):
-        return answer[at] > statistics.median(answer[:at] + answer[at + 1 :])
-    return answer not in (NEITHER, at)
+        return answer[place] > statistics.median(answer[:place] + answer[place + 1 :])
+    return answer not in (NEITHER, place)

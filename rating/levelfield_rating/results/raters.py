@@ -81,13 +81,13 @@ def counted(store: RatingStore, *, excluded: bool = False) -> list[RaterState]:
 def progress(frozen: Frozen, state: RaterState) -> RaterProgress:
     """Returns how far a rater is; of a slot that the study no longer has, nothing is asked."""
     placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
-    wanted = {criterion.id for criterion in frozen.criteria}
-    given = [len(wanted & state.answers.get(p.item, {}).keys()) for p in placed]
+    criteria = {criterion.id for criterion in frozen.criteria}
+    counts = [len(criteria & state.answers.get(p.item, {}).keys()) for p in placed]
     return RaterProgress(
-        done=sum(n == len(wanted) for n in given),
+        done=sum(n == len(criteria) for n in counts),
         items=len(placed),
-        answers=sum(given),
-        asked=len(placed) * len(wanted),
+        answers=sum(counts),
+        asked=len(placed) * len(criteria),
     )
 
 
@@ -109,11 +109,11 @@ def spreads(frozen: Frozen, state: RaterState) -> dict[str, ScaleUse]:
     orders = {}
     if state.slot < len(frozen.slots):
         orders = {p.item: p.order for p in frozen.slots[state.slot].items}
-    given: defaultdict[str, list[Answer]] = defaultdict(list)
+    answers: defaultdict[str, list[Answer]] = defaultdict(list)
     for item, criterion, answer in answers_of(frozen, state):
         if not item.control:
-            given[criterion.id].append(_as_shown(answer, criterion, orders[item.key]))
-    return {c.id: _spread(c, given[c.id]) for c in frozen.criteria}
+            answers[criterion.id].append(_as_shown(answer, criterion, orders[item.key]))
+    return {c.id: _spread(c, answers[c.id]) for c in frozen.criteria}
 
 
 def _as_shown(answer: Answer, criterion: RatingCriterion, order: Sequence[int]) -> Answer:

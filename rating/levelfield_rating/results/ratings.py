@@ -24,9 +24,13 @@ def scores(criterion: RatingCriterion, answer: Answer, candidates: int) -> tuple
     """
     if isinstance(answer, tuple):
         return tuple(
-            sum((mine < other) + 0.5 * (mine == other) for n, other in enumerate(answer) if n != at)
+            sum(
+                (mine < other) + 0.5 * (mine == other)
+                for n, other in enumerate(answer)
+                if n != place
+            )
             / (candidates - 1)
-            for at, mine in enumerate(answer)
+            for place, mine in enumerate(answer)
         )
     if criterion.scale == "pairwise":
         if answer == NEITHER:
@@ -112,12 +116,12 @@ def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
     for id in sample_ids(frozen):
         record = {"id": id, **frozen.samples.get(id, {"text": texts[id]})}
         record.pop("ratings", None)
-        own = {"survey": survey[id], "study_digest": frozen.digest}
+        facts = {"survey": survey[id], "study_digest": frozen.digest}
         extra = {
-            f"{name}_of_sample" if name in own or name in FIELDS else name: value
+            f"{name}_of_sample" if name in facts or name in FIELDS else name: value
             for name, value in record.pop("extra", {}).items()
         }
-        records_of.append({**extra, **record, **own, "ratings": rated.get(id, {})})
+        records_of.append({**extra, **record, **facts, "ratings": rated.get(id, {})})
     return records_of
 
 

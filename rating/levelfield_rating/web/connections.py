@@ -57,14 +57,14 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         others = [
-            one
-            for one in self.connections
-            if isinstance(one, LimitedProtocol) and not one.transport.is_closing()
+            connection
+            for connection in self.connections
+            if isinstance(connection, LimitedProtocol) and not connection.transport.is_closing()
         ]
         super().connection_made(transport)
         if len(others) >= self.limits.connections:
-            waiting = (one for one in others if one._awaited)
-            min(waiting, key=lambda one: one._since, default=self).transport.abort()
+            waiting = (connection for connection in others if connection._awaited)
+            min(waiting, key=lambda connection: connection._since, default=self).transport.abort()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:

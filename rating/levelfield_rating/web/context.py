@@ -115,11 +115,11 @@ class Web:
         A form on another site could sign a rater in as somebody else. It knows neither the cookie
         that comes with this page nor, therefore, the form's token.
         """
-        known = request.cookies.get(self.entry_cookie)
-        nonce = known or secrets.token_urlsafe(32)
+        cookie = request.cookies.get(self.entry_cookie)
+        nonce = cookie or secrets.token_urlsafe(32)
         token = security.csrf_token(nonce)
         response = self.page(template, action=self.url(action), entry_token=token)
-        if not known:
+        if not cookie:
             self.set_cookie(response, self.entry_cookie, nonce)
         return response
 

@@ -51,5 +51,5 @@ def limit_logs() -> None:
     limit = LogLimit()
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(one, LogLimit) for one in logger.filters):
+        if not any(isinstance(each, LogLimit) for each in logger.filters):
             logger.addFilter(limit)

@@ -146,12 +146,12 @@ class Buckets:
         with self._lock:
             if len(self._left) > 10_000:  # full ones say nothing
                 self._left = {
-                    k: (left, at)
-                    for k, (left, at) in self._left.items()
-                    if left + (now - at) * self.a_second < self.size
+                    k: (left, seen_at)
+                    for k, (left, seen_at) in self._left.items()
+                    if left + (now - seen_at) * self.a_second < self.size
                 }
-            left, at = self._left.get(key, (self.size, now))
-            left = min(self.size, left + (now - at) * self.a_second)
+            left, seen_at = self._left.get(key, (self.size, now))
+            left = min(self.size, left + (now - seen_at) * self.a_second)
             if left < 1.0:
                 self._left[key] = (left, now)
                 return False

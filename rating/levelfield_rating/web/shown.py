@@ -148,8 +148,8 @@ def form_answer(
     if criterion.scale == "ranking":
         places = [fields.get(f"c.{criterion.id}.{k}", "") for k in range(texts)]
         return standard_ranks([int(place) for place in places]) if all(places) else None
-    if said := fields.get(f"c.{criterion.id}", ""):
-        return int(said)
+    if button_answer := fields.get(f"c.{criterion.id}", ""):
+        return int(button_answer)
     button = fields.get(f"s.{criterion.id}", "") if criterion.scale == "slider" else ""
     if not button:
         return None

@@ -46,10 +46,10 @@ def _slot(fields: Mapping[str, str]) -> int:
     return int(slot)
 
 
-def _reason(fields: Mapping[str, str], why: str) -> str:
+def _reason(fields: Mapping[str, str], purpose: str) -> str:
     reason = fields.get("reason", "").strip()
     if not reason:
-        raise StoreError(f"Say why {why}: the reason is kept in the log.")
+        raise StoreError(f"Say why {purpose}: the reason is kept in the log.")
     return reason[:1_000]
 
 

@@ -53,10 +53,10 @@ def reliability_page(request: Request, everyone: int = 0) -> Response:
 
 def _by_aspect(groups: Sequence[Agreement], study: Frozen) -> dict[str, list[Agreement]]:
     """Groups of each criterion in the study's order, of all criteria last."""
-    groups_of: dict[str, list[Agreement]] = {criterion.id: [] for criterion in study.criteria}
+    by_aspect: dict[str, list[Agreement]] = {criterion.id: [] for criterion in study.criteria}
     for group in groups:
-        groups_of.setdefault(group.aspect, []).append(group)
-    return {aspect: some for aspect, some in groups_of.items() if some}
+        by_aspect.setdefault(group.aspect, []).append(group)
+    return {aspect: groups for aspect, groups in by_aspect.items() if groups}
 
 
 def _text_of(texts: Mapping[str, tuple[Item, int]], unit: str) -> list[str]:
@@ -71,10 +71,10 @@ def _notes(groups: Sequence[Agreement]) -> list[str]:
     for group in groups:
         shown = {"α": group.alpha, **{name: group.icc[name] for name in _SHOWN_ICC}}
         for name, e in shown.items():
-            why = e.why_undefined or (e.why_no_interval and f"no interval: {e.why_no_interval}")
-            for reason in filter(None, (why, e.note)):
+            missing = e.why_undefined or (e.why_no_interval and f"no interval: {e.why_no_interval}")
+            for reason in filter(None, (missing, e.note)):
                 where.setdefault(f"{name}: {reason}", {})[_place(group)] = None
-    return [f"{what} ({', '.join(at)})" for what, at in where.items()]
+    return [f"{remark} ({', '.join(places)})" for remark, places in where.items()]
 
 
 def _place(group: Agreement) -> str:
@@ -91,9 +91,9 @@ def results_page(request: Request) -> Response:
     same = len(counting) == len(everyone)
     full = without if same else system_means(study, everyone, resampling=RESAMPLING)
     rows: dict[str, list[tuple[SystemMean | None, SystemMean]]] = {}
-    known = {(m.system, m.criterion): m for m in without}
+    means = {(m.system, m.criterion): m for m in without}
     for mean in full:
-        pair = (known.get((mean.system, mean.criterion)), mean)
+        pair = (means.get((mean.system, mean.criterion)), mean)
         rows.setdefault(mean.criterion, []).append(pair)
     return desk.page(
         "results.html",

@@ -32,11 +32,11 @@ def duration(spent: timedelta | None) -> str:
     return f"{minutes:.0f} min" if minutes >= 1 else f"{spent.total_seconds():.0f} s"
 
 
-def when(at: datetime | None, now: datetime) -> str:
+def when(moment: datetime | None, now: datetime) -> str:
     """Returns how long ago, in words."""
-    if at is None:
+    if moment is None:
         return "never"
-    seconds = max(0.0, (now - at).total_seconds())
+    seconds = max(0.0, (now - moment).total_seconds())
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             n = int(seconds // length)

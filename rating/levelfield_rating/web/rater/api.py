@@ -55,15 +55,15 @@ def api_events(request: Request, raw: Json) -> Response:
         raise Turned(422, "")
     limit_writes(visit, len(raw_events) - 1)
     orders = {p.opaque: p.order for p in placed_of(visit.study, visit.state)}
-    events = [_read_event(visit.study, orders, one) for one in raw_events]
+    events = [_read_event(visit.study, orders, event) for event in raw_events]
     saved = visit.web.store.record(visit.state.rater, events)
     return JSONResponse(
         {
             "saved": [
-                {"uuid": one.uuid, "at": one.at.isoformat(), "duplicate": one.duplicate}
-                for one in saved
+                {"uuid": event.uuid, "at": event.at.isoformat(), "duplicate": event.duplicate}
+                for event in saved
             ],
-            "clock": max(one.clock for one in saved),
+            "clock": max(event.clock for event in saved),
         }
     )
 

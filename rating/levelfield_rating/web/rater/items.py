@@ -61,7 +61,7 @@ def rating_page(
         item=item,
         was=answer_document(item),
         total=len(items),
-        answered=sum(not one.open(visit.study.criteria) for one in items),
+        answered=sum(not shown.open(visit.study.criteria) for shown in items),
         open=item.open(visit.study.criteria) if missing else [],
         saved=saved,
         words=script_words(visit.web),

@@ -111,15 +111,15 @@ def welcome(request: Request, fields: Fields) -> Response:
 @router.post("/study/enter")
 def enter(request: Request, fields: Fields) -> Response:
     visit = write_visit(request, fields.get("csrf", ""))
-    wanted, phase = fields.get("phase", ""), visit.state.phase
-    if wanted not in ("examples", "practice", "rating", "review", "done"):
+    target, phase = fields.get("phase", ""), visit.state.phase
+    if target not in ("examples", "practice", "rating", "review", "done"):
         raise Turned(422, "")
-    if wanted == phase:  # sent twice
+    if target == phase:  # sent twice
         return visit.to("/study")
     try:
-        state = visit.web.store.enter(visit.state.rater, cast(Phase, wanted))
+        state = visit.web.store.enter(visit.state.rater, cast(Phase, target))
     except RequestRefused as refused:
-        if wanted == "done" and phase == "review" and refused.status == 409:
+        if target == "done" and phase == "review" and refused.status == 409:
             return review_page(visit, incomplete=True)
         raise
     item = fields.get("item", "")

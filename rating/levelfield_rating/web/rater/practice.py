@@ -57,7 +57,7 @@ def practice_item_page(
 ) -> Response:
     """A practice item; `given` if what was sent had something open."""
     tries, passed = visit.state.practice.get(task.opaque, (0, False))
-    number = next(n for n, one in enumerate(visit.study.practice, 1) if one is task)
+    number = next(n for n, other in enumerate(visit.study.practice, 1) if other is task)
     criteria = _criteria_of(visit.study, task)
     item = Shown(
         task.opaque, number, task.task, task.given, task.candidates, given or {}, "", False
@@ -71,7 +71,7 @@ def practice_item_page(
         tries=tries,
         passed=passed,
         settled=_settled(visit, task),
-        last=all(_settled(visit, one) for one in visit.study.practice),
+        last=all(_settled(visit, other) for other in visit.study.practice),
         checked=bool(task.accept),
         hint=task.hint if tries else "",
         open=[] if given is None else item.open(criteria),
