@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ fables = elsewhere:FABLES
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of an installed distribution, for this process and for those that it starts."""
     folder = tmp_path / "installed"
     metadata = folder / "elsewhere-1.0.dist-info"
@@ -68,9 +68,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (folder / "elsewhere.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    extensions.entries.cache_clear()
-    yield folder
-    extensions.entries.cache_clear()
+    return folder
 
 
 def levelfield(*words: str, code: int = 0) -> str:
