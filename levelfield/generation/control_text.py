@@ -82,12 +82,12 @@ def opposite(attribute: str, value: str | tuple[str, ...]) -> str | None:
     if aspect is None or len(aspect.labels) != 2:
         return None
     label = aspect.label(value)
-    return next((one for one in aspect.labels if one != label), None) if label else None
+    return next((name for name in aspect.labels if name != label), None) if label else None
 
 
 def _words(attribute: str, value: str | tuple[str, ...]) -> str:
     """A value as it stands in a text; a known label as its aspect writes it."""
     if not isinstance(value, str):
-        return ", ".join(one.strip() for one in value if one.strip())
+        return ", ".join(item.strip() for item in value if item.strip())
     aspect = shipped().get(attribute)
     return (aspect.label(value) if aspect else None) or value.strip()

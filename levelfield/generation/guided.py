@@ -20,7 +20,7 @@ from levelfield.metrics.judges.judge import Judge
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 
 
-def meant(attribute: str, wanted: str, labels: Sequence[str]) -> str | None:
+def meant(attribute: str, value: str, labels: Sequence[str]) -> str | None:
     """The label that a control's value means; None if it means none.
 
     Case never matters, and words that judges take for one label are one.
@@ -28,10 +28,10 @@ def meant(attribute: str, wanted: str, labels: Sequence[str]) -> str | None:
     >>> meant("topic", "Science/Technology", ["sci/tech", "sports"])
     'sci/tech'
     """
-    if wanted.strip() in labels:
-        return wanted.strip()
+    if value.strip() in labels:
+        return value.strip()
     judge = Judge(attribute, attribute, spellings=shipped_judges().spellings)
-    meaning = judge.label(wanted).casefold()
+    meaning = judge.label(value).casefold()
     return next((label for label in labels if judge.label(label).casefold() == meaning), None)
 
 
@@ -83,13 +83,13 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         Raises:
             UserError: none of them; names them.
         """
-        what, labels = self._labels(attribute)
+        owner, labels = self._labels(attribute)
         value = single_value(control[attribute])
         if not isinstance(value, str):
             raise UserError(f"{attribute} has {len(value)} values; expected one")
         if (label := meant(attribute, value, labels)) is None:
             raise UserError(
-                f"{attribute} {shown(value)} is no label of {what}: there are {', '.join(labels)}"
+                f"{attribute} {shown(value)} is no label of {owner}: there are {', '.join(labels)}"
             )
         return label
 
@@ -107,17 +107,17 @@ class ClassGuidedTechnique(GuidedTechnique, abc.ABC):
     def _classes(self, attribute: str) -> Classes:
         """The classes of an attribute's guide: its labels, or the wanted one and its opposite."""
         learnt = self._class_lm(attribute)
-        wanted = partial(self._wanted_label, attribute)
+        label_of = partial(self._wanted_label, attribute)
         if learnt.opposites:
             pair = (
-                ClassModel(name, learnt.lm, partial(_code, codes, wanted), learnt.scored)
+                ClassModel(name, learnt.lm, partial(_code, codes, label_of), learnt.scored)
                 for name, codes in zip(learnt.bias, (learnt.opposites, learnt.codes), strict=True)
             )
             yes = [*learnt.bias][1]
             return Classes(tuple(pair), lambda _: yes)
         models = [ClassModel(label, learnt.lm, learnt.codes[label]) for label in learnt.labels]
-        return Classes(tuple(models), wanted)
+        return Classes(tuple(models), label_of)
 
 
-def _code(codes: Codes, wanted: Callable[[Control], str], control: Control) -> tuple[int, ...]:
-    return codes[wanted(control)]
+def _code(codes: Codes, label_of: Callable[[Control], str], control: Control) -> tuple[int, ...]:
+    return codes[label_of(control)]

@@ -286,8 +286,8 @@ def technique_class(name: str) -> Callable[..., Technique]:
         UserError: there is no such technique.
     """
     module, _, attribute = technique_entry(name).target.partition(":")
-    made: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
-    return made
+    target: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
+    return target
 
 
 def make_technique(
@@ -311,8 +311,8 @@ def make_technique(
         raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
     if loading is not None:
         values["loading"] = loading
-    made: Technique = make(technique, values)
-    return made
+    instance: Technique = make(technique, values)
+    return instance
 
 
 def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
@@ -324,10 +324,10 @@ def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any
     Raises:
         UserError: there is no such technique or option, or a value is none of the option's.
     """
-    known = choices(technique_class(name))
+    declared = choices(technique_class(name))
     for option in options:
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        if option not in declared:
+            near = difflib.get_close_matches(option, declared, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(declared)}"
             raise UserError(f"{name}: there is no option '{option}'; {hint}")
-    return parsed(name, known, options)
+    return parsed(name, declared, options)

@@ -151,7 +151,7 @@ class LocalTechnique(BatchedTechnique):
 
     def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         continuations = self._continue(ready, decoding, seed)
-        return [self._answer(*both) for both in zip(ready, continuations, strict=True)]
+        return [self._answer(*pair) for pair in zip(ready, continuations, strict=True)]
 
     def log_probs(
         self,
@@ -176,12 +176,12 @@ class LocalTechnique(BatchedTechnique):
         for batch in self._batches(requests):
             ids = {r.id: self.base.ids(text_of[r.id]) for r in batch}
             prompted = [self._prompted(r, len(ids[r.id])) for r in batch if ids[r.id]]
-            forced = Forced([ids[one.request.id] for one in prompted])
-            budgets = [len(ids[one.request.id]) for one in prompted]
+            forced = Forced([ids[entry.request.id] for entry in prompted])
+            budgets = [len(ids[entry.request.id]) for entry in prompted]
             if prompted:
                 self._run(prompted, decoding, forced, budgets, seed=seed, ends=frozenset())
-            for one, values in zip(prompted, forced.log_p, strict=True):
-                log_p[one.request.id] = np.array(values)
+            for entry, values in zip(prompted, forced.log_p, strict=True):
+                log_p[entry.request.id] = np.array(values)
         return list(log_p.values())
 
     def processor(
@@ -204,8 +204,8 @@ class LocalTechnique(BatchedTechnique):
             UserError: a control that is not supported.
         """
         for control in controls:
-            if why := self.refusal(control):
-                raise UserError(why)
+            if reason := self.refusal(control):
+                raise UserError(reason)
         attributes = {frozenset(control) for control in controls}
         if len(attributes) > 1:
             raise UserError("the controls have different attributes; make a processor for each")
@@ -284,8 +284,8 @@ class LocalTechnique(BatchedTechnique):
         formula = self._formula(frozenset(request.control))
         helpers = formula.room(request.control) if formula else math.inf
         limit = min(base.tokens.limit, self._writer(request.control).tokens.limit)
-        own = limit - 1 - self._virtual(request.control)
-        behind = int(min(own, helpers)) - (len(start) - 1)
+        base_room = limit - 1 - self._virtual(request.control)
+        behind = int(min(base_room, helpers)) - (len(start) - 1)
         room = behind - budget
         if room < 0:
             raise UserError(
@@ -298,7 +298,7 @@ class LocalTechnique(BatchedTechnique):
     def _continue(
         self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
     ) -> list[Continuation]:
-        ids = [one.request.id for one in prompted]
+        ids = [entry.request.id for entry in prompted]
         width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
@@ -331,10 +331,10 @@ class LocalTechnique(BatchedTechnique):
         ends: frozenset[int],
         is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     ) -> list[Continuation]:
-        prompts = [one.ids for one in prompted]
+        prompts = [entry.ids for entry in prompted]
         mask = torch.from_numpy(token_mask(prompts, left=True))
         steering = self.processor(
-            [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
+            [entry.request.control for entry in prompted], attention_mask=mask, decoding=decoding
         )
         writer = self._writer(prompted[0].request.control)
         return continue_all(
@@ -348,9 +348,9 @@ class LocalTechnique(BatchedTechnique):
             prefix=self._cache(prompted, seed),
         )
 
-    def _answer(self, one: Prompted, continuation: Continuation) -> Answer:
-        request = one.request
-        written = self.base.continuation(one.ids, continuation.ids)
+    def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
+        request = prompted.request
+        written = self.base.continuation(prompted.ids, continuation.ids)
         if request.prompt[-1:] in (" ", "\t"):
             written = written.lstrip(" ")
         written, stop = until(written, self._stops)
@@ -364,7 +364,7 @@ class LocalTechnique(BatchedTechnique):
             backward_passes=continuation.backward_passes,
             control=request.control,
             extra={
-                **({"prompt_cut": True} if one.cut else {}),
+                **({"prompt_cut": True} if prompted.cut else {}),
                 **({"stopped_at": stop} if stop else {}),
             },
         )

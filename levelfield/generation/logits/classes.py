@@ -50,8 +50,8 @@ class Classes:
     def room(self, control: Control) -> float:
         """The most tokens behind BOS that every model can read."""
         return min(
-            one.model.tokens.limit - len(one.model.opening) - len(one.before(control))
-            for one in self.models
+            entry.model.tokens.limit - len(entry.model.opening) - len(entry.before(control))
+            for entry in self.models
         )
 
 
@@ -186,28 +186,28 @@ class _ClassRows:
         *,
         scores_texts: bool,
     ) -> None:
-        labels = [one.label for one in classes.models]
-        self._wanted = torch.tensor([labels.index(classes.wanted(one)) for one in controls])
-        self._readers = [readers.of(one.model) for one in classes.models]
+        labels = [model.label for model in classes.models]
+        self._wanted = torch.tensor([labels.index(classes.wanted(control)) for control in controls])
+        self._readers = [readers.of(class_model.model) for class_model in classes.models]
         self._slots = [
             reader.slot(
-                [one.before(control) for control in controls],
+                [class_model.before(control) for control in controls],
                 scores_texts=scores_texts,
-                scored=one.scored,
+                scored=class_model.scored,
             )
-            for reader, one in zip(self._readers, classes.models, strict=True)
+            for reader, class_model in zip(self._readers, classes.models, strict=True)
         ]
 
     def log_p(self, step: Step) -> torch.Tensor:
         """log P(next token | text, c): (classes, rows, vocabulary)."""
         width = step.log_p.shape[1]
-        each = zip(self._readers, self._slots, strict=True)
-        return torch.stack([one.log_p(slot)[:, :width].to(step.log_p) for one, slot in each])
+        pairs = zip(self._readers, self._slots, strict=True)
+        return torch.stack([reader.log_p(slot)[:, :width].to(step.log_p) for reader, slot in pairs])
 
     def text_log_p(self, step: Step) -> torch.Tensor:
         """log P(text so far | c): (classes, rows), float64."""
-        each = zip(self._readers, self._slots, strict=True)
-        return torch.stack([one.text_log_p(slot).to(step.ids.device) for one, slot in each])
+        pairs = zip(self._readers, self._slots, strict=True)
+        return torch.stack([reader.text_log_p(slot).to(step.ids.device) for reader, slot in pairs])
 
     def lengths(self, step: Step) -> torch.Tensor:
         """Tokens of the text so far: (rows,)."""

@@ -81,9 +81,9 @@ class Reader:
             scored: so many tokens at the end of each prefix count as the text's.
         """
         self._scores_texts |= scores_texts
-        if (wanted := _Slot(tuple(prefixes), sees_prompt, scored)) not in self._slots:
-            self._slots.append(wanted)
-        return self._slots.index(wanted)
+        if (slot := _Slot(tuple(prefixes), sees_prompt, scored)) not in self._slots:
+            self._slots.append(slot)
+        return self._slots.index(slot)
 
     def start(self, texts: Texts) -> None:
         """Reads what the base has read, behind every prefix."""

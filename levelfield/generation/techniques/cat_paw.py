@@ -145,10 +145,10 @@ class CATPAW(LocalTechnique):
         }
 
     def refusal(self, control: Control) -> str:
-        if why := self._technique.refusal(control):
-            return f"{self.name} around {why}"
+        if reason := self._technique.refusal(control):
+            return f"{self.name} around {reason}"
         problems = (bag_problem(a, _hashable(value), self.bag) for a, value in control.items())
-        return next((f"{self.name}: {why}" for why in problems if why), "")
+        return next((f"{self.name}: {reason}" for reason in problems if reason), "")
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         formula = Formula(((1.0, BaseLM()),))

@@ -38,8 +38,8 @@ _BEFORE = "It"
 
 def wanted_keywords(control: Control) -> tuple[str, ...]:
     """The keywords of a control, each once, whatever its case."""
-    asked = (keyword.strip() for keyword in wanted_values(control.get("keywords", ())))
-    return tuple({plain(keyword, fold=True): keyword for keyword in asked}.values())
+    keywords = (keyword.strip() for keyword in wanted_values(control.get("keywords", ())))
+    return tuple({plain(keyword, fold=True): keyword for keyword in keywords}.values())
 
 
 def keyword_problem(control: Control) -> str:
@@ -273,10 +273,10 @@ class _Request:
 def shared_out(candidates: Sequence[_Beam], beams: int) -> list[_Beam]:
     """Of candidates so many, the best of those that need equally many tokens in turn, those first
     that need fewest."""
-    ordered = sorted(candidates, key=lambda one: (one.need.tokens, -one.log_p, one.ids))
-    banks = [list(bank) for _, bank in groupby(ordered, key=lambda one: one.need.tokens)]
-    turns = (one for turn in zip_longest(*banks) for one in turn if one is not None)
-    return [one for one, _ in zip(turns, range(beams), strict=False)]
+    ordered = sorted(candidates, key=lambda beam: (beam.need.tokens, -beam.log_p, beam.ids))
+    banks = [list(bank) for _, bank in groupby(ordered, key=lambda beam: beam.need.tokens)]
+    turns = (beam for turn in zip_longest(*banks) for beam in turn if beam is not None)
+    return [beam for beam, _ in zip(turns, range(beams), strict=False)]
 
 
 def search_all(
@@ -452,10 +452,12 @@ class ConstrainedBeam(LocalTechnique):
             self.no_repeat,
             decoding.repetition_penalty,
         )
-        prompts = [one.ids for one in prompted]
+        prompts = [entry.ids for entry in prompted]
         return search_all(
             self.base, prompts, [self._state(p) for p in prompted], search, self._ends
         )
 
-    def _state(self, one: Prompted) -> KeywordState:
-        return KeywordState(self.base, one.ids, wanted_keywords(one.request.control), self.order)
+    def _state(self, prompted: Prompted) -> KeywordState:
+        return KeywordState(
+            self.base, prompted.ids, wanted_keywords(prompted.request.control), self.order
+        )

@@ -237,9 +237,9 @@ def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
         codes, opposites = (
             {
                 label: tuple(id for word in words for id in lm.ids(word))
-                for label, words in of.items()
+                for label, words in words_by_label.items()
             }
-            for of in (settings["codes"], settings.get("opposites", {}))
+            for words_by_label in (settings["codes"], settings.get("opposites", {}))
         )
         scale, scored = float(settings["scale"]), int(settings["scored"])
         bias = {label: float(b) for label, b in settings["bias"].items()}

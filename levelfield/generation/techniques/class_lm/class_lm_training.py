@@ -93,7 +93,7 @@ class LearntClassLM(torch.nn.Module):
         longest = ids.shape[1]
         states = self._body(ids.to(device))
         lengths = [len(texts[i]) for i, _ in which]
-        at = torch.tensor(
+        places = torch.tensor(
             [
                 n * longest + position
                 for n, (row, length) in enumerate(zip(rows, lengths, strict=True))
@@ -101,11 +101,11 @@ class LearntClassLM(torch.nn.Module):
             ]
         )
         tokens = torch.tensor([token for i, _ in which for token in texts[i]])
-        logits = self._head(states.flatten(0, 1)[at.to(device)], slice(None)).float()
+        logits = self._head(states.flatten(0, 1)[places.to(device)], slice(None)).float()
         nats = torch.nn.functional.cross_entropy(logits, tokens.to(device), reduction="none")
-        place = torch.tensor([i * pairs.shape[1] + c for i, c in which])
-        each = place.repeat_interleave(torch.tensor(lengths)).to(device)
-        sums = torch.zeros(pairs.numel(), device=device).index_add(0, each, -nats)
+        cells = torch.tensor([i * pairs.shape[1] + c for i, c in which])
+        sums_at = cells.repeat_interleave(torch.tensor(lengths)).to(device)
+        sums = torch.zeros(pairs.numel(), device=device).index_add(0, sums_at, -nats)
         return sums.reshape(pairs.shape)
 
     def logits(self, log_p: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -215,19 +215,19 @@ def held_out_figures(
     under the others; `accuracy` and `ece` are of the posterior, as for judges.
     """
     log_p = _all_log_p(model, ids, len(rows.labels))
-    lengths = np.array([len(one) for one in ids], np.float64)
+    lengths = np.array([len(text) for text in ids], np.float64)
     with torch.inference_mode():
         logits = model.logits(
             torch.from_numpy(log_p).to(model.bias), torch.from_numpy(lengths).to(model.bias)
         )
         posterior: Floats = logits.double().softmax(-1).cpu().numpy()
     of_posterior = figures(posterior, rows)
-    own = float((rows.targets * log_p).sum() / lengths.sum())
-    others = ((1 - rows.targets) * log_p).sum() / (lengths.sum() * (len(rows.labels) - 1))
+    log_p_label = float((rows.targets * log_p).sum() / lengths.sum())
+    log_p_other = ((1 - rows.targets) * log_p).sum() / (lengths.sum() * (len(rows.labels) - 1))
     return {
         "texts": len(rows),
-        "perplexity": round(float(np.exp(-own)), 4),
-        "perplexity-other": round(float(np.exp(-others)), 4),
+        "perplexity": round(float(np.exp(-log_p_label)), 4),
+        "perplexity-other": round(float(np.exp(-log_p_other)), 4),
         "accuracy": round(of_posterior.accuracy, 4),
         "ece": round(of_posterior.ece, 4),
     }
@@ -237,10 +237,10 @@ def _all_log_p(model: LearntClassLM, ids: Sequence[Sequence[int]], labels: int) 
     log_p = np.empty((len(ids), labels))
     model.eval()
     with torch.inference_mode():
-        for rows in buckets([labels * len(one) for one in ids], TEST_TOKENS):
+        for rows in buckets([labels * len(text) for text in ids], TEST_TOKENS):
             pairs = torch.ones(len(rows), labels, dtype=torch.bool)
-            found = model.log_p([ids[i] for i in rows], pairs)
-            log_p[rows] = found.double().cpu().numpy()
+            batch = model.log_p([ids[i] for i in rows], pairs)
+            log_p[rows] = batch.double().cpu().numpy()
     return log_p
 
 

@@ -125,7 +125,7 @@ class CupLoss:
         """Of each position, in nats: logits (n, vocabulary) behind the prompt of a label → (n,)."""
         y, log_p = lesson.y[..., label], lesson.log_p
         if self.normalised == "candidates":
-            logits, log_p = (of.gather(-1, lesson.candidates) for of in (logits, log_p))
+            logits, log_p = (tensor.gather(-1, lesson.candidates) for tensor in (logits, log_p))
         else:
             y = torch.zeros_like(logits).scatter(-1, lesson.candidates, y)
         return cup_loss(logits, y, self.temperature, self.unlikelihood, self.anchor * log_p)
@@ -272,11 +272,11 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     with torch.inference_mode():
         matrices = [prompt.half().cpu() for prompt in model.prompts()]
-    some = np.linspace(0, len(test) - 1, min(TEST_TEXTS, len(test))).round().astype(np.intp)
+    sample = np.linspace(0, len(test) - 1, min(TEST_TEXTS, len(test))).round().astype(np.intp)
     low = recipe.precision == "bfloat16"
     with torch.autocast(base.device.type, torch.bfloat16, enabled=low):
         of_test = held_out_figures(
-            model, task, matrices, test.only(some), [test_ids[i] for i in some]
+            model, task, matrices, test.only(sample), [test_ids[i] for i in sample]
         )
     tensors = {label: matrix.clone() for label, matrix in zip(labels, matrices, strict=True)}
     about = {"teacher": teacher.guide.label, "figures": of_test}
@@ -303,22 +303,22 @@ def held_out_figures(
     n, tokens = 0, 0
     model.eval()
     with torch.inference_mode():
-        for some in buckets([len(one) + 1 for one in ids], TEST_TOKENS):
-            texts = TextBatch.of([ids[i] for i in some], task.base)
+        for rows_at in buckets([len(text) + 1 for text in ids], TEST_TOKENS):
+            texts = TextBatch.of([ids[i] for i in rows_at], task.base)
             lesson = task.lesson(model, texts)
-            own = torch.from_numpy(rows.targets[some]).to(lesson.y)
+            shares = torch.from_numpy(rows.targets[rows_at]).to(lesson.y)
             is_said = texts.places[:, 1:]  # of a text's last token the next one is not known
             of_base = _of_tokens(lesson.log_p, texts)
             for label, prompt in enumerate(prompts):
                 logits = model.logits(texts, prompt.to(task.base.device))
                 log_p = normalised(logits)
-                for i, (all_log_p, of) in enumerate(((lesson.log_p, None), (log_p, logits))):
+                pairs = ((lesson.log_p, lesson.log_p), (log_p, logits))
+                for i, (all_log_p, all_logits) in enumerate(pairs):
                     p = all_log_p.gather(-1, lesson.candidates).exp()
                     mass[i] += float((p * (lesson.y[..., label] > LIKELY)).sum())
-                    of_logits = lesson.log_p if of is None else of
-                    loss[i] += float(task.objective(of_logits, lesson, label).sum())
+                    loss[i] += float(task.objective(all_logits, lesson, label).sum())
                 of_tokens = _of_tokens(log_p, texts)
-                share = own[:, label, None]
+                share = shares[:, label, None]
                 nats[0] -= float((of_tokens * share).sum())
                 nats[1] -= float((of_tokens * (1 - share)).sum())
             nats[2] -= float(of_base.sum())

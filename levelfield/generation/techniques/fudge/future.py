@@ -99,8 +99,8 @@ class FutureDiscriminator(nn.Module):
         x = self.enter(vectors.to(self.head.weight.dtype))
         read = []
         for i, layer in enumerate(self.layers):
-            x, both = layer(x, places, mask[:, None], past[i] if past else None)
-            read.append(both)
+            x, keys_values = layer(x, places, mask[:, None], past[i] if past else None)
+            read.append(keys_values)
         logits: torch.Tensor = self.head(self.norm(x))
         return logits, read
 
@@ -236,7 +236,7 @@ class FutureRows:
 
     def scores(self, candidates: torch.Tensor) -> torch.Tensor:
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
-        logits = [self._pass(some) for some in torch.split(candidates, CHUNK, dim=1)]
+        logits = [self._pass(chunk) for chunk in torch.split(candidates, CHUNK, dim=1)]
         return torch.cat(logits, dim=1).log_softmax(-1)
 
     def _pass(self, candidates: torch.Tensor) -> torch.Tensor:

@@ -121,17 +121,19 @@ def held_out_figures(
     p = {percent: np.empty((len(rows), len(rows.labels))) for percent in PERCENT}
     model.eval()
     with torch.inference_mode():
-        for some in buckets([len(one) + 1 for one in ids], TEST_TOKENS):
-            read, _ = text_rows([ids[i] for i in some], bos_id)
-            every = model.whole(read.to(model.embeddings.device)).double().softmax(-1).cpu().numpy()
-            for of_text, i in zip(every, some, strict=True):
+        for batch in buckets([len(text) + 1 for text in ids], TEST_TOKENS):
+            read, _ = text_rows([ids[i] for i in batch], bos_id)
+            posteriors = (
+                model.whole(read.to(model.embeddings.device)).double().softmax(-1).cpu().numpy()
+            )
+            for posterior, i in zip(posteriors, batch, strict=True):
                 for percent, after in p.items():
-                    after[i] = of_text[math.ceil(percent * len(ids[i]) / 100)]
+                    after[i] = posterior[math.ceil(percent * len(ids[i]) / 100)]
     tried = {percent: figures(after, rows) for percent, after in p.items()}
     nats = -(rows.targets * np.log(p[100])).sum() / len(rows)
     return {
         "texts": len(rows),
-        **{f"accuracy-{percent}": round(of.accuracy, 4) for percent, of in tried.items()},
+        **{f"accuracy-{percent}": round(figure.accuracy, 4) for percent, figure in tried.items()},
         "nats": round(float(nats), 4),
         "ece": round(tried[100].ece, 4),
     }

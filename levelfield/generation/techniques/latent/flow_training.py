@@ -90,7 +90,7 @@ class FlowTask:
     @classmethod
     def of(cls, latents: Latents, seed: int, read: str) -> FlowTask:
         """The task of latents by attribute."""
-        e = torch.cat([of for _, of in latents])
+        e = torch.cat([e_of_part for _, e_of_part in latents])
         label = np.concatenate([part.block.start + part.truth for part, _ in latents])
         attribute = torch.tensor([n for n, (part, _) in enumerate(latents) for _ in part.labels])
         same = attribute[:, None] == attribute

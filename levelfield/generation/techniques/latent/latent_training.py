@@ -114,11 +114,11 @@ class LearntLatent(torch.nn.Module):
         rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
         ids = torch.from_numpy(rows).to(self.head.weight.device)
         states = self._body(ids, past_key_values=self._cache(prefix))
-        at = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
+        flat = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
         row = [i for i, text in enumerate(texts) for _ in text]
         tokens = [token for text in texts for token in text]
-        where = torch.tensor(at, device=ids.device)
-        logits = self._logits(states.flatten(0, 1)[where], slice(None)).float()
+        places = torch.tensor(flat, device=ids.device)
+        logits = self._logits(states.flatten(0, 1)[places], slice(None)).float()
         nats = F.cross_entropy(logits, torch.tensor(tokens, device=ids.device), reduction="none")
         sums = torch.zeros(len(texts), device=ids.device)
         return sums.index_add(0, torch.tensor(row, device=ids.device), nats)
@@ -147,14 +147,15 @@ def held_out_figures(
     """
     figures = {}
     held_out = by_attribute(test, attribute)
-    own: list[tuple[int, AttributeRows, int]] = []
+    labelled: list[tuple[int, AttributeRows, int]] = []
     with torch.inference_mode():
         logits = model.head(e.to(model.head.weight)).cpu()
     means = []
     for part in held_out:
         right = logits[torch.from_numpy(part.at), part.block].argmax(1).numpy() == part.truth
         figures[f"accuracy-{part.attribute}"] = round(float(right.mean()), 4)
-        own += [(int(i), part, int(label)) for i, label in zip(part.at, part.truth, strict=True)]
+        pairs = zip(part.at, part.truth, strict=True)
+        labelled += [(int(i), part, int(label)) for i, label in pairs]
         means.append(
             torch.stack(
                 [
@@ -164,17 +165,17 @@ def held_out_figures(
             ).nan_to_num()
         )
     centre = {part.attribute: mean for part, mean in zip(held_out, means, strict=True)}
-    some = own[:: max(1, -(-len(own) // TEST_TEXTS))]
-    of = {
-        "perplexity": torch.stack([e[i] for i, _, _ in some]),
-        "perplexity-label": torch.stack([centre[p.attribute][c] for _, p, c in some]),
+    sample = labelled[:: max(1, -(-len(labelled) // TEST_TEXTS))]
+    latents_by_figure = {
+        "perplexity": torch.stack([e[i] for i, _, _ in sample]),
+        "perplexity-label": torch.stack([centre[p.attribute][c] for _, p, c in sample]),
         "perplexity-other": torch.stack(
-            [centre[p.attribute][(c + 1) % len(p.labels)] for _, p, c in some]
+            [centre[p.attribute][(c + 1) % len(p.labels)] for _, p, c in sample]
         ),
         "perplexity-base": None,
     }
-    texts = [ids[i] for i, _, _ in some]
-    for name, rows in of.items():
+    texts = [ids[i] for i, _, _ in sample]
+    for name, rows in latents_by_figure.items():
         figures[name] = round(_perplexity(model, rows, texts), 4)
     return figures
 
@@ -184,12 +185,12 @@ def _perplexity(
 ) -> float:
     nats = 0.0
     with torch.inference_mode():
-        for rows in buckets([len(one) for one in texts], TEST_TOKENS):
-            some = [texts[i] for i in rows]
+        for rows in buckets([len(text) for text in texts], TEST_TOKENS):
+            batch = [texts[i] for i in rows]
             prefix = None
             if e is not None:
                 prefix = model.decoder(e[torch.from_numpy(rows)].to(model.head.weight))
-            nats += float(model.nats_behind(prefix, some).double().sum())
+            nats += float(model.nats_behind(prefix, batch).double().sum())
     return float(np.exp(nats / sum(map(len, texts))))
 
 
@@ -352,8 +353,8 @@ def flow_shape(settings: LatentSettings) -> FlowShape:
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = LatentSettings(**spec.settings)
     base = language_model(spec.start, spec.loading)
-    some = at_most(texts.train, settings.texts, spec.seed)
-    train, ids, vectors = _read(some, base, settings, spec.loading, place, "train")
+    sample = at_most(texts.train, settings.texts, spec.seed)
+    train, ids, vectors = _read(sample, base, settings, spec.loading, place, "train")
     test, test_ids, test_vectors = _read(texts.test, base, settings, spec.loading, place, "test")
     recipe = passes_over(train, settings, spec, every=EVERY)
     place.notes(f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}")
@@ -433,11 +434,11 @@ def _read(
     name: str,
 ) -> tuple[Labelled, list[list[int]], Singles]:
     """Texts that both the base and the encoder can read: with labels, ids and vectors."""
-    some, ids = readable(rows, base, settings.tokens)
+    kept, ids = readable(rows, base, settings.tokens)
     file = place.checkpoint / f"stage-vectors-{name}.safetensors"
-    vectors = sentence_vectors(some.texts, settings.encoder, loading, file, place.notes)
+    vectors = sentence_vectors(kept.texts, settings.encoder, loading, file, place.notes)
     whole: Bools = np.array([np.isfinite(vector).all() for vector in vectors], np.bool_)
-    return some.only(whole), [ids[i] for i in np.flatnonzero(whole)], vectors[whole]
+    return kept.only(whole), [ids[i] for i in np.flatnonzero(whole)], vectors[whole]
 
 
 def named(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -85,8 +85,8 @@ def _nearest(q: torch.Tensor, X: torch.Tensor, k: int) -> tuple[torch.Tensor, to
     (rows,)."""
     k = min(k, len(X))
     means, distances = [], []
-    for some in torch.split(q, ROWS):
-        squared = torch.cdist(some, X, compute_mode="donot_use_mm_for_euclid_dist").square()
+    for chunk in torch.split(q, ROWS):
+        squared = torch.cdist(chunk, X, compute_mode="donot_use_mm_for_euclid_dist").square()
         near = squared.topk(k, dim=1, largest=False)
         share = torch.zeros_like(squared).scatter_(1, near.indices, 1 / k)
         means.append(share @ X)
@@ -142,7 +142,7 @@ def latent_model(
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    labels = [(one, label) for one, its in guide.attributes.items() for label in its]
+    labels = [(name, label) for name, labels in guide.attributes.items() for label in labels]
     with weights_on_base(guide, "latent", model, loading) as (base, tensors):
         decoder = PrefixDecoder(PrefixShape(**guide.settings["prefix"]))
         decoder.load_state_dict(_part(tensors, "decoder."))

@@ -32,9 +32,9 @@ def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tu
     Raises:
         UserError: no bag of that attribute or value is known, or it can't be had.
     """
-    words, why = _bag(bag, attribute, value)
-    if why:
-        raise UserError(why)
+    words, reason = _bag(bag, attribute, value)
+    if reason:
+        raise UserError(reason)
     return words
 
 

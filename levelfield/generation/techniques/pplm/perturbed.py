@@ -174,8 +174,8 @@ class PerturbedLM(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         pace = self.pace.bind(controls) if self.pace else None
-        wanted = [[goal.wanted(control) for control in controls] for goal in self.goals]
-        perturbed = _Perturbed(self.rows, self.goals, wanted, self.how, pace)
+        targets = [[goal.wanted(control) for control in controls] for goal in self.goals]
+        perturbed = _Perturbed(self.rows, self.goals, targets, self.how, pace)
         return _OfPerturbed(readers.add(perturbed))
 
 
@@ -194,14 +194,14 @@ class _Perturbed:
         self,
         rows: OpenRows,
         goals: Sequence[Goal],
-        wanted: Sequence[Sequence[frozenset[int] | int]],
+        targets: Sequence[Sequence[frozenset[int] | int]],
         how: Perturbation,
         pace: BoundRegulator | None,
     ) -> None:
         self._rows, self._how, self._pace = rows, how, pace
         self._energies = [
             _BagOfRows(of_rows) if goal.head is None else _LabelOfRows(goal.head, of_rows)
-            for goal, of_rows in zip(goals, wanted, strict=True)
+            for goal, of_rows in zip(goals, targets, strict=True)
         ]
         self._has_heads = any(goal.head for goal in goals)
         self._past: Past = []
@@ -275,7 +275,7 @@ class _Perturbed:
 
     def _slopes(self, step: Step, change: Past) -> Past:
         """The gradient of each row's energy in ΔK."""
-        leaves = [leaf.detach().requires_grad_() for both in change for leaf in both]
+        leaves = [leaf.detach().requires_grad_() for layer in change for leaf in layer]
         with torch.enable_grad():
             of_layers = list(zip(leaves[::2], leaves[1::2], strict=True))
             energy = self._energy(step, _plus(self._past, of_layers))
@@ -290,8 +290,8 @@ class _Perturbed:
         log_p = normalised(reading.logits)
         mean = self._mean(step, reading.states, log_p) if self._has_heads else None
         energy = self._how.kl * kl_energy(log_p, step.plain)
-        for one in self._energies:
-            energy = energy + one(log_p, mean)
+        for goal_energy in self._energies:
+            energy = energy + goal_energy(log_p, mean)
         return energy
 
     def _mean(self, step: Step, state: torch.Tensor, log_p: torch.Tensor) -> _Mean:

@@ -101,9 +101,9 @@ class PPLM(GuidedTechnique):
     def refusal(self, control: Control) -> str:
         for attribute, value in control.items():
             if self._is_by_bag(attribute):
-                why = bag_problem(attribute, _hashable(value), self.bag)
-                if why:
-                    return f"{self.name}: {why}"
+                reason = bag_problem(attribute, _hashable(value), self.bag)
+                if reason:
+                    return f"{self.name}: {reason}"
             else:
                 try:
                     self._wanted_label(attribute, control)
@@ -172,9 +172,9 @@ class PPLM(GuidedTechnique):
         pace: Regulator | None = None,
     ) -> list[Continuation]:
         """As of `LocalTechnique`; `pace` multiplies the size of the steps at each position."""
-        controls = [one.request.control for one in prompted]
+        controls = [entry.request.control for entry in prompted]
         goals = self._goals(frozenset(controls[0])) if self.strength else []
-        prompts = [one.ids for one in prompted]
+        prompts = [entry.ids for entry in prompted]
         base = self.base
         with torch.no_grad(), frozen(base.model):
             rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)

@@ -92,16 +92,16 @@ class Instructions:
 "lake", "ice".'
         """
         places = list(self.wishes)
-        known = sorted(
+        ordered = sorted(
             (places.index(attribute if attribute in self.wishes else OTHER), attribute)
             for attribute in control
         )
-        wishes = [self._wish(attribute, control[attribute]) for _, attribute in known]
+        wishes = [self._wish(attribute, control[attribute]) for _, attribute in ordered]
         return filled(self.task, wishes="".join(f" {wish}" for wish in wishes))
 
-    def _wish(self, attribute: str, wanted: Wanted) -> str:
+    def _wish(self, attribute: str, setting: Wanted) -> str:
         words = self.words.get(attribute, {})
-        values = [words.get(value.casefold(), value) for value in wanted_values(wanted)]
+        values = [words.get(value.casefold(), value) for value in wanted_values(setting)]
         return filled(
             self.wishes.get(attribute, self.wishes[OTHER]),
             attribute=attribute,
@@ -161,8 +161,8 @@ def _read_instructions(file: Path | Traversable, name: str) -> Instructions:
     if problems:
         raise UserError("\n".join(f"instructions {name}: {problem}" for problem in problems))
     words = {
-        attribute: {value.casefold(): word for value, word in others.items()}
-        for attribute, others in values["words"].items()
+        attribute: {value.casefold(): word for value, word in synonyms.items()}
+        for attribute, synonyms in values["words"].items()
     }
     templates = (values["system"], values["task"], values["opening"], values["stop"])
     content = (*templates, wishes, words, plain)
@@ -172,16 +172,16 @@ def _read_instructions(file: Path | Traversable, name: str) -> Instructions:
 
 def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -> None:
     """Notes gaps that nothing stands for, and templates without any of theirs."""
-    for key, known in gaps.items():
+    for key, allowed in gaps.items():
         if not (template := values.get(key)):
             continue
-        there = _GAP.findall(template)
-        if unknown := [gap for gap in there if gap not in known]:
-            names = ", ".join(f"{{{gap}}}" for gap in known)
+        present = _GAP.findall(template)
+        if unknown := [gap for gap in present if gap not in allowed]:
+            names = ", ".join(f"{{{gap}}}" for gap in allowed)
             hint = f"there are {names}" if names else "none here"
             table.wrong_field(key, f"nothing stands for {{{unknown[0]}}}; {hint}")
-        if known and not any(gap in there for gap in known):
-            table.wrong_field(key, f"{{{known[0]}}} is missing")
+        if allowed and not any(gap in present for gap in allowed):
+            table.wrong_field(key, f"{{{allowed[0]}}} is missing")
 
 
 @dataclass(frozen=True)
@@ -260,9 +260,9 @@ def _favour(shot: Shot, shots: Sequence[Shot]) -> tuple[int, int]:
     """How often those chosen have all labels of a shot, and each of them."""
     alike = sum(shot.control == other.control for other in shots)
     return alike, sum(
-        wanted == other.control[attribute]
+        value == other.control[attribute]
         for other in shots
-        for attribute, wanted in shot.control.items()
+        for attribute, value in shot.control.items()
     )
 
 
@@ -289,7 +289,7 @@ def _read_examples(file: Path | Traversable, name: str) -> Examples:
     for row in table.inside(ExamplesTable, "examples"):
         values = row.values(ShotTable, complete=True)
         for attribute in (
-            attribute for attribute, wanted in values["control"].items() if not wanted
+            attribute for attribute, setting in values["control"].items() if not setting
         ):
             row.wrong_field(
                 f"control: {attribute}",
@@ -330,9 +330,11 @@ class Prompts:
     shots: int
 
     def __post_init__(self) -> None:
-        there = len(self.examples.shots)
-        if not 0 <= self.shots <= there:
-            raise UserError(f"shots is {self.shots}; expected 0 to {there}, the number of examples")
+        available = len(self.examples.shots)
+        if not 0 <= self.shots <= available:
+            raise UserError(
+                f"shots is {self.shots}; expected 0 to {available}, the number of examples"
+            )
 
     def messages(self, control: Control, prompt: str = "") -> list[Message]:
         """System message, shots, task.
@@ -352,14 +354,14 @@ class Prompts:
 
     def refusal(self, control: Control) -> str:
         """Why a control can't be put into words; empty if it can."""
-        for attribute, wanted in control.items():
-            if not any(value.strip() for value in wanted_values(wanted)):
+        for attribute, setting in control.items():
+            if not any(value.strip() for value in wanted_values(setting)):
                 return f"{attribute} has no value"
-        there = len(self.examples.suitable(control.keys()))
-        if there < self.shots:
+        available = len(self.examples.suitable(control.keys()))
+        if available < self.shots:
             return (
-                f"shots is {self.shots}, and {there} examples have {listed(sorted(control))}; give "
-                "examples of your own (examples=FILE) or fewer shots"
+                f"shots is {self.shots}, and {available} examples have {listed(sorted(control))}; "
+                "give examples of your own (examples=FILE) or fewer shots"
             )
         return ""
 

@@ -85,7 +85,7 @@ def _wire(model: Any, embeddings: torch.Tensor, tokenizer: Any) -> None:
     cross.k.weight.zero_()
     cross.q.weight.zero_()
     for begin in range(0, table.shape[1], HEAD):
-        of_last, of_second = (slice(at, at + TRACE) for at in (begin, begin + TRACE))
+        of_last, of_second = (slice(first, first + TRACE) for first in (begin, begin + TRACE))
         cross.k.weight[of_last, last] = cross.k.weight[of_second, second] = torch.eye(TRACE)
         cross.q.weight[of_last, :d] = MATCH[0] * reads[0]
         cross.q.weight[of_second, second] = MATCH[1] * torch.eye(TRACE)

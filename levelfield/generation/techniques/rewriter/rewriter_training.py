@@ -173,11 +173,11 @@ class Rewriting:
         sampled = write(model, sources, Sampled(), budgets)
         greedy = write(model, sources, MostLikely(), budgets)
         model.model.train(learns)
-        both = self.rewards.of(
-            [model.text(one.ids) for one in (*sampled, *greedy)], [*pairs, *pairs]
+        rewards = self.rewards.of(
+            [model.text(written.ids) for written in (*sampled, *greedy)], [*pairs, *pairs]
         )
-        log_p, _ = token_log_p(model, sources, [_whole(one, model) for one in sampled])
-        return policy_loss(log_p.sum(-1), both[: len(pairs)], both[len(pairs) :])
+        log_p, _ = token_log_p(model, sources, [_whole(written, model) for written in sampled])
+        return policy_loss(log_p.sum(-1), rewards[: len(pairs)], rewards[len(pairs) :])
 
     def validation(self, _: Any) -> Mapping[str, float]:
         """Mean loss a token over held-out pairs; nothing without any."""
@@ -223,14 +223,14 @@ def greedy_texts(model: Seq2Seq, pairs: Sequence[RewritingPair], batch: int) -> 
     texts = []
     for begin in range(0, len(pairs), batch):
         sources = [ids_of(model, pair)[0] for pair in pairs[begin : begin + batch]]
-        written = write(model, sources, MostLikely(), [budget(model, one) for one in sources])
-        texts += [model.text(one.ids) for one in written]
+        written = write(model, sources, MostLikely(), [budget(model, source) for source in sources])
+        texts += [model.text(text.ids) for text in written]
     return texts
 
 
-def _whole(one: WrittenIds, model: Seq2Seq) -> list[int]:
+def _whole(written: WrittenIds, model: Seq2Seq) -> list[int]:
     """The tokens chosen, that which ended the text included."""
-    return [*one.ids, *([model.end] if one.ended else ())]
+    return [*written.ids, *([model.end] if written.ended else ())]
 
 
 def held_out_figures(

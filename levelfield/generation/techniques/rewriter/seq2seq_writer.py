@@ -215,11 +215,11 @@ def write(
         tokens = choose(rows.ids, rows.logits())
         going = []
         for row, token in enumerate(tokens.tolist()):
-            one = live[row]
-            steps[one], ended[one] = step, token == model.end
-            if not ended[one]:
-                ids[one].append(token)
-                if step < budgets[one]:
+            place = live[row]
+            steps[place], ended[place] = step, token == model.end
+            if not ended[place]:
+                ids[place].append(token)
+                if step < budgets[place]:
                     going.append(row)
         if len(going) < len(live):
             live = [live[row] for row in going]
@@ -230,7 +230,7 @@ def write(
             choose.keep(kept)
             rows.keep(kept)
         rows.read(tokens)
-    return [WrittenIds(*one) for one in zip(ids, steps, steps, ended, strict=True)]
+    return [WrittenIds(*text) for text in zip(ids, steps, steps, ended, strict=True)]
 
 
 @torch.no_grad()
@@ -258,10 +258,10 @@ def beam_search(
         width = scores.shape[1]
         best = scores.flatten().topk(min(2 * beams, scores.numel()))
         going: list[tuple[int, int, float]] = []
-        for rank, (total, at) in enumerate(
+        for rank, (total, cell) in enumerate(
             zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ):
-            row, token = divmod(at, width)
+            row, token = divmod(cell, width)
             if token == model.end:
                 if rank < beams:
                     texts.append((total / step, rows.ids[row, 1:].tolist(), True))

@@ -86,13 +86,13 @@ def _replaced(pattern: re.Pattern[str], replace: Replace | str, text: str) -> st
     """`text` with the matches replaced that touch nothing protected."""
     protected = [match.span() for match in _PROTECTED.finditer(text)]
 
-    def one(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         begin, end = match.span()
         if any(begin < last and first < max(end, begin + 1) for first, last in protected):
             return match[0]
         return match.expand(replace) if isinstance(replace, str) else replace(match)
 
-    return pattern.sub(one, text)
+    return pattern.sub(replacement, text)
 
 
 def _starts(text: str) -> set[int]:
@@ -126,13 +126,13 @@ def _substitution(pattern: re.Pattern[str], replace: Replace, *, capital: bool) 
     def step(text: str) -> str:
         starts = _starts(text)
 
-        def one(match: re.Match[str]) -> str:
+        def replacement(match: re.Match[str]) -> str:
             if not _is_ours(match, starts):
                 return match[0]
             new = replace(match)
             return new[:1].upper() + new[1:] if capital and match[0][:1].isupper() else new
 
-        return _replaced(pattern, one, text)
+        return _replaced(pattern, replacement, text)
 
     return step
 
