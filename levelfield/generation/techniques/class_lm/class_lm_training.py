@@ -7,7 +7,6 @@ The loss of a text x of T tokens and label y is (Krause et al. 2021, "GeDi", sec
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from levelfield.generation.techniques.class_lm.class_lm import (
     Codes,
     codes_of,
 )
+from levelfield.generation.techniques.guide_tasks import TextTask, calibration_fact, training_fact
 from levelfield.models.tokens import buckets, padded
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.language_model import LanguageModel, language_model
@@ -31,7 +31,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import ClassLMSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes, fit
+from levelfield.train.loop import Loss, fit
 from levelfield.train.recipe import Recipe
 
 SCALE = 10.0
@@ -114,7 +114,7 @@ class LearntClassLM(torch.nn.Module):
 
 
 @dataclass(frozen=True)
-class ClassConditional:
+class ClassConditional(TextTask):
     """What a class-conditional model learns: texts, and the labels by them.
 
     Attributes:
@@ -145,14 +145,6 @@ class ClassConditional:
         targets = targets.to(log_p.device)
         lengths = torch.tensor([len(text) for text in texts], device=log_p.device)
         return Loss(class_lm_loss(model, log_p, targets, lengths, self.lam), len(texts))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
-    @functools.cached_property
-    def _passes(self) -> Passes:
-        return Passes(self.rows.times, [len(ids) for ids in self.ids], self.batch, self.seed)
 
 
 def class_lm_loss(
@@ -256,13 +248,11 @@ def _facts(
         "Adapter": f"rank {settings.rank} on the linear layers of the upper {settings.layers} "
         "layers, stored as float16",
         "Loss": f"λ {settings.lam:g}",
-        "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
-        f"{settings.tokens} tokens, learning rate {settings.learning_rate:g}, products in "
-        f"{recipe.precision}",
+        "Training": training_fact(settings, recipe),
         "Perplexity, own label": f"{of_test['perplexity']:.2f} {on}",
         "Perplexity, other labels": f"{of_test['perplexity-other']:.2f}",
         "Accuracy of the posterior": f"{of_test['accuracy']:.4f}",
-        "Calibration error": f"{of_test['ece']:.4f} (10 bins of equally many texts)",
+        "Calibration error": calibration_fact(of_test["ece"]),
         "α": f"{about['scale']:.3f}",
         "b": bias,
     }

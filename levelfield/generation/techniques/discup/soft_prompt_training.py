@@ -12,10 +12,8 @@ position is (Zhang and Song 2022, "DisCup", section 3)
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +25,7 @@ from levelfield.generation.techniques.discup.teachers import (
     TextBatch,
     teacher_of,
 )
+from levelfield.generation.techniques.guide_tasks import TextTask, training_fact
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoding import normalised
@@ -36,7 +35,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import Normalised, SoftPromptSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes, fit, seeded
+from levelfield.train.loop import Loss, fit, seeded
 from levelfield.train.recipe import Recipe
 
 
@@ -132,7 +131,7 @@ class CupLoss:
 
 
 @dataclass(frozen=True)
-class Distillation:
+class Distillation(TextTask):
     """What soft prompts learn from a teacher.
 
     Attributes:
@@ -178,15 +177,6 @@ class Distillation:
         ]
         together = torch.cat(each)
         return Loss(together.sum(), len(together))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
-    @functools.cached_property
-    def _passes(self) -> Passes:
-        lengths = [len(ids) for ids in self.ids]
-        return Passes(self.rows.times, lengths, self.batch, self.seed)
 
 
 def cup_loss(
@@ -364,9 +354,7 @@ def _facts(
         "Teacher": f"{teacher.guide.label}, of kind {teacher.guide.kind}",
         "Loss": f"{settings.candidates} candidates, τ {settings.temperature:g}{anchor}, "
         f"unlikelihood {settings.unlikelihood:g}, normalised over the {settings.normalised}",
-        "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
-        f"{settings.tokens} tokens, learning rate {settings.learning_rate:g}, products in "
-        f"{recipe.precision}",
+        "Training": training_fact(settings, recipe),
         "Probability of tokens that speak for the label": f"{of_test['mass']:.4f} {on}; "
         f"{of_test['mass-base']:.4f} without a prompt",
         "Loss held out": f"{of_test['loss']:.4f}; {of_test['loss-base']:.4f} without a prompt",

@@ -6,11 +6,9 @@ Every beginning of a labelled text has the text's label; the loss of a text of T
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +18,7 @@ from levelfield.generation.techniques.fudge.future import (
     FutureShape,
     text_rows,
 )
+from levelfield.generation.techniques.guide_tasks import TextTask, calibration_fact
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
@@ -28,7 +27,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import FutureSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes, fit, seeded
+from levelfield.train.loop import Loss, fit, seeded
 from levelfield.train.recipe import Recipe
 
 EVERY = 200
@@ -40,7 +39,7 @@ PERCENT = (25, 50, 100)
 
 
 @dataclass(frozen=True)
-class FutureLabels:
+class FutureLabels(TextTask):
     """What a future discriminator learns: the labels of texts by their beginnings.
 
     Attributes:
@@ -71,14 +70,6 @@ class FutureLabels:
         logits = model.whole(ids.to(device))[real.to(device)]
         total = torch.nn.functional.cross_entropy(logits, of_each.to(device), reduction="sum")
         return Loss(total, len(of_each))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
-    @functools.cached_property
-    def _passes(self) -> Passes:
-        return Passes(self.rows.times, [len(ids) for ids in self.ids], self.batch, self.seed)
 
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
@@ -157,7 +148,7 @@ def _facts(
         "After half of the tokens": f"{of_test['accuracy-50']:.4f}",
         "After a quarter": f"{of_test['accuracy-25']:.4f}",
         "Loss": f"{of_test['nats']:.4f} nats at the end of a text",
-        "Calibration error": f"{of_test['ece']:.4f} (10 bins of equally many texts)",
+        "Calibration error": calibration_fact(of_test["ece"]),
     }
 
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from levelfield.generation.techniques.guide_tasks import GuideTask
 from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
 from levelfield.train.builder import STAGE
 from levelfield.train.guide.texts import AttributeRows
@@ -71,7 +71,7 @@ class LearntFlow(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class FlowTask:
+class FlowTask(GuideTask):
     """What a flow learns.
 
     Attributes:
@@ -112,10 +112,6 @@ class FlowTask:
         logits = model.head(epsilon).masked_fill(~self.same[label], -torch.inf)
         total = -log_p.sum() / e.shape[1] + F.cross_entropy(logits, label, reduction="sum")
         return Loss(total, len(rows))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing, as in the first stage."""
-        return {}
 
     @functools.cached_property
     def _passes(self) -> Passes:

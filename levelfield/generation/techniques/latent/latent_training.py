@@ -22,7 +22,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors
@@ -32,6 +31,7 @@ from torch.nn import functional as F
 
 from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
+from levelfield.generation.techniques.guide_tasks import GuideTask, training_fact
 from levelfield.generation.techniques.latent.flow_training import (
     FLOW_STAGE,
     FlowSettings,
@@ -227,9 +227,7 @@ def facts(
         "Flow": f"{settings.flow_blocks} affine couplings of width {settings.flow_width}, "
         f"{settings.flow_steps:,} steps; stored as float32",
         "Learnt from": f"{texts:,} of these texts",
-        "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
-        f"{settings.tokens} tokens, learning rate {settings.learning_rate:g}, products in "
-        f"{recipe.precision}",
+        "Training": training_fact(settings, recipe),
         "Accuracy": f"{', '.join(accuracies)}, of the head on held-out texts; "
         f"{', '.join(by_density)} of the densities behind the flow",
         "Perplexity": f"{of_test['perplexity']:.1f} behind the prefixes of the texts' own latents, "
@@ -277,7 +275,7 @@ EVERY = 25
 
 
 @dataclass(frozen=True, eq=False)
-class LatentTask:
+class LatentTask(GuideTask):
     """What latents and prefixes learn.
 
     Attributes:
@@ -319,10 +317,6 @@ class LatentTask:
         weight = LABELS_LEARNT if float(of_labels.detach()) < LEARNT else LABELS
         total = (RECONSTRUCTION + LABELS - weight) * reconstruction + weight * of_labels + GAP * gap
         return Loss(total * len(rows), len(rows))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
 
     def _batch(self, step: int) -> Codes:
         """Which texts of its attribute a step reads."""
