@@ -41,7 +41,7 @@ class RunChoices:
     signature: str
 
     def record(self, answer: Answer) -> dict[str, Any]:
-        """The line of an answer."""
+        """Returns the line of an answer."""
         record = {
             "id": answer.id,
             "text": answer.text,
@@ -64,7 +64,7 @@ class RunChoices:
         return record | ({"extra": dict(answer.extra)} if answer.extra else {})
 
     def differences(self, record: Mapping[str, Any]) -> str:
-        """The choices in which the run of a line differs from this one, in words."""
+        """Returns the choices in which the run of a line differs from this one, in words."""
         current, recorded = _facts(asdict(self)), _facts(record)
         return ", ".join(
             f"{name} {printable(recorded.get(name, 'not given'))}, "
@@ -154,7 +154,7 @@ def _request_of(entry: Answer | Request) -> tuple[object, ...]:
 
 
 def _answer(record: Mapping[str, Any]) -> Answer:
-    """The answer that a line holds.
+    """Returns the answer that a line holds.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it holds none.

@@ -147,7 +147,7 @@ class Technique(Protocol):
         ...
 
     def refusal(self, control: Control) -> str:
-        """Why a control is not supported, in words; empty if it is. Loads no model."""
+        """Returns why a control is not supported, in words; empty if it is. Loads no model."""
         ...
 
     def generate(
@@ -179,7 +179,7 @@ class Technique(Protocol):
 
 
 def rewrites(technique: Technique) -> bool:
-    """Whether a technique rewrites sources; others continue prompts.
+    """Returns whether a technique rewrites sources; others continue prompts.
 
     A technique that rewrites says so: `rewrites = True`.
     """

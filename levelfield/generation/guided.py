@@ -21,7 +21,7 @@ from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 
 
 def meant(attribute: str, value: str, labels: Sequence[str]) -> str | None:
-    """The label that a control's value means; None if it means none.
+    """Returns the label that a control's value means; None if it means none.
 
     Case never matters, and words that judges take for one label are one.
 
@@ -61,7 +61,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         return ""
 
     def _guide(self, attribute: str) -> Guide:
-        """The guide of an attribute.
+        """Returns the guide of an attribute.
 
         Raises:
             UserError: there is none.
@@ -78,7 +78,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         return f"guide {guide.name}", guide.labels
 
     def _wanted_label(self, attribute: str, control: Control) -> str:
-        """Which of these labels a control asks for.
+        """Returns which of these labels a control asks for.
 
         Raises:
             UserError: none of them; names them.
@@ -101,7 +101,7 @@ class ClassGuidedTechnique(GuidedTechnique, abc.ABC):
     guide_kind: ClassVar[GuideKind] = "class-lm"
 
     def _class_lm(self, attribute: str) -> ClassLM:
-        """The model of an attribute's guide."""
+        """Returns the model of an attribute's guide."""
         return class_lm(self._guide(attribute), self.model, self.loading)
 
     def _classes(self, attribute: str) -> Classes:

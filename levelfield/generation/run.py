@@ -42,7 +42,7 @@ def read_requests(
     mapping: Mapping[str, str] = {},
     rewriting: bool = False,
 ) -> list[Request]:
-    """The requests in their order.
+    """Returns the requests in their order.
 
     Args:
         requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records

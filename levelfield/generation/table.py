@@ -280,7 +280,7 @@ def technique_entry(name: str) -> TechniqueEntry:
 
 
 def technique_class(name: str) -> Callable[..., Technique]:
-    """The class behind a technique's name.
+    """Returns the class behind a technique's name.
 
     Raises:
         UserError: there is no such technique.
@@ -293,7 +293,7 @@ def technique_class(name: str) -> Callable[..., Technique]:
 def make_technique(
     name: str, options: Mapping[str, object] = {}, loading: Loading | None = None
 ) -> Technique:
-    """A technique with options; loads no model.
+    """Returns a technique with options; loads no model.
 
     Args:
         options: by name, as the user wrote them or as values.
@@ -316,7 +316,7 @@ def make_technique(
 
 
 def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
-    """The values of a technique's options.
+    """Returns the values of a technique's options.
 
     Args:
         options: by name, as the user wrote them or as values.

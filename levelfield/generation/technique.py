@@ -66,7 +66,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
         return resolve_causal(model, self.loading).label
 
     def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         return ""
 
     def generate(
@@ -114,7 +114,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
 
     @abc.abstractmethod
     def _write(self, ready: Any, decoding: Decoding, seed: int) -> Sequence[Answer]:
-        """An answer a request, in their order."""
+        """Returns an answer a request, in their order."""
 
     def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
         """Requests of the same attributes together, in their order, `batch` at a time."""
@@ -191,7 +191,7 @@ class LocalTechnique(BatchedTechnique):
         attention_mask: torch.Tensor | None = None,
         decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
     ) -> SteeringProcessor:
-        """A logits processor for `generate` of the base model, for one batch of prompts:
+        """Returns a logits processor for `generate` of the base model, for one batch of prompts:
         `model.generate(**inputs, logits_processor=[technique.processor(controls)])`.
 
         Args:
@@ -231,7 +231,7 @@ class LocalTechnique(BatchedTechnique):
         return None
 
     def _helper(self, name: str) -> LanguageModel:
-        """A model that reads along with the base.
+        """Returns a model that reads along with the base.
 
         Raises:
             UserError: it has another vocabulary than the base.
@@ -268,16 +268,16 @@ class LocalTechnique(BatchedTechnique):
         return None
 
     def _virtual(self, control: Control) -> int:  # noqa: ARG002
-        """The positions of that cache."""
+        """Returns the positions of that cache."""
         return 0
 
     def _writer(self, control: Control) -> LanguageModel:  # noqa: ARG002
-        """The model whose logits are changed: the base, or what a technique makes of it for
+        """Returns the model whose logits are changed: the base, or what a technique makes of it for
         requests of these attributes. Its tokens are the base's."""
         return self.base
 
     def _prompted(self, request: Request, budget: int) -> Prompted:
-        """The ids that the base reads; of a prompt that is too long the end is kept."""
+        """Returns the ids that the base reads; of a prompt that is too long the end is kept."""
         base = self.base
         start = self._start(request)
         prompt = base.ids(request.prompt.rstrip(" \t"))
@@ -313,7 +313,7 @@ class LocalTechnique(BatchedTechnique):
         )
 
     def _is_over(self, ids: Sequence[int]) -> bool:
-        """Whether a continuation has a string that ends it."""
+        """Returns whether a continuation has a string that ends it."""
         if not self._stops:
             return False
         # a token is a byte at least, and a character four bytes at most

@@ -31,7 +31,7 @@ class ClassModel(NamedTuple):
     scored: int = 0
 
     def before(self, control: Control) -> Prefix:
-        """The prefix of a text with this control."""
+        """Returns the prefix of a text with this control."""
         return self.prefix(control) if callable(self.prefix) else self.prefix
 
 
@@ -48,7 +48,7 @@ class Classes:
     wanted: Callable[[Control], str]
 
     def room(self, control: Control) -> float:
-        """The most tokens behind BOS that every model can read."""
+        """Returns the most tokens behind BOS that every model can read."""
         return min(
             entry.model.tokens.limit - len(entry.model.opening) - len(entry.before(control))
             for entry in self.models
@@ -113,7 +113,7 @@ class PosteriorFilter:
     target: float
 
     def leaves_out(self, posterior: torch.Tensor, step: Step) -> torch.Tensor:
-        """Which tokens: (rows, vocabulary), bool.
+        """Returns which tokens: (rows, vocabulary), bool.
 
         Args:
             posterior: log P(c | x_1..t) of every token, (rows, vocabulary).
@@ -218,7 +218,7 @@ class _ClassRows:
         return values[self._wanted.to(values.device), torch.arange(values.shape[1])]
 
     def is_wanted(self, values: torch.Tensor) -> torch.Tensor:
-        """Which values (classes, rows) are of the wanted class of their row."""
+        """Returns which values (classes, rows) are of the wanted class of their row."""
         places = torch.arange(len(values), device=values.device)
         return places[:, None] == self._wanted.to(values.device)
 

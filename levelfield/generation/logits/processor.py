@@ -19,7 +19,7 @@ Support = Callable[[torch.Tensor], torch.Tensor]
 
 
 def plausible(alpha: float) -> Support:
-    """The tokens v with p(v) ≥ α max p (Li et al. 2022, section 3.2); never none.
+    """Returns the tokens v with p(v) ≥ α max p (Li et al. 2022, section 3.2); never none.
 
     Args:
         alpha: α in (0, 1]; 1 leaves the most likely token.

@@ -223,7 +223,7 @@ class CATPAW(LocalTechnique):
         return self._technique._support
 
     def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """The bag of an attribute in tokens, as words stand within a text."""
+        """Returns the bag of an attribute in tokens, as words stand within a text."""
         words = bag_words(attribute, _hashable(control[attribute]), self.bag)
         tokens = bag_tokens(words, self.base, self.words == "first")
         if not tokens:

@@ -32,7 +32,7 @@ _Sum = dict[str, float]
 
 
 def weights(formula: str, numbers: Mapping[str, float], names: Collection[str]) -> dict[str, float]:
-    """The weight of every name in a formula.
+    """Returns the weight of every name in a formula.
 
     >>> weights("base + s * (expert - anti / 2)", {"s": 3.0}, ["base", "expert", "anti"])
     {'base': 1.0, 'expert': 3.0, 'anti': -1.5}

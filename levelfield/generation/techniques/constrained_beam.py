@@ -37,13 +37,13 @@ _BEFORE = "It"
 
 
 def wanted_keywords(control: Control) -> tuple[str, ...]:
-    """The keywords of a control, each once, whatever its case."""
+    """Returns the keywords of a control, each once, whatever its case."""
     keywords = (keyword.strip() for keyword in wanted_values(control.get("keywords", ())))
     return tuple({plain(keyword, fold=True): keyword for keyword in keywords}.values())
 
 
 def keyword_problem(control: Control) -> str:
-    """Why these keywords can't be asked for; empty if they can."""
+    """Returns why these keywords can't be asked for; empty if they can."""
     for keyword in wanted_keywords(control):
         if not words(keyword):
             return f"keyword {shown(keyword)} has no word"
@@ -151,7 +151,7 @@ class KeywordState:
         return []
 
     def _text(self, ids: Sequence[int]) -> str:
-        """The continuation behind the last character of the prompt."""
+        """Returns the continuation behind the last character of the prompt."""
         return plain(self._last + self._continuation(ids), fold=True)
 
     def _continuation(self, ids: Sequence[int]) -> str:
@@ -161,7 +161,7 @@ class KeywordState:
         return whole[len(self._before) :] if begins else self._base.text(ids)
 
     def _first(self, keyword: str) -> list[tuple[int, ...]]:
-        """The ways to begin the continuation with a keyword, without a blank before it."""
+        """Returns the ways to begin the continuation with a keyword, without a blank before it."""
         ids = tuple(self._base.ids(keyword))
         written = self._continuation(ids)
         whole = whole_word(plain(keyword, fold=True)).search(plain(self._last + written, fold=True))
@@ -169,7 +169,7 @@ class KeywordState:
 
 
 def _spellings(base: LanguageModel, keyword: str) -> tuple[int, ...]:
-    """The tokens of a keyword behind a blank; empty if there are none."""
+    """Returns the tokens of a keyword behind a blank; empty if there are none."""
     before = base.ids(_BEFORE)
     for spelling in (f" {keyword}", keyword):  # some tokenizers put the blank there themselves
         ids = base.ids(spelling)
@@ -286,7 +286,7 @@ def search_all(
     search: BeamSearch,
     ends: frozenset[int],
 ) -> list[Continuation]:
-    """The best text that has all keywords, for each prompt.
+    """Returns the best text that has all keywords, for each prompt.
 
     The beams of all requests are rows of one batch with one cache. A request's first pass is one
     row, and each later one as many as it has beams. A text that lacks more tokens than the budget

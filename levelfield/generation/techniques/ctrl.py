@@ -99,7 +99,7 @@ class CTRL(LocalTechnique):
         return ctrl_model(self.model, self.loading)
 
     def refusal(self, control: Control) -> str:
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         if len(control) > 1:
             return f"{self.name}: takes one attribute at a time; there are {', '.join(control)}"
         if not control:
@@ -116,7 +116,7 @@ class CTRL(LocalTechnique):
         return ""
 
     def _start(self, request: Request) -> list[int]:
-        """The code's tokens: no other token precedes a text of CTRL's."""
+        """Returns the code's tokens: no other token precedes a text of CTRL's."""
         code = self.code
         for attribute, value in request.control.items():
             code = _code(attribute, value)
@@ -136,7 +136,7 @@ class CTRL(LocalTechnique):
 
 
 def _code(attribute: str, setting: Wanted) -> str:
-    """The code for a value; empty if there is none."""
+    """Returns the code for a value; empty if there is none."""
     value = single_value(setting)
     return control_codes()[attribute].get(value.casefold(), "") if isinstance(value, str) else ""
 

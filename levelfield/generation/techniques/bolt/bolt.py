@@ -243,7 +243,7 @@ class BOLT(GuidedTechnique):
         return BiasSearch(self.base, goals, readers, plan, seed)
 
     def _tokens(self, entry: Prompted) -> list[int]:
-        """The tokens of the keywords, as words stand within a text."""
+        """Returns the tokens of the keywords, as words stand within a text."""
         return [
             id for word in keywords_of(entry.request.control) for id in self.base.ids(f" {word}")
         ]

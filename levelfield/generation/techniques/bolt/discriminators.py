@@ -71,7 +71,7 @@ def encoder_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> EncoderModel:
-    """The encoder of a guide beside its base, loaded once a process.
+    """Returns the encoder of a guide beside its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind, its files are damaged, or the base has another

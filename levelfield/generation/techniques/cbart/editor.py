@@ -68,7 +68,7 @@ class EditorTokens:
         self.vocabulary_size: int = config.vocab_size
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of words that stand within a text, without special ones."""
+        """Returns the tokens of words that stand within a text, without special ones."""
         return self.all_ids([text])[0]
 
     def all_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -227,7 +227,7 @@ class Editor:
 
 
 def resolve_editor(name: str, loading: Loading) -> Resolved:
-    """The files of an editor; no weights are loaded.
+    """Returns the files of an editor; no weights are loaded.
 
     Raises:
         ModelError: there is no such model, or it has no editing head.
@@ -243,7 +243,7 @@ def resolve_editor(name: str, loading: Loading) -> Resolved:
 
 @functools.lru_cache(maxsize=KEPT)
 def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
-    """The editor of this name, loaded once a process.
+    """Returns the editor of this name, loaded once a process.
 
     Raises:
         ModelError: there is no such model, or it is no editor.

@@ -45,7 +45,7 @@ class EditedText:
     def of(
         cls, prompt: Sequence[int], keywords: Sequence[Sequence[int]], tokens: EditorTokens
     ) -> EditedText:
-        """The prompt and the keywords in their order, and nothing else.
+        """Returns the prompt and the keywords in their order, and nothing else.
 
         Args:
             prompt: its tokens.
@@ -89,7 +89,7 @@ class EditedText:
         return actions
 
     def opened(self, actions: Sequence[Action], mask: int) -> EditedText:
-        """The text with a mask for each token that is to be replaced or inserted."""
+        """Returns the text with a mask for each token that is to be replaced or inserted."""
         ids: list[int] = []
         parts: list[Part] = []
         for id, part, action in zip(self.ids, self.parts, actions, strict=True):
@@ -111,14 +111,14 @@ class EditedText:
         return place == 0 or self.parts[place - 1] is not Part.NEW
 
     def filled(self, places: Sequence[int], ids: Sequence[int]) -> EditedText:
-        """The text with other tokens at these places."""
+        """Returns the text with other tokens at these places."""
         all_ids = list(self.ids)
         for place, id in zip(places, ids, strict=True):
             all_ids[place] = id
         return replace(self, ids=tuple(all_ids))
 
     def runs(self) -> list[list[int]]:
-        """The tokens that the editor wrote before each keyword, and behind the last one."""
+        """Returns the tokens that the editor wrote before each keyword, and behind the last one."""
         runs: list[list[int]] = [[]]
         for id, part in zip(self.ids, self.parts, strict=True):
             if part is Part.NEW:
@@ -204,7 +204,7 @@ def refine(
 def _opened(
     editor: Editor, drafts: Sequence[EditedText], decoding: Decoding, eagerness: float
 ) -> tuple[Rows, list[EditedText | None]]:
-    """The texts with masks where something is to be written; None where nothing is."""
+    """Returns the texts with masks where something is to be written; None where nothing is."""
     ids, mask = editor.padded([draft.ids for draft in drafts])
     states, logits = editor.network.encode(ids, mask)
     logits[..., Action.INSERT] += eagerness

@@ -136,7 +136,7 @@ class ClassConditional(TextTask):
         return f"class-lm {self.rows.digest} {self.read} {self.lam} {self.batch}"
 
     def loss(self, model: LearntClassLM, step: int) -> Loss:
-        """The sum over the texts of a step, in nats."""
+        """Returns the sum over the texts of a step, in nats."""
         rows = self._passes.rows(step)
         texts = [self.ids[i] for i in rows]
         targets = torch.from_numpy(self.rows.targets[rows]).float()

@@ -62,7 +62,7 @@ class LearntPrompts(torch.nn.Module):
         self._embed = [base.model.get_input_embeddings()]
 
     def prompts(self) -> list[torch.Tensor]:
-        """The soft prompt of each label: (m, width of the embeddings)."""
+        """Returns the soft prompt of each label: (m, width of the embeddings)."""
         return [encoder() for encoder in self.encoders]
 
     def logits(self, texts: TextBatch, prompt: torch.Tensor | None = None) -> torch.Tensor:
@@ -158,7 +158,7 @@ class Distillation(TextTask):
         return f"soft-prompt {self.rows.digest} {self.read}"
 
     def lesson(self, model: LearntPrompts, texts: TextBatch) -> Lesson:
-        """The base's likeliest next tokens and what the teacher says of them."""
+        """Returns the base's likeliest next tokens and what the teacher says of them."""
         with torch.no_grad():
             log_p = model.logits(texts).log_softmax(-1)
             k = min(self.objective.candidates, log_p.shape[-1])
@@ -168,7 +168,7 @@ class Distillation(TextTask):
             return Lesson(candidates, log_p, y[..., order])
 
     def loss(self, model: LearntPrompts, step: int) -> Loss:
-        """The sum over all positions of the texts of a step and all labels, in nats."""
+        """Returns the sum over all positions of the texts of a step and all labels, in nats."""
         texts = TextBatch.of([self.ids[i] for i in self._passes.rows(step)], self.base)
         lesson = self.lesson(model, texts)
         each = [

@@ -179,7 +179,7 @@ class FutureModel:
     bos_id: int
 
     def rows(self) -> FutureRows:
-        """A state for one batch of texts."""
+        """Returns a state for one batch of texts."""
         return FutureRows(self.network, self.bos_id)
 
 
@@ -189,7 +189,7 @@ def future_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> FutureModel:
-    """The discriminator of a guide on its base, loaded once a process.
+    """Returns the discriminator of a guide on its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.

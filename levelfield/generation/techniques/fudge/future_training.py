@@ -61,7 +61,7 @@ class FutureLabels(TextTask):
         return f"future {self.rows.digest} {self.read} {self.batch}"
 
     def loss(self, model: FutureDiscriminator, step: int) -> Loss:
-        """The sum over all beginnings of the texts of a step, in nats."""
+        """Returns the sum over all beginnings of the texts of a step, in nats."""
         rows = self._passes.rows(step)
         device = model.embeddings.device
         ids, real = text_rows([self.ids[i] for i in rows], self.bos_id)
@@ -95,7 +95,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
 def _untrained(
     base: LanguageModel, labels: int, shape: FutureShape, seed: int
 ) -> FutureDiscriminator:
-    """The same weights every time."""
+    """Returns the same weights every time."""
     with seeded(seed):
         model = FutureDiscriminator(base.model.get_input_embeddings().weight, labels, shape)
     return model.to(base.device)

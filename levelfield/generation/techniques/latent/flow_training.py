@@ -47,7 +47,7 @@ class FlowSettings:
     steps: int
 
     def recipe(self, seed: int) -> Recipe:
-        """The rate rises over a twentieth of the steps and falls to a tenth."""
+        """Returns the rate rises over a twentieth of the steps and falls to a tenth."""
         return Recipe(
             steps=self.steps,
             learning_rate=LEARNING_RATE,
@@ -89,7 +89,7 @@ class FlowTask(GuideTask):
 
     @classmethod
     def of(cls, latents: Latents, seed: int, read: str) -> FlowTask:
-        """The task of latents by attribute."""
+        """Returns the task of latents by attribute."""
         e = torch.cat([e_of_part for _, e_of_part in latents])
         label = np.concatenate([part.block.start + part.truth for part, _ in latents])
         attribute = torch.tensor([n for n, (part, _) in enumerate(latents) for _ in part.labels])
@@ -102,7 +102,7 @@ class FlowTask(GuideTask):
         return f"flow {digest.hexdigest()} {self.read}"
 
     def loss(self, model: LearntFlow, step: int) -> Loss:
-        """The sum over the latents of a step."""
+        """Returns the sum over the latents of a step."""
         rows = torch.from_numpy(self._passes.rows(step))
         e, label = self.latents[rows], self.label[rows]
         if float(torch.rand(())) < NOISY:

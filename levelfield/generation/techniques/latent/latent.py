@@ -124,7 +124,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
 
     @abc.abstractmethod
     def _latent(self, control: Control, numbers: torch.Generator) -> torch.Tensor:
-        """The latent of a request, (d,).
+        """Returns the latent of a request, (d,).
 
         Args:
             numbers: random ones of this request.

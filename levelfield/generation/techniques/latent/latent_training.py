@@ -299,7 +299,7 @@ class LatentTask(GuideTask):
         return f"latent {self.rows.digest} {self.read} {self.settings}"
 
     def loss(self, model: LearntLatent, step: int) -> Loss:
-        """The loss of the batch of a step, times its texts."""
+        """Returns the loss of the batch of a step, times its texts."""
         part = self.parts[step % len(self.parts)]
         rows = self._batch(step)
         e = model.encoder(self._of(part, rows))
@@ -319,7 +319,7 @@ class LatentTask(GuideTask):
         return Loss(total * len(rows), len(rows))
 
     def _batch(self, step: int) -> Codes:
-        """Which texts of its attribute a step reads."""
+        """Returns which texts of its attribute a step reads."""
         turn, which = divmod(step, len(self.parts))
         return self._passes[which].rows(turn)
 

@@ -75,7 +75,7 @@ def intersection_centres(
 
 
 def _best(q: torch.Tensor, X: Sequence[torch.Tensor], k: int, n: int) -> torch.Tensor:
-    """The n points of the highest score, best first; the first of equals first."""
+    """Returns the n points of the highest score, best first; the first of equals first."""
     distance = torch.stack([_nearest(q, x, k)[1] for x in X]).mean(0)
     return q[distance.argsort(stable=True)[:n]]
 
@@ -127,7 +127,7 @@ class LatentModel:
         return prefix.to(next(self.writer.model.parameters()))
 
     def column(self, attribute: str, label: str) -> int:
-        """The place of a label among those of all attributes."""
+        """Returns the place of a label among those of all attributes."""
         return list(self.latents).index((attribute, label))
 
 
@@ -137,7 +137,7 @@ def latent_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> LatentModel:
-    """The latents, decoder and flow of a guide on its base, loaded once a process.
+    """Returns the latents, decoder and flow of a guide on its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.

@@ -87,7 +87,7 @@ def text_states(
     low: bool = False,
     progress: Progress = no_progress,
 ) -> Singles:
-    """The mean state of each text: (texts, d). A run that was killed goes on in its folder.
+    """Returns the mean state of each text: (texts, d). A run that was killed goes on in its folder.
 
     Args:
         texts: ids, at least one each.

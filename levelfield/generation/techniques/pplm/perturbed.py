@@ -274,7 +274,7 @@ class _Perturbed:
         return change
 
     def _slopes(self, step: Step, change: Past) -> Past:
-        """The gradient of each row's energy in ΔK."""
+        """Returns the gradient of each row's energy in ΔK."""
         leaves = [leaf.detach().requires_grad_() for layer in change for leaf in layer]
         with torch.enable_grad():
             of_layers = list(zip(leaves[::2], leaves[1::2], strict=True))
@@ -283,7 +283,7 @@ class _Perturbed:
         return list(zip(slopes[::2], slopes[1::2], strict=True))
 
     def _energy(self, step: Step, past: Past) -> torch.Tensor:
-        """The goals' and the divergence's, with the last token behind a past: (rows,)."""
+        """Returns the goals' and the divergence's, with the last token behind a past: (rows,)."""
         reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self.backward_passes += 1
@@ -362,7 +362,7 @@ class _LabelOfRows:
 
 
 def _plus(past: Past, change: Past) -> Past:
-    """A past whose last tokens are changed."""
+    """Returns a past whose last tokens are changed."""
     return [
         (_add_last(k, of_k), _add_last(v, of_v))
         for (k, v), (of_k, of_v) in zip(past, change, strict=True)
@@ -382,5 +382,5 @@ def _squares(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _each(scale: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor with its rows scaled: scale (rows,), tensor (rows, heads, tokens, width)."""
+    """Returns a tensor with its rows scaled: scale (rows,), tensor (rows, heads, tokens, width)."""
     return (scale[:, None, None, None] * tensor.float()).to(tensor.dtype)

@@ -126,7 +126,7 @@ class PPLM(GuidedTechnique):
         raise UserError(f"{self.name} acts in the cache of the base, so it is no logits processor")
 
     def _is_by_bag(self, attribute: str) -> bool:
-        """Whether no head serves an attribute and a bag may."""
+        """Returns whether no head serves an attribute and a bag may."""
         heads = guides_for(self.guide_kind, self.guide)
         if not self.guide and self.model != OFFLINE_LM:
             heads = ()
@@ -147,7 +147,7 @@ class PPLM(GuidedTechnique):
         return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
 
     def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """The bag of an attribute in tokens, as words stand within a text."""
+        """Returns the bag of an attribute in tokens, as words stand within a text."""
         words = bag_words(attribute, _hashable(control[attribute]), self.bag)
         tokens = bag_tokens(words, self.base)
         if not tokens:

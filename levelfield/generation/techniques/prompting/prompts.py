@@ -85,7 +85,7 @@ class Instructions:
     plain: Mapping[str, str]
 
     def asked(self, control: Control) -> str:
-        """The user's message: a text with these attributes.
+        """Returns the user's message: a text with these attributes.
 
         >>> shipped().asked({"sentiment": "positive", "keywords": ("lake", "ice")})
         'Write a short text in fluent English with a positive sentiment that contains the words \
@@ -115,7 +115,7 @@ class Instructions:
 
 
 def filled(template: str, **words: str) -> str:
-    """A template with words in its gaps; gaps in the words stay as they are.
+    """Returns a template with words in its gaps; gaps in the words stay as they are.
 
     >>> filled("{a} {b}", a="{b}", b="1")
     '{b} 1'
@@ -124,7 +124,7 @@ def filled(template: str, **words: str) -> str:
 
 
 def read_instructions(file: str) -> Instructions:
-    """The instructions in a TOML file; those that ship without a name.
+    """Returns the instructions in a TOML file; those that ship without a name.
 
     Raises:
         UserError: there is no such file, or what it says is wrong; names every mistake.
@@ -134,7 +134,7 @@ def read_instructions(file: str) -> Instructions:
 
 @functools.cache
 def shipped() -> Instructions:
-    """The instructions that come with the package."""
+    """Returns the instructions that come with the package."""
     folder = resources.files(__package__)
     return _read_instructions(folder / "instructions.toml", "")
 
@@ -267,7 +267,7 @@ def _favour(shot: Shot, shots: Sequence[Shot]) -> tuple[int, int]:
 
 
 def read_examples(file: str) -> Examples:
-    """The examples in a TOML file; those that ship without a name.
+    """Returns the examples in a TOML file; those that ship without a name.
 
     Raises:
         UserError: there is no such file, or what it says is wrong; names every mistake.
@@ -277,7 +277,7 @@ def read_examples(file: str) -> Examples:
 
 @functools.cache
 def shipped_examples() -> Examples:
-    """The examples that come with the package."""
+    """Returns the examples that come with the package."""
     folder = resources.files(__package__)
     return _read_examples(folder / "examples.toml", "")
 
@@ -353,7 +353,7 @@ class Prompts:
         return [*messages, message("user", told.begun(told.asked(control), prompt))]
 
     def refusal(self, control: Control) -> str:
-        """Why a control can't be put into words; empty if it can."""
+        """Returns why a control can't be put into words; empty if it can."""
         for attribute, setting in control.items():
             if not any(value.strip() for value in wanted_values(setting)):
                 return f"{attribute} has no value"
@@ -377,7 +377,7 @@ class Prompts:
 
 @functools.lru_cache(maxsize=16)
 def prompts(shots: int, instructions: str, examples: str) -> Prompts:
-    """The prompts that options name; files are read once a process.
+    """Returns the prompts that options name; files are read once a process.
 
     Args:
         shots: examples in a prompt.
@@ -420,7 +420,7 @@ class PromptOptions(Options):
         _ = self._prompts
 
     def refusal(self, control: Control) -> str:
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         return self._prompts.refusal(control)
 
     @property

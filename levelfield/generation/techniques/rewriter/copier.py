@@ -37,7 +37,7 @@ COPY = 3.0
 
 
 def new_copier(seed: int, loading: Loading = AS_USUAL) -> tuple[Any, Any]:
-    """A small T5 that copies its source, and its tokenizer.
+    """Returns a small T5 that copies its source, and its tokenizer.
 
     In the first layer of the encoder two heads look at the token before and the one before that,
     and leave a trace of each in the state; a head of the decoder does so for the token before the

@@ -165,7 +165,7 @@ class Rewriter(BatchedTechnique):
         return ""
 
     def _wanted(self, control: Control) -> str:
-        """The label that a control asks for.
+        """Returns the label that a control asks for.
 
         Raises:
             UserError: none of the model's.

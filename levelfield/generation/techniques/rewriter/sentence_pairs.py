@@ -31,7 +31,7 @@ class RewritingPair:
     text: str
 
     def reversed(self, label: str) -> RewritingPair:
-        """The other way round, where `label` is the style of `source`."""
+        """Returns the other way round, where `label` is the style of `source`."""
         return RewritingPair(label, self.text, self.source)
 
 
@@ -62,7 +62,7 @@ def rewriting_pairs(
     chosen: PairOptions | None = None,
     **words: Any,
 ) -> RewritingPairs:
-    """The pairs of files: `source`, `text`, and the style of `text` in `control.ATTRIBUTE`.
+    """Returns the pairs of files: `source`, `text`, and the style of `text` in `control.ATTRIBUTE`.
 
     Pairs that share a sentence are held out together. Held-out pairs that share a sentence with
     those to learn from are left out.

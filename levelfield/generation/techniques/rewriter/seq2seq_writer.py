@@ -66,7 +66,7 @@ class Seq2Seq:
         return [*self.tokens.before, *self.tokens.ids([text])[0][:room], *after]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens, without special ones; a character cut in two is left out."""
+        """Returns the text of tokens, without special ones; a character cut in two is left out."""
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
@@ -81,7 +81,7 @@ class Seq2Seq:
 
 @functools.lru_cache(maxsize=KEPT)
 def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
-    """The encoder-decoder of this name, loaded once a process.
+    """Returns the encoder-decoder of this name, loaded once a process.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.
@@ -90,14 +90,14 @@ def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
 
 
 def open_seq2seq(name: str, loading: Loading) -> Seq2Seq:
-    """An encoder-decoder, loaded anew."""
+    """Returns an encoder-decoder, loaded anew."""
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
     return as_seq2seq(model, tokenizer, resolved.label)
 
 
 def as_seq2seq(model: Any, tokenizer: Any, label: str) -> Seq2Seq:
-    """A model of `transformers` that the caller has loaded.
+    """Returns a model of `transformers` that the caller has loaded.
 
     Raises:
         ModelError: it does not say which token begins or ends a text.
