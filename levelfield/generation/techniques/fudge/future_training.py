@@ -95,7 +95,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
 def _untrained(
     base: LanguageModel, labels: int, shape: FutureShape, seed: int
 ) -> FutureDiscriminator:
-    """Returns the same weights every time."""
+    """Returns a network with the same weights every time."""
     with seeded(seed):
         model = FutureDiscriminator(base.model.get_input_embeddings().weight, labels, shape)
     return model.to(base.device)
