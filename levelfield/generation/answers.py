@@ -41,7 +41,7 @@ class RunChoices:
     signature: str
 
     def record(self, answer: Answer) -> dict[str, Any]:
-        """The line of an answer."""
+        """Returns the line of an answer."""
         record = {
             "id": answer.id,
             "text": answer.text,
@@ -64,21 +64,21 @@ class RunChoices:
         return record | ({"extra": dict(answer.extra)} if answer.extra else {})
 
     def differences(self, record: Mapping[str, Any]) -> str:
-        """The choices in which the run of a line differs from this one, in words."""
-        ours, theirs = _facts(asdict(self)), _facts(record)
+        """Returns the choices in which the run of a line differs from this one, in words."""
+        current, recorded = _facts(asdict(self)), _facts(record)
         return ", ".join(
-            f"{name} {printable(theirs.get(name, 'not given'))}, "
-            f"now {printable(ours.get(name, 'not given'))}"
-            for name in dict.fromkeys((*ours, *theirs))
-            if ours.get(name) != theirs.get(name)
+            f"{name} {printable(recorded.get(name, 'not given'))}, "
+            f"now {printable(current.get(name, 'not given'))}"
+            for name in dict.fromkeys((*current, *recorded))
+            if current.get(name) != recorded.get(name)
         )
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, str]:
     technique, *fields = str(record.get("signature")).split("|")
     choices = dict(field.partition(":")[::2] for field in fields)
-    own = {name: str(record.get(name)) for name in ("system", "seed")}
-    return {"technique": technique, **choices, **own}
+    run = {name: str(record.get(name)) for name in ("system", "seed")}
+    return {"technique": technique, **choices, **run}
 
 
 class AnswerFile:
@@ -122,25 +122,25 @@ class AnswerFile:
         """
         content = self._path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        asked = {request.id: request for request in requests}
+        requests_by_id = {request.id: request for request in requests}
         for number, line in enumerate(whole.split(b"\n")[:-1], 1):
             where = f"{self._name}:{number}"
             try:
                 record = parse_json(line.decode())
                 answer = _answer(record)
             except (ValueError, KeyError, TypeError, AttributeError):
-                said = "is no answer of `levelfield generate`"
-                raise UserError(f"{where}: {said}; {_MEND}") from None
+                problem = "is no answer of `levelfield generate`"
+                raise UserError(f"{where}: {problem}; {_MEND}") from None
             if differences := self._choices.differences(record):
-                said = f"holds texts of other choices ({differences})"
-                raise UserError(f"{self._name}: {said}; {_MEND}")
-            request = asked.get(answer.id)
+                problem = f"holds texts of other choices ({differences})"
+                raise UserError(f"{self._name}: {problem}; {_MEND}")
+            request = requests_by_id.get(answer.id)
             if request is None:
                 raise UserError(f"{where}: {shown(answer.id)} is none of the requests; {_MEND}")
             if _request_of(answer) != _request_of(request):
-                what = "source, references" if request.source or answer.source else "prompt"
-                said = f"{shown(answer.id)} differs in {what} or control"
-                raise UserError(f"{where}: {said}; {_MEND}")
+                fields = "source, references" if request.source or answer.source else "prompt"
+                problem = f"{shown(answer.id)} differs in {fields} or control"
+                raise UserError(f"{where}: {problem}; {_MEND}")
             self._ids.append(answer.id)
             self.kept.setdefault(answer.id, answer)
         self._file.truncate(len(whole))
@@ -149,12 +149,12 @@ class AnswerFile:
         return json_text(self._choices.record(answer)) + "\n"
 
 
-def _request_of(one: Answer | Request) -> tuple[object, ...]:
-    return one.prompt, dict(one.control), one.source, tuple(one.references)
+def _request_of(entry: Answer | Request) -> tuple[object, ...]:
+    return entry.prompt, dict(entry.control), entry.source, tuple(entry.references)
 
 
 def _answer(record: Mapping[str, Any]) -> Answer:
-    """The answer that a line holds.
+    """Returns the answer that a line holds.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it holds none.
@@ -260,8 +260,8 @@ def _alone(name: str, path: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            said = "another process is writing it; wait for its end, or name another file"
-            raise UserError(f"{name}: {said}") from None
+            problem = "another process is writing it; wait for its end, or name another file"
+            raise UserError(f"{name}: {problem}") from None
     try:
         yield
     finally:

@@ -147,7 +147,7 @@ class Technique(Protocol):
         ...
 
     def refusal(self, control: Control) -> str:
-        """Why a control is not supported, in words; empty if it is. Loads no model."""
+        """Returns why a control is not supported, in words; empty if it is. Loads no model."""
         ...
 
     def generate(
@@ -179,7 +179,7 @@ class Technique(Protocol):
 
 
 def rewrites(technique: Technique) -> bool:
-    """Whether a technique rewrites sources; others continue prompts.
+    """Returns whether a technique rewrites sources; others continue prompts.
 
     A technique that rewrites says so: `rewrites = True`.
     """
@@ -211,9 +211,9 @@ def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
         if request.id in ids:
             problems.append(f"'{request.id}' occurs twice")
         ids.add(request.id)
-        why = source_refusal(technique, request.source) or technique.refusal(request.control)
-        if why:
-            problems.append(f"'{request.id}': {why}")
+        reason = source_refusal(technique, request.source) or technique.refusal(request.control)
+        if reason:
+            problems.append(f"'{request.id}': {reason}")
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise UserError(f"requests: {'; '.join(problems[:5])}{more}")
@@ -225,8 +225,8 @@ def until(text: str, stops: Sequence[str]) -> tuple[str, str]:
     >>> until("It froze.\\nUser: And then?", ["\\nUser:", "\\nSystem:"])
     ('It froze.', '\\nUser:')
     """
-    at, stop = min(((text.find(stop), stop) for stop in stops if stop in text), default=(None, ""))
-    return text[:at], stop
+    end, stop = min(((text.find(stop), stop) for stop in stops if stop in text), default=(None, ""))
+    return text[:end], stop
 
 
 def _labels(words: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -27,7 +27,7 @@ SHIPPED_TEMPLATE = content_digest((OPENING, sorted(WISHES.items()), ANY_WISH))
 
 
 def control_text(control: Control, template: str = "") -> str:
-    """The text that asks for a control.
+    """Returns the text that asks for a control.
 
     >>> control_text({"sentiment": "positive", "topic": "science"})
     'Here is a text with a very positive sentiment and about science:\\n\\n'
@@ -51,7 +51,7 @@ def control_text(control: Control, template: str = "") -> str:
 
 
 def template_attributes(template: str) -> frozenset[str]:
-    """The attributes whose values a template shows.
+    """Returns the attributes whose values a template shows.
 
     Raises:
         ValueError: its braces are no places for values.
@@ -63,7 +63,7 @@ def template_attributes(template: str) -> frozenset[str]:
 
 
 def unspeakable(control: Control) -> str:
-    """Why no text asks for a control; empty if one does."""
+    """Returns why no text asks for a control; empty if one does."""
     for attribute, value in control.items():
         if not _words(attribute, value):
             return f"{attribute} has no value"
@@ -73,7 +73,7 @@ def unspeakable(control: Control) -> str:
 
 
 def opposite(attribute: str, value: str | tuple[str, ...]) -> str | None:
-    """The other value of an attribute that has two; None if it has not.
+    """Returns the other value of an attribute that has two; None if it has not.
 
     >>> opposite("sentiment", "positive")
     'negative'
@@ -82,12 +82,12 @@ def opposite(attribute: str, value: str | tuple[str, ...]) -> str | None:
     if aspect is None or len(aspect.labels) != 2:
         return None
     label = aspect.label(value)
-    return next((one for one in aspect.labels if one != label), None) if label else None
+    return next((name for name in aspect.labels if name != label), None) if label else None
 
 
 def _words(attribute: str, value: str | tuple[str, ...]) -> str:
-    """A value as it stands in a text; a known label as its aspect writes it."""
+    """Returns a value as it stands in a text; a known label as its aspect writes it."""
     if not isinstance(value, str):
-        return ", ".join(one.strip() for one in value if one.strip())
+        return ", ".join(item.strip() for item in value if item.strip())
     aspect = shipped().get(attribute)
     return (aspect.label(value) if aspect else None) or value.strip()

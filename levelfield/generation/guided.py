@@ -20,18 +20,18 @@ from levelfield.metrics.judges.judge import Judge
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 
 
-def meant(attribute: str, wanted: str, labels: Sequence[str]) -> str | None:
-    """The label that a control's value means; None if it means none.
+def meant(attribute: str, value: str, labels: Sequence[str]) -> str | None:
+    """Returns the label that a control's value means; None if it means none.
 
     Case never matters, and words that judges take for one label are one.
 
     >>> meant("topic", "Science/Technology", ["sci/tech", "sports"])
     'sci/tech'
     """
-    if wanted.strip() in labels:
-        return wanted.strip()
+    if value.strip() in labels:
+        return value.strip()
     judge = Judge(attribute, attribute, spellings=shipped_judges().spellings)
-    meaning = judge.label(wanted).casefold()
+    meaning = judge.label(value).casefold()
     return next((label for label in labels if judge.label(label).casefold() == meaning), None)
 
 
@@ -61,7 +61,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         return ""
 
     def _guide(self, attribute: str) -> Guide:
-        """The guide of an attribute.
+        """Returns the guide of an attribute.
 
         Raises:
             UserError: there is none.
@@ -78,18 +78,18 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         return f"guide {guide.name}", guide.labels
 
     def _wanted_label(self, attribute: str, control: Control) -> str:
-        """Which of these labels a control asks for.
+        """Returns which of these labels a control asks for.
 
         Raises:
             UserError: none of them; names them.
         """
-        what, labels = self._labels(attribute)
+        owner, labels = self._labels(attribute)
         value = single_value(control[attribute])
         if not isinstance(value, str):
             raise UserError(f"{attribute} has {len(value)} values; expected one")
         if (label := meant(attribute, value, labels)) is None:
             raise UserError(
-                f"{attribute} {shown(value)} is no label of {what}: there are {', '.join(labels)}"
+                f"{attribute} {shown(value)} is no label of {owner}: there are {', '.join(labels)}"
             )
         return label
 
@@ -101,23 +101,23 @@ class ClassGuidedTechnique(GuidedTechnique, abc.ABC):
     guide_kind: ClassVar[GuideKind] = "class-lm"
 
     def _class_lm(self, attribute: str) -> ClassLM:
-        """The model of an attribute's guide."""
+        """Returns the model of an attribute's guide."""
         return class_lm(self._guide(attribute), self.model, self.loading)
 
     def _classes(self, attribute: str) -> Classes:
         """The classes of an attribute's guide: its labels, or the wanted one and its opposite."""
         learnt = self._class_lm(attribute)
-        wanted = partial(self._wanted_label, attribute)
+        label_of = partial(self._wanted_label, attribute)
         if learnt.opposites:
             pair = (
-                ClassModel(name, learnt.lm, partial(_code, codes, wanted), learnt.scored)
+                ClassModel(name, learnt.lm, partial(_code, codes, label_of), learnt.scored)
                 for name, codes in zip(learnt.bias, (learnt.opposites, learnt.codes), strict=True)
             )
             yes = [*learnt.bias][1]
             return Classes(tuple(pair), lambda _: yes)
         models = [ClassModel(label, learnt.lm, learnt.codes[label]) for label in learnt.labels]
-        return Classes(tuple(models), wanted)
+        return Classes(tuple(models), label_of)
 
 
-def _code(codes: Codes, wanted: Callable[[Control], str], control: Control) -> tuple[int, ...]:
-    return codes[wanted(control)]
+def _code(codes: Codes, label_of: Callable[[Control], str], control: Control) -> tuple[int, ...]:
+    return codes[label_of(control)]

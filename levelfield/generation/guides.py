@@ -16,7 +16,7 @@ from levelfield.models.torch.language_model import LanguageModel, language_model
 
 
 def base_of(guide: Guide, kind: GuideKind, model: str, loading: Loading) -> LanguageModel:
-    """The base of a guide of this kind.
+    """Returns the base of a guide of this kind.
 
     Raises:
         ModelError: the guide is of another kind or base.

@@ -42,7 +42,7 @@ def read_requests(
     mapping: Mapping[str, str] = {},
     rewriting: bool = False,
 ) -> list[Request]:
-    """The requests in their order.
+    """Returns the requests in their order.
 
     Args:
         requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
@@ -72,7 +72,7 @@ def read_requests(
                 "there is a source to rewrite, and this technique continues prompts; "
                 "`levelfield techniques` lists those that rewrite"
             )
-        return next(filter(None, (refusal(one.control) for one in _asked(sample, labels))), "")
+        return next(filter(None, (refusal(r.control) for r in _asked(sample, labels))), "")
 
     records = requests if isinstance(requests, str | os.PathLike) else map(_record, requests)
     source = open_source(records, format=format, mapping=mapping).as_requests(
@@ -84,9 +84,9 @@ def read_requests(
 
 def _record(item: str | Mapping[str, Any] | os.PathLike[str] | Request) -> Any:
     if isinstance(item, Request):
-        own = {"source": item.source, "references": item.references}
+        source = {"source": item.source, "references": item.references}
         record = {"id": item.id, "prompt": item.prompt, "control": item.control}
-        return record | {name: value for name, value in own.items() if value}
+        return record | {name: value for name, value in source.items() if value}
     return item
 
 
@@ -102,8 +102,8 @@ def _asked(sample: Sample, labels: Mapping[str, str | Sequence[str]]) -> Iterato
         several = [label for a, label in control.items() if len(choices[a]) > 1]
         id = ":".join((sample.id, *several))
         references = sample.references if sample.source else ()
-        wanted = {**control, **sample.control}
-        yield Request(id, sample.prompt, wanted, sample.source, references)
+        merged = {**control, **sample.control}
+        yield Request(id, sample.prompt, merged, sample.source, references)
 
 
 @dataclass(frozen=True)
@@ -256,27 +256,27 @@ def generate(
     'The lake is a 100'
     """
     chosen = GenerationOptions.of(chosen, **words)
-    made = _technique(technique, chosen.options, model=chosen.model, guide=chosen.guide)
-    asked = read_requests(
+    writer = _technique(technique, chosen.options, model=chosen.model, guide=chosen.guide)
+    every = read_requests(
         requests,
-        made.refusal,
+        writer.refusal,
         labels=chosen.control,
         format=chosen.reading.format,
         mapping=chosen.reading.mapping,
-        rewriting=rewrites(made),
+        rewriting=rewrites(writer),
     )
-    signature = made.signature + with_choices("", chosen.decoding.choices)
-    choices = RunChoices(system=chosen.system or made.name, seed=chosen.seed, signature=signature)
+    signature = writer.signature + with_choices("", chosen.decoding.choices)
+    choices = RunChoices(system=chosen.system or writer.name, seed=chosen.seed, signature=signature)
     name = None if out is None else os.fspath(out)
-    output = answer_file(name, choices, asked, force=force) if name else contextlib.nullcontext()
+    output = answer_file(name, choices, every, force=force) if name else contextlib.nullcontext()
     with output as file:
         answers = dict(file.kept) if file else {}
         kept = len(answers)
-        left = [request for request in asked if request.id not in answers]
+        left = [request for request in every if request.id not in answers]
         try:
-            with stages(f"generating with {made.name}", len(left)) as progress:
+            with stages(f"generating with {writer.name}", len(left)) as progress:
                 decoding, seed = chosen.decoding, chosen.seed
-                for answer in made.generate(left, decoding=decoding, seed=seed) if left else ():
+                for answer in writer.generate(left, decoding=decoding, seed=seed) if left else ():
                     if file:
                         file.append(answer)
                     answers[answer.id] = answer
@@ -284,13 +284,13 @@ def generate(
                     progress(1)
         except KeyboardInterrupt as error:
             if isinstance(file, AnswerFile):
-                said = f"{len(answers):,} of {len(asked):,} texts are in {name}"
-                raise KeyboardInterrupt(f"{said}; the same command goes on") from error
+                summary = f"{len(answers):,} of {len(every):,} texts are in {name}"
+                raise KeyboardInterrupt(f"{summary}; the same command goes on") from error
             raise
-        whole = tuple(answers[request.id] for request in asked)
+        whole = tuple(answers[request.id] for request in every)
         if file:
             file.finish(whole)
-    result = Generation(made.name, choices, whole, kept)
+    result = Generation(writer.name, choices, whole, kept)
     if cut := result.to_dict()["prompts_cut"]:
         note(f"{cut:,} prompts were too long for the model, which read their ends")
     return result
@@ -299,11 +299,11 @@ def generate(
 def _technique(
     technique: str | Technique, options: Mapping[str, object], **named: str | None
 ) -> Technique:
-    given = {name: value for name, value in named.items() if value is not None}
+    named_values = {name: value for name, value in named.items() if value is not None}
     if not isinstance(technique, str):
-        if given or options:
+        if named_values or options:
             raise UserError("a technique that is made has its options; give them where it is made")
         return technique
-    if twice := sorted(given.keys() & options.keys()):
+    if twice := sorted(named_values.keys() & options.keys()):
         raise UserError(f"{twice[0]} is given twice, by itself and among the options")
-    return make_technique(technique, {**given, **options})
+    return make_technique(technique, {**named_values, **options})

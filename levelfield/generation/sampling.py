@@ -158,12 +158,12 @@ def grow(
         tokens = choice(steering(rows.ids, rows.logits()))
         going = []
         for row, token in enumerate(tokens.tolist()):
-            one = continuations[live[row]]
-            one.steps, one.passes = step, step + steering.passes
-            one.backward_passes = steering.backward_passes
+            continuation = continuations[live[row]]
+            continuation.steps, continuation.passes = step, step + steering.passes
+            continuation.backward_passes = steering.backward_passes
             if token not in ends:
-                one.ids.append(token)
-                if step < budgets[live[row]] and not is_over(one.ids):
+                continuation.ids.append(token)
+                if step < budgets[live[row]] and not is_over(continuation.ids):
                     going.append(row)
         if not going:
             break

@@ -280,21 +280,21 @@ def technique_entry(name: str) -> TechniqueEntry:
 
 
 def technique_class(name: str) -> Callable[..., Technique]:
-    """The class behind a technique's name.
+    """Returns the class behind a technique's name.
 
     Raises:
         UserError: there is no such technique.
     """
     module, _, attribute = technique_entry(name).target.partition(":")
     with models_needed():
-        made: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
-    return made
+        target: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
+    return target
 
 
 def make_technique(
     name: str, options: Mapping[str, object] = {}, loading: Loading | None = None
 ) -> Technique:
-    """A technique with options; loads no model.
+    """Returns a technique with options; loads no model.
 
     Args:
         options: by name, as the user wrote them or as values.
@@ -312,12 +312,12 @@ def make_technique(
         raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
     if loading is not None:
         values["loading"] = loading
-    made: Technique = make(technique, values)
-    return made
+    instance: Technique = make(technique, values)
+    return instance
 
 
 def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
-    """The values of a technique's options.
+    """Returns the values of a technique's options.
 
     Args:
         options: by name, as the user wrote them or as values.
@@ -325,10 +325,10 @@ def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any
     Raises:
         UserError: there is no such technique or option, or a value is none of the option's.
     """
-    known = choices(technique_class(name))
+    declared = choices(technique_class(name))
     for option in options:
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        if option not in declared:
+            near = difflib.get_close_matches(option, declared, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(declared)}"
             raise UserError(f"{name}: there is no option '{option}'; {hint}")
-    return parsed(name, known, options)
+    return parsed(name, declared, options)

@@ -66,7 +66,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
         return resolve_causal(model, self.loading).label
 
     def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         return ""
 
     def generate(
@@ -114,7 +114,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
 
     @abc.abstractmethod
     def _write(self, ready: Any, decoding: Decoding, seed: int) -> Sequence[Answer]:
-        """An answer a request, in their order."""
+        """Returns an answer a request, in their order."""
 
     def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
         """Requests of the same attributes together, in their order, `batch` at a time."""
@@ -151,7 +151,7 @@ class LocalTechnique(BatchedTechnique):
 
     def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         continuations = self._continue(ready, decoding, seed)
-        return [self._answer(*both) for both in zip(ready, continuations, strict=True)]
+        return [self._answer(*pair) for pair in zip(ready, continuations, strict=True)]
 
     def log_probs(
         self,
@@ -176,12 +176,12 @@ class LocalTechnique(BatchedTechnique):
         for batch in self._batches(requests):
             ids = {r.id: self.base.ids(text_of[r.id]) for r in batch}
             prompted = [self._prompted(r, len(ids[r.id])) for r in batch if ids[r.id]]
-            forced = Forced([ids[one.request.id] for one in prompted])
-            budgets = [len(ids[one.request.id]) for one in prompted]
+            forced = Forced([ids[entry.request.id] for entry in prompted])
+            budgets = [len(ids[entry.request.id]) for entry in prompted]
             if prompted:
                 self._run(prompted, decoding, forced, budgets, seed=seed, ends=frozenset())
-            for one, values in zip(prompted, forced.log_p, strict=True):
-                log_p[one.request.id] = np.array(values)
+            for entry, values in zip(prompted, forced.log_p, strict=True):
+                log_p[entry.request.id] = np.array(values)
         return list(log_p.values())
 
     def processor(
@@ -191,7 +191,7 @@ class LocalTechnique(BatchedTechnique):
         attention_mask: torch.Tensor | None = None,
         decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
     ) -> SteeringProcessor:
-        """A logits processor for `generate` of the base model, for one batch of prompts:
+        """Returns a logits processor for `generate` of the base model, for one batch of prompts:
         `model.generate(**inputs, logits_processor=[technique.processor(controls)])`.
 
         Args:
@@ -204,8 +204,8 @@ class LocalTechnique(BatchedTechnique):
             UserError: a control that is not supported.
         """
         for control in controls:
-            if why := self.refusal(control):
-                raise UserError(why)
+            if reason := self.refusal(control):
+                raise UserError(reason)
         attributes = {frozenset(control) for control in controls}
         if len(attributes) > 1:
             raise UserError("the controls have different attributes; make a processor for each")
@@ -231,7 +231,7 @@ class LocalTechnique(BatchedTechnique):
         return None
 
     def _helper(self, name: str) -> LanguageModel:
-        """A model that reads along with the base.
+        """Returns a model that reads along with the base.
 
         Raises:
             UserError: it has another vocabulary than the base.
@@ -268,24 +268,24 @@ class LocalTechnique(BatchedTechnique):
         return None
 
     def _virtual(self, control: Control) -> int:  # noqa: ARG002
-        """The positions of that cache."""
+        """Returns the positions of that cache."""
         return 0
 
     def _writer(self, control: Control) -> LanguageModel:  # noqa: ARG002
-        """The model whose logits are changed: the base, or what a technique makes of it for
+        """Returns the model whose logits are changed: the base, or what a technique makes of it for
         requests of these attributes. Its tokens are the base's."""
         return self.base
 
     def _prompted(self, request: Request, budget: int) -> Prompted:
-        """The ids that the base reads; of a prompt that is too long the end is kept."""
+        """Returns the ids that the base reads; of a prompt that is too long the end is kept."""
         base = self.base
         start = self._start(request)
         prompt = base.ids(request.prompt.rstrip(" \t"))
         formula = self._formula(frozenset(request.control))
         helpers = formula.room(request.control) if formula else math.inf
         limit = min(base.tokens.limit, self._writer(request.control).tokens.limit)
-        own = limit - 1 - self._virtual(request.control)
-        behind = int(min(own, helpers)) - (len(start) - 1)
+        base_room = limit - 1 - self._virtual(request.control)
+        behind = int(min(base_room, helpers)) - (len(start) - 1)
         room = behind - budget
         if room < 0:
             raise UserError(
@@ -298,7 +298,7 @@ class LocalTechnique(BatchedTechnique):
     def _continue(
         self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
     ) -> list[Continuation]:
-        ids = [one.request.id for one in prompted]
+        ids = [entry.request.id for entry in prompted]
         width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
@@ -313,7 +313,7 @@ class LocalTechnique(BatchedTechnique):
         )
 
     def _is_over(self, ids: Sequence[int]) -> bool:
-        """Whether a continuation has a string that ends it."""
+        """Returns whether a continuation has a string that ends it."""
         if not self._stops:
             return False
         # a token is a byte at least, and a character four bytes at most
@@ -331,10 +331,10 @@ class LocalTechnique(BatchedTechnique):
         ends: frozenset[int],
         is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     ) -> list[Continuation]:
-        prompts = [one.ids for one in prompted]
+        prompts = [entry.ids for entry in prompted]
         mask = torch.from_numpy(token_mask(prompts, left=True))
         steering = self.processor(
-            [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
+            [entry.request.control for entry in prompted], attention_mask=mask, decoding=decoding
         )
         writer = self._writer(prompted[0].request.control)
         return continue_all(
@@ -348,9 +348,9 @@ class LocalTechnique(BatchedTechnique):
             prefix=self._cache(prompted, seed),
         )
 
-    def _answer(self, one: Prompted, continuation: Continuation) -> Answer:
-        request = one.request
-        written = self.base.continuation(one.ids, continuation.ids)
+    def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
+        request = prompted.request
+        written = self.base.continuation(prompted.ids, continuation.ids)
         if request.prompt[-1:] in (" ", "\t"):
             written = written.lstrip(" ")
         written, stop = until(written, self._stops)
@@ -364,7 +364,7 @@ class LocalTechnique(BatchedTechnique):
             backward_passes=continuation.backward_passes,
             control=request.control,
             extra={
-                **({"prompt_cut": True} if one.cut else {}),
+                **({"prompt_cut": True} if prompted.cut else {}),
                 **({"stopped_at": stop} if stop else {}),
             },
         )

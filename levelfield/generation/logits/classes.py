@@ -31,7 +31,7 @@ class ClassModel(NamedTuple):
     scored: int = 0
 
     def before(self, control: Control) -> Prefix:
-        """The prefix of a text with this control."""
+        """Returns the prefix of a text with this control."""
         return self.prefix(control) if callable(self.prefix) else self.prefix
 
 
@@ -48,10 +48,10 @@ class Classes:
     wanted: Callable[[Control], str]
 
     def room(self, control: Control) -> float:
-        """The most tokens behind BOS that every model can read."""
+        """Returns the most tokens behind BOS that every model can read."""
         return min(
-            one.model.tokens.limit - len(one.model.opening) - len(one.before(control))
-            for one in self.models
+            entry.model.tokens.limit - len(entry.model.opening) - len(entry.before(control))
+            for entry in self.models
         )
 
 
@@ -113,7 +113,7 @@ class PosteriorFilter:
     target: float
 
     def leaves_out(self, posterior: torch.Tensor, step: Step) -> torch.Tensor:
-        """Which tokens: (rows, vocabulary), bool.
+        """Returns which tokens: (rows, vocabulary), bool.
 
         Args:
             posterior: log P(c | x_1..t) of every token, (rows, vocabulary).
@@ -186,28 +186,28 @@ class _ClassRows:
         *,
         scores_texts: bool,
     ) -> None:
-        labels = [one.label for one in classes.models]
-        self._wanted = torch.tensor([labels.index(classes.wanted(one)) for one in controls])
-        self._readers = [readers.of(one.model) for one in classes.models]
+        labels = [model.label for model in classes.models]
+        self._wanted = torch.tensor([labels.index(classes.wanted(control)) for control in controls])
+        self._readers = [readers.of(class_model.model) for class_model in classes.models]
         self._slots = [
             reader.slot(
-                [one.before(control) for control in controls],
+                [class_model.before(control) for control in controls],
                 scores_texts=scores_texts,
-                scored=one.scored,
+                scored=class_model.scored,
             )
-            for reader, one in zip(self._readers, classes.models, strict=True)
+            for reader, class_model in zip(self._readers, classes.models, strict=True)
         ]
 
     def log_p(self, step: Step) -> torch.Tensor:
         """log P(next token | text, c): (classes, rows, vocabulary)."""
         width = step.log_p.shape[1]
-        each = zip(self._readers, self._slots, strict=True)
-        return torch.stack([one.log_p(slot)[:, :width].to(step.log_p) for one, slot in each])
+        pairs = zip(self._readers, self._slots, strict=True)
+        return torch.stack([reader.log_p(slot)[:, :width].to(step.log_p) for reader, slot in pairs])
 
     def text_log_p(self, step: Step) -> torch.Tensor:
         """log P(text so far | c): (classes, rows), float64."""
-        each = zip(self._readers, self._slots, strict=True)
-        return torch.stack([one.text_log_p(slot).to(step.ids.device) for one, slot in each])
+        pairs = zip(self._readers, self._slots, strict=True)
+        return torch.stack([reader.text_log_p(slot).to(step.ids.device) for reader, slot in pairs])
 
     def lengths(self, step: Step) -> torch.Tensor:
         """Tokens of the text so far: (rows,)."""
@@ -218,7 +218,7 @@ class _ClassRows:
         return values[self._wanted.to(values.device), torch.arange(values.shape[1])]
 
     def is_wanted(self, values: torch.Tensor) -> torch.Tensor:
-        """Which values (classes, rows) are of the wanted class of their row."""
+        """Returns which values (classes, rows) are of the wanted class of their row."""
         places = torch.arange(len(values), device=values.device)
         return places[:, None] == self._wanted.to(values.device)
 

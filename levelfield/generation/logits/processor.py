@@ -19,7 +19,7 @@ Support = Callable[[torch.Tensor], torch.Tensor]
 
 
 def plausible(alpha: float) -> Support:
-    """The tokens v with p(v) ≥ α max p (Li et al. 2022, section 3.2); never none.
+    """Returns the tokens v with p(v) ≥ α max p (Li et al. 2022, section 3.2); never none.
 
     Args:
         alpha: α in (0, 1]; 1 leaves the most likely token.
@@ -136,9 +136,9 @@ class SteeringProcessor(LogitsProcessor):
 
     def _sources(self, before: torch.Tensor) -> torch.Tensor:
         same = self._same(before)
-        own = same.diagonal()
+        is_same = same.diagonal()
         first = same.int().argmax(1)
-        return torch.where(own, torch.arange(len(before), device=before.device), first)
+        return torch.where(is_same, torch.arange(len(before), device=before.device), first)
 
     def _begin(self, input_ids: torch.Tensor) -> None:
         rows = len(input_ids)

@@ -21,7 +21,7 @@ class Texts(NamedTuple):
     mask: torch.Tensor
 
     def rows(self, bos_id: int) -> list[list[int]]:
-        """The tokens of each row, without padding and without BOS."""
+        """Returns the tokens of each row, without padding and without BOS."""
         tokens = [ids[mask.bool()].tolist() for ids, mask in zip(self.ids, self.mask, strict=True)]
         return [row[1:] if row and row[0] == bos_id else row for row in tokens]
 
@@ -72,7 +72,7 @@ class Reader:
         sees_prompt: bool = True,
         scored: int = 0,
     ) -> int:
-        """The place of a prefix for every row, added if it is new; before the first step.
+        """Returns the place of a prefix for every row, added if it is new; before the first step.
 
         Args:
             prefixes: one a row.
@@ -81,9 +81,9 @@ class Reader:
             scored: so many tokens at the end of each prefix count as the text's.
         """
         self._scores_texts |= scores_texts
-        if (wanted := _Slot(tuple(prefixes), sees_prompt, scored)) not in self._slots:
-            self._slots.append(wanted)
-        return self._slots.index(wanted)
+        if (slot := _Slot(tuple(prefixes), sees_prompt, scored)) not in self._slots:
+            self._slots.append(slot)
+        return self._slots.index(slot)
 
     def start(self, texts: Texts) -> None:
         """Reads what the base has read, behind every prefix."""
@@ -135,7 +135,7 @@ class Reader:
         return self._of(slot, self._text_log_p)
 
     def lengths(self, slot: int) -> torch.Tensor:
-        """The number of these tokens: (rows,)."""
+        """Returns the number of these tokens: (rows,)."""
         return self._of(slot, self._lengths)
 
     def _of(self, slot: int, values: torch.Tensor) -> torch.Tensor:
@@ -186,7 +186,7 @@ class Readers:
         self._followers: list[Follower] = []
 
     def of(self, model: LanguageModel) -> Reader:
-        """The reader of a model, made when it is first asked for."""
+        """Returns the reader of a model, made when it is first asked for."""
         if model.label not in self._of:
             self._of[model.label] = self.add(Reader(model))
         return self._of[model.label]

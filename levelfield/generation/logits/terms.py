@@ -43,7 +43,7 @@ class Bound(Protocol):
     """A term that follows the rows of one batch."""
 
     def values(self, step: Step) -> torch.Tensor:
-        """A number for every token, up to a constant a row: (rows, vocabulary)."""
+        """Returns a number for every token, up to a constant a row: (rows, vocabulary)."""
         ...
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -205,7 +205,7 @@ class _OfBase(Stateless):
 
 
 def no_prefix(_: Control) -> Prefix:
-    """The prefix of a model that reads the text alone."""
+    """Returns the prefix of a model that reads the text alone."""
     return ()
 
 

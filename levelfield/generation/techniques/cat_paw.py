@@ -145,10 +145,10 @@ class CATPAW(LocalTechnique):
         }
 
     def refusal(self, control: Control) -> str:
-        if why := self._technique.refusal(control):
-            return f"{self.name} around {why}"
+        if reason := self._technique.refusal(control):
+            return f"{self.name} around {reason}"
         problems = (bag_problem(a, _hashable(value), self.bag) for a, value in control.items())
-        return next((f"{self.name}: {why}" for why in problems if why), "")
+        return next((f"{self.name}: {reason}" for reason in problems if reason), "")
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         formula = Formula(((1.0, BaseLM()),))
@@ -223,7 +223,7 @@ class CATPAW(LocalTechnique):
         return self._technique._support
 
     def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """The bag of an attribute in tokens, as words stand within a text."""
+        """Returns the bag of an attribute in tokens, as words stand within a text."""
         words = bag_words(attribute, _hashable(control[attribute]), self.bag)
         tokens = bag_tokens(words, self.base, self.words == "first")
         if not tokens:

@@ -32,7 +32,7 @@ _Sum = dict[str, float]
 
 
 def weights(formula: str, numbers: Mapping[str, float], names: Collection[str]) -> dict[str, float]:
-    """The weight of every name in a formula.
+    """Returns the weight of every name in a formula.
 
     >>> weights("base + s * (expert - anti / 2)", {"s": 3.0}, ["base", "expert", "anti"])
     {'base': 1.0, 'expert': 3.0, 'anti': -1.5}
@@ -49,9 +49,9 @@ def weights(formula: str, numbers: Mapping[str, float], names: Collection[str]) 
         tree = ast.parse(formula.strip(), mode="eval")
         total = _sum(tree.body, numbers, names)
     except (ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError) as error:
-        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
+        reason = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
         raise UserError(
-            f"formula '{formula:.80}': {why}; expected a sum such as base + 2 * (expert - anti)"
+            f"formula '{formula:.80}': {reason}; expected a sum such as base + 2 * (expert - anti)"
         ) from None
     if total.pop("", 0.0) or not all(map(math.isfinite, total.values())):
         raise UserError(f"formula '{formula:.80}': expected names with weights, not a bare number")
@@ -267,9 +267,9 @@ class Combination(LocalTechnique):
         for name in self._weights.keys() - {"base"}:
             term = self._terms[name]
             mine = {a: control[a] for a in term.attributes}
-            why = unspeakable(mine) if isinstance(term, ModelTerm) else term.technique.refusal(mine)
-            if why:
-                return f"{self.name}: {name}: {why}"
+            refuse = unspeakable if isinstance(term, ModelTerm) else term.technique.refusal
+            if reason := refuse(mine):
+                return f"{self.name}: {name}: {reason}"
         return ""
 
     def _formula(self, _: frozenset[str]) -> Formula | None:
@@ -299,7 +299,7 @@ class Combination(LocalTechnique):
     def _support(self) -> Support | None:
         terms = [self._terms[name] for name, weight in self._weights.items() if name != "base"]
         every = [t.technique._support for t in terms if isinstance(t, TechniqueTerm)]
-        return reduce(_both, (one for one in every if one), None)
+        return reduce(_both, (support for support in every if support), None)
 
 
 def _both(a: Support | None, b: Support) -> Support:
@@ -323,12 +323,12 @@ def _term(name: str, value: object, problems: list[str]) -> ModelTerm | Techniqu
     table = TomlTable(value, f"terms: {name}", problems)
     try:
         if "technique" in table:
-            made = table.text("technique", '"gedi"')
+            inner = table.text("technique", '"gedi"')
             options = {key: table.take(key) for key in table if key not in _OF_TERMS}
             attribute = table.text("attribute", '"sentiment"', default="")
             if len(problems) > many:
                 return None
-            technique = make_technique(made, options)
+            technique = make_technique(inner, options)
             assert isinstance(technique, LocalTechnique)
             return TechniqueTerm(technique, attribute)
         values = table.values(ModelTerm)

@@ -37,13 +37,13 @@ _BEFORE = "It"
 
 
 def wanted_keywords(control: Control) -> tuple[str, ...]:
-    """The keywords of a control, each once, whatever its case."""
-    asked = (keyword.strip() for keyword in wanted_values(control.get("keywords", ())))
-    return tuple({plain(keyword, fold=True): keyword for keyword in asked}.values())
+    """Returns the keywords of a control, each once, whatever its case."""
+    keywords = (keyword.strip() for keyword in wanted_values(control.get("keywords", ())))
+    return tuple({plain(keyword, fold=True): keyword for keyword in keywords}.values())
 
 
 def keyword_problem(control: Control) -> str:
-    """Why these keywords can't be asked for; empty if they can."""
+    """Returns why these keywords can't be asked for; empty if they can."""
     for keyword in wanted_keywords(control):
         if not words(keyword):
             return f"keyword {shown(keyword)} has no word"
@@ -151,7 +151,7 @@ class KeywordState:
         return []
 
     def _text(self, ids: Sequence[int]) -> str:
-        """The continuation behind the last character of the prompt."""
+        """Returns the continuation behind the last character of the prompt."""
         return plain(self._last + self._continuation(ids), fold=True)
 
     def _continuation(self, ids: Sequence[int]) -> str:
@@ -161,7 +161,7 @@ class KeywordState:
         return whole[len(self._before) :] if begins else self._base.text(ids)
 
     def _first(self, keyword: str) -> list[tuple[int, ...]]:
-        """The ways to begin the continuation with a keyword, without a blank before it."""
+        """Returns the ways to begin the continuation with a keyword, without a blank before it."""
         ids = tuple(self._base.ids(keyword))
         written = self._continuation(ids)
         whole = whole_word(plain(keyword, fold=True)).search(plain(self._last + written, fold=True))
@@ -169,7 +169,7 @@ class KeywordState:
 
 
 def _spellings(base: LanguageModel, keyword: str) -> tuple[int, ...]:
-    """The tokens of a keyword behind a blank; empty if there are none."""
+    """Returns the tokens of a keyword behind a blank; empty if there are none."""
     before = base.ids(_BEFORE)
     for spelling in (f" {keyword}", keyword):  # some tokenizers put the blank there themselves
         ids = base.ids(spelling)
@@ -273,10 +273,10 @@ class _Request:
 def shared_out(candidates: Sequence[_Beam], beams: int) -> list[_Beam]:
     """Of candidates so many, the best of those that need equally many tokens in turn, those first
     that need fewest."""
-    ordered = sorted(candidates, key=lambda one: (one.need.tokens, -one.log_p, one.ids))
-    banks = [list(bank) for _, bank in groupby(ordered, key=lambda one: one.need.tokens)]
-    turns = (one for turn in zip_longest(*banks) for one in turn if one is not None)
-    return [one for one, _ in zip(turns, range(beams), strict=False)]
+    ordered = sorted(candidates, key=lambda beam: (beam.need.tokens, -beam.log_p, beam.ids))
+    banks = [list(bank) for _, bank in groupby(ordered, key=lambda beam: beam.need.tokens)]
+    turns = (beam for turn in zip_longest(*banks) for beam in turn if beam is not None)
+    return [beam for beam, _ in zip(turns, range(beams), strict=False)]
 
 
 def search_all(
@@ -286,7 +286,7 @@ def search_all(
     search: BeamSearch,
     ends: frozenset[int],
 ) -> list[Continuation]:
-    """The best text that has all keywords, for each prompt.
+    """Returns the best text that has all keywords, for each prompt.
 
     The beams of all requests are rows of one batch with one cache. A request's first pass is one
     row, and each later one as many as it has beams. A text that lacks more tokens than the budget
@@ -452,10 +452,12 @@ class ConstrainedBeam(LocalTechnique):
             self.no_repeat,
             decoding.repetition_penalty,
         )
-        prompts = [one.ids for one in prompted]
+        prompts = [entry.ids for entry in prompted]
         return search_all(
             self.base, prompts, [self._state(p) for p in prompted], search, self._ends
         )
 
-    def _state(self, one: Prompted) -> KeywordState:
-        return KeywordState(self.base, one.ids, wanted_keywords(one.request.control), self.order)
+    def _state(self, prompted: Prompted) -> KeywordState:
+        return KeywordState(
+            self.base, prompted.ids, wanted_keywords(prompted.request.control), self.order
+        )

@@ -99,35 +99,35 @@ class CTRL(LocalTechnique):
         return ctrl_model(self.model, self.loading)
 
     def refusal(self, control: Control) -> str:
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         if len(control) > 1:
             return f"{self.name}: takes one attribute at a time; there are {', '.join(control)}"
         if not control:
             return "" if self.code else f"{self.name}: needs a control, or code=CODE without one"
-        ((attribute, wanted),) = control.items()
+        ((attribute, value),) = control.items()
         codes = control_codes()
         if attribute not in codes:
             return f"{self.name}: has codes for {' and '.join(codes)}, and none for {attribute}"
-        if not _code(attribute, wanted):
+        if not _code(attribute, value):
             return (
-                f"{self.name}: has no code for {attribute} '{wanted_name(wanted)}'; there are "
+                f"{self.name}: has no code for {attribute} '{wanted_name(value)}'; there are "
                 f"{listed(codes[attribute])}"
             )
         return ""
 
     def _start(self, request: Request) -> list[int]:
-        """The code's tokens: no other token precedes a text of CTRL's."""
+        """Returns the code's tokens: no other token precedes a text of CTRL's."""
         code = self.code
-        for attribute, wanted in request.control.items():
-            code = _code(attribute, wanted)
+        for attribute, value in request.control.items():
+            code = _code(attribute, value)
         base = self.base
         first = code.partition(" ")[0]
         if base.tokens.single(first) is None or base.tokenizer.unk_token_id in base.ids(code):
             raise ModelError(f"model '{self.model}' has no code '{code}' in its vocabulary")
         return base.ids(code)
 
-    def _answer(self, one: Prompted, continuation: Continuation) -> Answer:
-        answer = super()._answer(one, continuation)
+    def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
+        answer = super()._answer(prompted, continuation)
         written = answer.continuation.removesuffix("@@")  # a word that the budget cuts in two
         # the tokenizer puts a blank between any two words, also where the prompt has white space
         if not answer.prompt or answer.prompt[-1].isspace():
@@ -135,9 +135,9 @@ class CTRL(LocalTechnique):
         return dataclasses.replace(answer, continuation=written, text=answer.prompt + written)
 
 
-def _code(attribute: str, wanted: Wanted) -> str:
-    """The code for a value; empty if there is none."""
-    value = single_value(wanted)
+def _code(attribute: str, setting: Wanted) -> str:
+    """Returns the code for a value; empty if there is none."""
+    value = single_value(setting)
     return control_codes()[attribute].get(value.casefold(), "") if isinstance(value, str) else ""
 
 

@@ -72,8 +72,8 @@ class ClassifierFreeGuidance(LocalTechnique):
         }
 
     def refusal(self, control: Control) -> str:
-        if why := unspeakable(control):
-            return f"{self.name}: {why}"
+        if reason := unspeakable(control):
+            return f"{self.name}: {reason}"
         if self.template and (places := template_attributes(self.template)) != control.keys():
             return (
                 f"{self.name}: the template shows {', '.join(sorted(places))}, and the control has "
@@ -88,14 +88,14 @@ class ClassifierFreeGuidance(LocalTechnique):
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         if not attributes:
             return None
-        asked = HelperLM(self.base, partial(self._request, attributes, False))
+        expert = HelperLM(self.base, partial(self._request, attributes, False))
         anti: Term = BaseLM(penalised=False)
         if self.against == "opposite":
             anti = HelperLM(self.base, partial(self._request, attributes, True))
-        return BaseLM() + self.strength * (asked - anti)
+        return BaseLM() + self.strength * (expert - anti)
 
     def _request(self, attributes: frozenset[str], is_opposite: bool, control: Control) -> Prefix:
-        wanted = {a: v for a, v in control.items() if a in attributes}
+        values = {a: v for a, v in control.items() if a in attributes}
         if is_opposite:
-            wanted = {a: opposite(a, v) or v for a, v in wanted.items()}
-        return tuple(self.base.ids(control_text(wanted, self.template)))
+            values = {a: opposite(a, v) or v for a, v in values.items()}
+        return tuple(self.base.ids(control_text(values, self.template)))

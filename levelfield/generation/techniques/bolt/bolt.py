@@ -162,14 +162,14 @@ class BOLT(GuidedTechnique):
         guides = guides_for(self.guide_kind, self.guide)
         kind = guides[0].kind if self.guide.strip() and guides else self.guide_kind
         guide = guide_for(attribute, kind, self.guide, self.model, self.loading)
-        what = "" if kind in READS else f"of kind {kind}"
+        flaw = "" if kind in READS else f"of kind {kind}"
         if kind == "class-lm" and guide.is_whole:
-            what = "a whole language model"
+            flaw = "a whole language model"
         if kind == "head" and guide.settings.get("counts_bos"):
-            what = "a head that reads BOS, too"
-        if what:
+            flaw = "a head that reads BOS, too"
+        if flaw:
             raise UserError(
-                f"guide {guide.name} is {what}; {self.name} reads texts with guides on the base of "
+                f"guide {guide.name} is {flaw}; {self.name} reads texts with guides on the base of "
                 f"kind {' or '.join(READS)}"
             )
         return guide
@@ -177,15 +177,15 @@ class BOLT(GuidedTechnique):
     def _prompted(self, request: Request, budget: int) -> Prompted:
         models = [self._reads(attribute) for attribute in request.control if attribute != KEYWORDS]
         codes = [len(code) for m in models if isinstance(m, ClassLM) for code in m.codes.values()]
-        own = self.base.tokens.limit - 1
-        less = [own - m.limit for m in models if isinstance(m, EncoderModel)]
+        base_limit = self.base.tokens.limit - 1
+        less = [base_limit - m.limit for m in models if isinstance(m, EncoderModel)]
         return super()._prompted(request, budget + max([0, *codes, *less]))
 
     def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         with frozen(self.base.model):
             at_once = len(ready)
             if len(ready) > 1:
-                longest = max(ready, key=lambda one: (len(one.ids), len(self._tokens(one))))
+                longest = max(ready, key=lambda p: (len(p.ids), len(self._tokens(p))))
                 row = self._search([longest], decoding, seed).saved()
                 at_once = max(1, self.memory * MIB // row)
             return [
@@ -194,23 +194,21 @@ class BOLT(GuidedTechnique):
                 for answer in self._answers(ready[begin : begin + at_once], decoding, seed)
             ]
 
-    def _answers(self, some: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
-        return [
-            self._outcome(one, outcome)
-            for one, outcome in zip(some, self._search(some, decoding, seed).run(), strict=True)
-        ]
+    def _answers(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+        outcomes = self._search(batch, decoding, seed).run()
+        return [self._outcome(*pair) for pair in zip(batch, outcomes, strict=True)]
 
-    def _outcome(self, one: Prompted, outcome: BiasOutcome) -> Answer:
+    def _outcome(self, entry: Prompted, outcome: BiasOutcome) -> Answer:
         assert outcome.best is not None
         ids, n = outcome.best.ids, len(outcome.best.ids)
         answer = self._answer(
-            one, Continuation(ids, n, outcome.forward_passes, outcome.backward_passes)
+            entry, Continuation(ids, n, outcome.forward_passes, outcome.backward_passes)
         )
         extra = {"energy": outcome.best.energy, "iterations": len(outcome.energies)}
         return replace(answer, extra={**answer.extra, **extra})
 
-    def _search(self, some: Sequence[Prompted], decoding: Decoding, seed: int) -> BiasSearch:
-        control = some[0].request.control
+    def _search(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> BiasSearch:
+        control = batch[0].request.control
         attributes = sorted(attribute for attribute in control if attribute != KEYWORDS)
         has_keywords = KEYWORDS in control
         penalty = decoding.repetition_penalty
@@ -232,21 +230,23 @@ class BOLT(GuidedTechnique):
         )
         goals = [
             BiasGoal(
-                one.request.id,
-                one.ids,
-                {a: self._place(a, one.request.control) for a in attributes},
-                keywords_of(one.request.control),
-                self._tokens(one),
+                entry.request.id,
+                entry.ids,
+                {a: self._place(a, entry.request.control) for a in attributes},
+                keywords_of(entry.request.control),
+                self._tokens(entry),
             )
-            for one in some
+            for entry in batch
         ]
-        prompts = [one.ids for one in some]
+        prompts = [entry.ids for entry in batch]
         readers = {attribute: self._reader(attribute, prompts) for attribute in attributes}
         return BiasSearch(self.base, goals, readers, plan, seed)
 
-    def _tokens(self, one: Prompted) -> list[int]:
-        """The tokens of the keywords, as words stand within a text."""
-        return [id for word in keywords_of(one.request.control) for id in self.base.ids(f" {word}")]
+    def _tokens(self, entry: Prompted) -> list[int]:
+        """Returns the tokens of the keywords, as words stand within a text."""
+        return [
+            id for word in keywords_of(entry.request.control) for id in self.base.ids(f" {word}")
+        ]
 
     def _place(self, attribute: str, control: Control) -> int:
         return self._guide(attribute).labels.index(self._wanted_label(attribute, control))

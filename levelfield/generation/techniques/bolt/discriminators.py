@@ -71,7 +71,7 @@ def encoder_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> EncoderModel:
-    """The encoder of a guide beside its base, loaded once a process.
+    """Returns the encoder of a guide beside its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind, its files are damaged, or the base has another
@@ -215,9 +215,9 @@ class ClassReader:
         after = at_least_float32(after)
         written = [
             torch.stack(
-                [o.log_likelihood(z) for o, z in zip(rollout.chosen, of.unbind(1), strict=True)]
+                [o.log_likelihood(z) for o, z in zip(rollout.chosen, block.unbind(1), strict=True)]
             ).sum(0)
-            for of in after.chunk(labels)
+            for block in after.chunk(labels)
         ]
         before = torch.stack(self._read.log_likelihood.to(after.dtype).chunk(labels), dim=1)
         length = (self._begun + vectors.shape[1])[:, None]

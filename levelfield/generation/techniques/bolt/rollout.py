@@ -120,12 +120,12 @@ class Rollout:
     @property
     def tokens(self) -> torch.Tensor:
         """The ids that were chosen: (rows, tokens)."""
-        return torch.stack([one.tokens for one in self.chosen], dim=1)
+        return torch.stack([choice.tokens for choice in self.chosen], dim=1)
 
     def log_p(self, tokens: torch.Tensor) -> torch.Tensor:
         """log-probabilities of given tokens at each position, under the biases: (rows, n) →
         (rows, positions, n)."""
-        return torch.stack([one.log_p(tokens) for one in self.chosen], dim=1)
+        return torch.stack([choice.log_p(tokens) for choice in self.chosen], dim=1)
 
 
 def roll_out(

@@ -237,8 +237,8 @@ class BiasSearch:
         labelled = torch.ones(len(energy), dtype=torch.bool, device=energy.device)
         for attribute, reader in self._readers.items():
             logits = reader.logits(rollout).to(energy)
-            wanted = [self._goals[i].labels[attribute] for i in self._live]
-            labels = torch.tensor(wanted, device=energy.device)
+            places = [self._goals[i].labels[attribute] for i in self._live]
+            labels = torch.tensor(places, device=energy.device)
             energy = energy + label_energy(logits, labels)
             labelled &= logits.argmax(-1) == labels
         if longest := max(len(self._goals[i].tokens) for i in self._live):
@@ -251,8 +251,8 @@ class BiasSearch:
         ids = torch.from_numpy(padded(of_rows, 0)).to(device)
         mask = torch.from_numpy(token_mask(of_rows)).to(device).bool()
         gumbel = torch.zeros(len(of_rows), self._plan.tokens, longest, device=device)
-        for row, (i, of) in enumerate(zip(self._live, of_rows, strict=True)):
-            gumbel[row, :, : len(of)] = self._biases[i].gumbel(len(of))
+        for row, (i, tokens) in enumerate(zip(self._live, of_rows, strict=True)):
+            gumbel[row, :, : len(tokens)] = self._biases[i].gumbel(len(tokens))
         return keyword_energy(rollout.log_p(ids), gumbel, mask)
 
     def _record(

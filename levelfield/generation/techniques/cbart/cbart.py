@@ -113,10 +113,10 @@ class CBART(BatchedTechnique):
             penalty=self.penalty,
             eagerness=self.eagerness,
         )
-        texts = [self._text(ready[i // many], one.draft) for i, one in enumerate(refined)]
+        texts = [self._text(ready[i // many], chain.draft) for i, chain in enumerate(refined)]
         return [
-            self._answer(start, refined[at : at + many], texts[at : at + many])
-            for start, at in zip(ready, range(0, len(refined), many), strict=True)
+            self._answer(start, refined[begin : begin + many], texts[begin : begin + many])
+            for start, begin in zip(ready, range(0, len(refined), many), strict=True)
         ]
 
     @property
@@ -132,8 +132,8 @@ class CBART(BatchedTechnique):
         tokens, limit = self._editor.tokens, self._editor.limit
         keywords = keywords_of(request.control)
         ids = tokens.all_ids(keywords)
-        for keyword, of in zip(keywords, ids, strict=True):
-            if not of:
+        for keyword, keyword_ids in zip(keywords, ids, strict=True):
+            if not keyword_ids:
                 raise UserError(f"'{request.id}': {self.model} has no token for '{keyword}'")
         room = limit - len(tokens.begin) - len(tokens.end) - sum(map(len, ids)) - budget
         if room < 0:
@@ -169,18 +169,18 @@ class CBART(BatchedTechnique):
         best, ranked = 0, 0
         if len(distinct) > 1:
             best, ranked = texts.index(min(distinct, key=self._surprise)), len(distinct)
-        one = chains[best]
+        winner = chains[best]
         return Answer(
             id=request.id,
             prompt=request.prompt,
             continuation=texts[best][len(request.prompt) :],
             text=texts[best],
-            tokens=one.draft.new,
+            tokens=winner.draft.new,
             forward_passes=sum(chain.rows for chain in chains) + ranked,
             control=request.control,
             extra={
-                "passes": one.passes,
-                "settled": one.settled,
+                "passes": winner.passes,
+                "settled": winner.settled,
                 **({"chain": best} if len(chains) > 1 else {}),
                 **({"prompt_cut": True} if start.cut else {}),
             },

@@ -65,7 +65,7 @@ class Corruption:
     p: Floats
 
     def example(self, sentence: VocabularyIds, rng: np.random.Generator) -> EditingExample:
-        """A corrupted copy of a sentence of two tokens or more."""
+        """Returns a corrupted copy of a sentence of two tokens or more."""
         if rng.random() < 0.5:
             return self._wrong(sentence, rng)
         return self._missing(sentence, rng)
@@ -127,7 +127,7 @@ class Corruption:
         )
 
     def _kept(self, words: int, rarity: Floats, rng: np.random.Generator) -> tuple[Bools, int]:
-        """Which words are kept, and how many at the beginning are kept as a prompt is."""
+        """Returns which words are kept, and how many at the beginning are kept as a prompt is."""
         kept = np.zeros(words, bool)
         prompt = 0
         if words > 1 and rng.random() < PROMPTS:
@@ -168,7 +168,7 @@ FEWEST_WORDS = 4
 def some_sentences(
     texts: Iterable[str], many: int, longest: int, seed: int, language: str = "english"
 ) -> list[str]:
-    """A sample of the sentences of documents, each as likely as any other, in their order.
+    """Returns a sample of the sentences of documents, each as likely as any other, in their order.
 
     Args:
         many: sentences to take at most.

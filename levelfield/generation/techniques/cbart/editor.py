@@ -52,23 +52,23 @@ class EditorTokens:
         self._tokenizer = tokenizer
         inner = tokenizer("a", add_special_tokens=False)["input_ids"]
         whole = tokenizer("a")["input_ids"]
-        at = next(i for i in range(len(whole)) if whole[i : i + len(inner)] == inner)
-        self.begin: tuple[int, ...] = tuple(whole[:at])
-        self.end: tuple[int, ...] = tuple(whole[at + len(inner) :])
-        known = tokenizer.get_vocab()
-        marks = [m for m in (tokenizer.mask_token, *_MASKS) if m and m in known]
+        begin = next(i for i in range(len(whole)) if whole[i : i + len(inner)] == inner)
+        self.begin: tuple[int, ...] = tuple(whole[:begin])
+        self.end: tuple[int, ...] = tuple(whole[begin + len(inner) :])
+        vocabulary = tokenizer.get_vocab()
+        marks = [m for m in (tokenizer.mask_token, *_MASKS) if m and m in vocabulary]
         if not marks or not self.end:
             raise ModelError(
                 f"the tokenizer has no {'token for gaps' if self.end else 'end-of-text token'}, "
                 "which an editor needs"
             )
-        self.mask: int = known[marks[0]]
+        self.mask: int = vocabulary[marks[0]]
         self.pad: int = 0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.decoder_start: int = config.decoder_start_token_id
         self.vocabulary_size: int = config.vocab_size
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of words that stand within a text, without special ones."""
+        """Returns the tokens of words that stand within a text, without special ones."""
         return self.all_ids([text])[0]
 
     def all_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -172,19 +172,19 @@ class EditorNetwork(torch.nn.Module):
         return states, self.head(states)
 
     def decode(
-        self, states: torch.Tensor, mask: torch.Tensor, inputs: torch.Tensor, at: torch.Tensor
+        self, states: torch.Tensor, mask: torch.Tensor, inputs: torch.Tensor, places: torch.Tensor
     ) -> torch.Tensor:
         """Logits (places, vocabulary) of the tokens behind some of those that are read.
 
         Args:
             states, mask: of the encoder.
             inputs: (rows, decoder tokens), padded on the right.
-            at: (rows, decoder tokens) which places; elsewhere no softmax is paid for.
+            places: (rows, decoder tokens) which places; elsewhere no softmax is paid for.
         """
         from transformers.modeling_outputs import BaseModelOutput
 
         outputs = self.body.get_output_embeddings()
-        hook = outputs.register_forward_pre_hook(lambda _, states: (states[0][at],))
+        hook = outputs.register_forward_pre_hook(lambda _, states: (states[0][places],))
         try:
             logits: torch.Tensor = self.body(
                 encoder_outputs=BaseModelOutput(last_hidden_state=states),
@@ -227,7 +227,7 @@ class Editor:
 
 
 def resolve_editor(name: str, loading: Loading) -> Resolved:
-    """The files of an editor; no weights are loaded.
+    """Returns the files of an editor; no weights are loaded.
 
     Raises:
         ModelError: there is no such model, or it has no editing head.
@@ -243,7 +243,7 @@ def resolve_editor(name: str, loading: Loading) -> Resolved:
 
 @functools.lru_cache(maxsize=KEPT)
 def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
-    """The editor of this name, loaded once a process.
+    """Returns the editor of this name, loaded once a process.
 
     Raises:
         ModelError: there is no such model, or it is no editor.

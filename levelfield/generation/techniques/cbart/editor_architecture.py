@@ -68,7 +68,7 @@ def new_body(vocabulary: Any, tokenizer: Any, size: EditorSize, seed: int) -> An
 
 
 def new_head(width: int, seed: int) -> EditingHead:
-    """A head with random weights, for states of a width."""
+    """Returns a head with random weights, for states of a width."""
     with seeded(seed):
         return EditingHead(width)
 

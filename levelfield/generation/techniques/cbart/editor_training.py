@@ -92,8 +92,8 @@ class Editing:
 
     def loss(self, model: Any, step: int) -> Loss:
         """Mean cross-entropy of the actions, plus that of the tokens: nats."""
-        pool, at = divmod(step, self.POOL)
-        batch = self._pool(pool)[at].to(next(model.parameters()).device)
+        pool, place = divmod(step, self.POOL)
+        batch = self._pool(pool)[place].to(next(model.parameters()).device)
         return Loss(sum(self._losses(*self._logits(model, batch), batch)), 1)  # type: ignore[arg-type]
 
     def validation(self, model: Any) -> Mapping[str, float]:
@@ -106,13 +106,14 @@ class Editing:
             actions, tokens = self._logits(model, batch)
             losses.append(float(sum(self._losses(actions, tokens, batch))))
             for action in Action:
-                of = batch.actions == action
-                count[action] += int(of.sum())
-                right[action] += int((actions.argmax(-1)[of] == action).sum())
+                is_target = batch.actions == action
+                count[action] += int(is_target.sum())
+                right[action] += int((actions.argmax(-1)[is_target] == action).sum())
             learnt = self._learnt(batch)
-            of = batch.masked[learnt]
-            count[3] += int(of.sum())
-            right[3] += int((tokens.argmax(-1)[of] == batch.targets[learnt][of]).sum())
+            is_target = batch.masked[learnt]
+            count[3] += int(is_target.sum())
+            gaps = batch.targets[learnt][is_target]
+            right[3] += int((tokens.argmax(-1)[is_target] == gaps).sum())
         names = [*(action.name.lower() for action in Action), "gaps"]
         shares = right / np.maximum(1, count)
         return {"loss": float(np.mean(losses)), **dict(zip(names, shares.tolist(), strict=True))}
@@ -168,12 +169,12 @@ class Editing:
         return self._batches(np.random.default_rng([self.seed, 0]), self._split[1], self.TRIALS)
 
     def _batches(self, rng: np.random.Generator, among: Codes, count: int) -> list[EditingBatch]:
-        which = among[rng.integers(len(among), size=self.batch * count)]
-        examples = [self._corruption.example(self._sentence(one), rng) for one in which]
+        documents = among[rng.integers(len(among), size=self.batch * count)]
+        examples = [self._corruption.example(self._sentence(n), rng) for n in documents]
         examples.sort(key=lambda e: (len(e.filled), len(e.source)))
         batches = [
-            padded(examples[at : at + self.batch], self.tokens)
-            for at in range(0, len(examples), self.batch)
+            padded(examples[begin : begin + self.batch], self.tokens)
+            for begin in range(0, len(examples), self.batch)
         ]
         return [batches[i] for i in rng.permutation(len(batches))]
 

@@ -45,7 +45,7 @@ class EditedText:
     def of(
         cls, prompt: Sequence[int], keywords: Sequence[Sequence[int]], tokens: EditorTokens
     ) -> EditedText:
-        """The prompt and the keywords in their order, and nothing else.
+        """Returns the prompt and the keywords in their order, and nothing else.
 
         Args:
             prompt: its tokens.
@@ -89,7 +89,7 @@ class EditedText:
         return actions
 
     def opened(self, actions: Sequence[Action], mask: int) -> EditedText:
-        """The text with a mask for each token that is to be replaced or inserted."""
+        """Returns the text with a mask for each token that is to be replaced or inserted."""
         ids: list[int] = []
         parts: list[Part] = []
         for id, part, action in zip(self.ids, self.parts, actions, strict=True):
@@ -103,22 +103,22 @@ class EditedText:
 
     def masks(self, mask: int) -> list[int]:
         """Where its masks are; a mask that is spelled out in a keyword is none."""
-        both = zip(self.ids, self.parts, strict=True)
-        return [i for i, (id, part) in enumerate(both) if id == mask and part is Part.NEW]
+        tokens = zip(self.ids, self.parts, strict=True)
+        return [i for i, (id, part) in enumerate(tokens) if id == mask and part is Part.NEW]
 
     def follows_fixed(self, place: int) -> bool:
         """Whether the token before a place was not written by the editor; so is the beginning."""
         return place == 0 or self.parts[place - 1] is not Part.NEW
 
     def filled(self, places: Sequence[int], ids: Sequence[int]) -> EditedText:
-        """The text with other tokens at these places."""
+        """Returns the text with other tokens at these places."""
         all_ids = list(self.ids)
         for place, id in zip(places, ids, strict=True):
             all_ids[place] = id
         return replace(self, ids=tuple(all_ids))
 
     def runs(self) -> list[list[int]]:
-        """The tokens that the editor wrote before each keyword, and behind the last one."""
+        """Returns the tokens that the editor wrote before each keyword, and behind the last one."""
         runs: list[list[int]] = [[]]
         for id, part in zip(self.ids, self.parts, strict=True):
             if part is Part.NEW:
@@ -204,14 +204,14 @@ def refine(
 def _opened(
     editor: Editor, drafts: Sequence[EditedText], decoding: Decoding, eagerness: float
 ) -> tuple[Rows, list[EditedText | None]]:
-    """The texts with masks where something is to be written; None where nothing is."""
+    """Returns the texts with masks where something is to be written; None where nothing is."""
     ids, mask = editor.padded([draft.ids for draft in drafts])
     states, logits = editor.network.encode(ids, mask)
     logits[..., Action.INSERT] += eagerness
     opened: list[EditedText | None] = []
-    for draft, of in zip(drafts, logits, strict=True):
+    for draft, row in zip(drafts, logits, strict=True):
         room = min(decoding.max_new_tokens - draft.new, editor.limit - len(draft))
-        actions = draft.actions(of[: len(draft)], room)
+        actions = draft.actions(row[: len(draft)], room)
         changes = any(action is not Action.COPY for action in actions)
         opened.append(draft.opened(actions, editor.tokens.mask) if changes else None)
     return (states, mask), opened
@@ -239,16 +239,16 @@ def _filler(editor: Editor, decoding: Decoding, penalty: float) -> Filler:
         inputs, _ = editor.padded([[tokens.decoder_start, *draft.ids[:-1]] for draft in drafts])
         ids, real = editor.padded([draft.ids for draft in drafts])
         places = [draft.masks(tokens.mask) for draft in drafts]
-        at = torch.zeros_like(ids, dtype=torch.bool)
-        for row, of in enumerate(places):
-            at[row, of] = True
-        logits = editor.network.decode(*encoded, inputs, at).float()
-        row_of = at.nonzero()[:, 0]
+        is_gap = torch.zeros_like(ids, dtype=torch.bool)
+        for row, gaps in enumerate(places):
+            is_gap[row, gaps] = True
+        logits = editor.network.decode(*encoded, inputs, is_gap).float()
+        row_of = is_gap.nonzero()[:, 0]
         fixed = torch.tensor(
             [
                 draft.follows_fixed(place)
-                for draft, of in zip(drafts, places, strict=True)
-                for place in of
+                for draft, gaps in zip(drafts, places, strict=True)
+                for place in gaps
             ],
             device=editor.device,
         )
@@ -259,9 +259,9 @@ def _filler(editor: Editor, decoding: Decoding, penalty: float) -> Filler:
         kept = possible(scores, decoding.top_k, decoding.top_p)
         chosen = choice(scores.masked_fill(~kept, -torch.inf)).tolist()
         filled = []
-        for draft, of in zip(drafts, places, strict=True):
-            filled.append(draft.filled(of, chosen[: len(of)]))
-            chosen = chosen[len(of) :]
+        for draft, gaps in zip(drafts, places, strict=True):
+            filled.append(draft.filled(gaps, chosen[: len(gaps)]))
+            chosen = chosen[len(gaps) :]
         return filled
 
     return fill

@@ -120,7 +120,7 @@ class AdaptedModel:
             return module(*args, **options)
 
     def get_output_embeddings(self) -> Any:
-        """The layer that makes logits of states, which no adapter changes."""
+        """Returns the layer that makes logits of states, which no adapter changes."""
         return self._base.get_output_embeddings()
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
@@ -130,7 +130,7 @@ class AdaptedModel:
 
 
 def linear_layers(base: Any, upper: int) -> Mapping[str, Any]:
-    """The linear layers in the upper layers of a causal model, by their paths.
+    """Returns the linear layers in the upper layers of a causal model, by their paths.
 
     Raises:
         ModelError: there are none.
@@ -205,7 +205,7 @@ def class_lm(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> ClassLM:
-    """The class-conditional model of a guide on its base, loaded once a process.
+    """Returns the class-conditional model of a guide on its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
@@ -222,7 +222,7 @@ def class_lm(
 
 
 def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
-    """The class-conditional model of a guide that is a whole model."""
+    """Returns the class-conditional model of a guide that is a whole model."""
     resolved = resolve_causal(str(guide.path / guide.base), loading)
     check_own_model(guide, resolved)
     lm = open_language_model(resolved, loading)
@@ -237,9 +237,9 @@ def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
         codes, opposites = (
             {
                 label: tuple(id for word in words for id in lm.ids(word))
-                for label, words in of.items()
+                for label, words in words_by_label.items()
             }
-            for of in (settings["codes"], settings.get("opposites", {}))
+            for words_by_label in (settings["codes"], settings.get("opposites", {}))
         )
         scale, scored = float(settings["scale"]), int(settings["scored"])
         bias = {label: float(b) for label, b in settings["bias"].items()}
@@ -248,7 +248,7 @@ def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
 
 
 def adapted(base: LanguageModel, adapter: Adapter, label: str) -> LanguageModel:
-    """A base under an adapter."""
+    """Returns a base under an adapter."""
     model = AdaptedModel(base.model, adapter)
     return LanguageModel(model, base.tokenizer, f"{base.label}+{label}", base.tokens, base.ends)
 

@@ -7,7 +7,6 @@ The loss of a text x of T tokens and label y is (Krause et al. 2021, "GeDi", sec
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from levelfield.generation.techniques.class_lm.class_lm import (
     Codes,
     codes_of,
 )
+from levelfield.generation.techniques.guide_tasks import TextTask, calibration_fact, training_fact
 from levelfield.models.tokens import buckets, padded
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.language_model import LanguageModel, language_model
@@ -31,7 +31,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import ClassLMSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes, fit
+from levelfield.train.loop import Loss, fit
 from levelfield.train.recipe import Recipe
 
 SCALE = 10.0
@@ -93,7 +93,7 @@ class LearntClassLM(torch.nn.Module):
         longest = ids.shape[1]
         states = self._body(ids.to(device))
         lengths = [len(texts[i]) for i, _ in which]
-        at = torch.tensor(
+        places = torch.tensor(
             [
                 n * longest + position
                 for n, (row, length) in enumerate(zip(rows, lengths, strict=True))
@@ -101,11 +101,11 @@ class LearntClassLM(torch.nn.Module):
             ]
         )
         tokens = torch.tensor([token for i, _ in which for token in texts[i]])
-        logits = self._head(states.flatten(0, 1)[at.to(device)], slice(None)).float()
+        logits = self._head(states.flatten(0, 1)[places.to(device)], slice(None)).float()
         nats = torch.nn.functional.cross_entropy(logits, tokens.to(device), reduction="none")
-        place = torch.tensor([i * pairs.shape[1] + c for i, c in which])
-        each = place.repeat_interleave(torch.tensor(lengths)).to(device)
-        sums = torch.zeros(pairs.numel(), device=device).index_add(0, each, -nats)
+        cells = torch.tensor([i * pairs.shape[1] + c for i, c in which])
+        sums_at = cells.repeat_interleave(torch.tensor(lengths)).to(device)
+        sums = torch.zeros(pairs.numel(), device=device).index_add(0, sums_at, -nats)
         return sums.reshape(pairs.shape)
 
     def logits(self, log_p: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -114,7 +114,7 @@ class LearntClassLM(torch.nn.Module):
 
 
 @dataclass(frozen=True)
-class ClassConditional:
+class ClassConditional(TextTask):
     """What a class-conditional model learns: texts, and the labels by them.
 
     Attributes:
@@ -136,7 +136,7 @@ class ClassConditional:
         return f"class-lm {self.rows.digest} {self.read} {self.lam} {self.batch}"
 
     def loss(self, model: LearntClassLM, step: int) -> Loss:
-        """The sum over the texts of a step, in nats."""
+        """Returns the sum over the texts of a step, in nats."""
         rows = self._passes.rows(step)
         texts = [self.ids[i] for i in rows]
         targets = torch.from_numpy(self.rows.targets[rows]).float()
@@ -145,14 +145,6 @@ class ClassConditional:
         targets = targets.to(log_p.device)
         lengths = torch.tensor([len(text) for text in texts], device=log_p.device)
         return Loss(class_lm_loss(model, log_p, targets, lengths, self.lam), len(texts))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
-    @functools.cached_property
-    def _passes(self) -> Passes:
-        return Passes(self.rows.times, [len(ids) for ids in self.ids], self.batch, self.seed)
 
 
 def class_lm_loss(
@@ -215,19 +207,19 @@ def held_out_figures(
     under the others; `accuracy` and `ece` are of the posterior, as for judges.
     """
     log_p = _all_log_p(model, ids, len(rows.labels))
-    lengths = np.array([len(one) for one in ids], np.float64)
+    lengths = np.array([len(text) for text in ids], np.float64)
     with torch.inference_mode():
         logits = model.logits(
             torch.from_numpy(log_p).to(model.bias), torch.from_numpy(lengths).to(model.bias)
         )
         posterior: Floats = logits.double().softmax(-1).cpu().numpy()
     of_posterior = figures(posterior, rows)
-    own = float((rows.targets * log_p).sum() / lengths.sum())
-    others = ((1 - rows.targets) * log_p).sum() / (lengths.sum() * (len(rows.labels) - 1))
+    log_p_label = float((rows.targets * log_p).sum() / lengths.sum())
+    log_p_other = ((1 - rows.targets) * log_p).sum() / (lengths.sum() * (len(rows.labels) - 1))
     return {
         "texts": len(rows),
-        "perplexity": round(float(np.exp(-own)), 4),
-        "perplexity-other": round(float(np.exp(-others)), 4),
+        "perplexity": round(float(np.exp(-log_p_label)), 4),
+        "perplexity-other": round(float(np.exp(-log_p_other)), 4),
         "accuracy": round(of_posterior.accuracy, 4),
         "ece": round(of_posterior.ece, 4),
     }
@@ -237,10 +229,10 @@ def _all_log_p(model: LearntClassLM, ids: Sequence[Sequence[int]], labels: int) 
     log_p = np.empty((len(ids), labels))
     model.eval()
     with torch.inference_mode():
-        for rows in buckets([labels * len(one) for one in ids], TEST_TOKENS):
+        for rows in buckets([labels * len(text) for text in ids], TEST_TOKENS):
             pairs = torch.ones(len(rows), labels, dtype=torch.bool)
-            found = model.log_p([ids[i] for i in rows], pairs)
-            log_p[rows] = found.double().cpu().numpy()
+            batch = model.log_p([ids[i] for i in rows], pairs)
+            log_p[rows] = batch.double().cpu().numpy()
     return log_p
 
 
@@ -256,13 +248,11 @@ def _facts(
         "Adapter": f"rank {settings.rank} on the linear layers of the upper {settings.layers} "
         "layers, stored as float16",
         "Loss": f"λ {settings.lam:g}",
-        "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
-        f"{settings.tokens} tokens, learning rate {settings.learning_rate:g}, products in "
-        f"{recipe.precision}",
+        "Training": training_fact(settings, recipe),
         "Perplexity, own label": f"{of_test['perplexity']:.2f} {on}",
         "Perplexity, other labels": f"{of_test['perplexity-other']:.2f}",
         "Accuracy of the posterior": f"{of_test['accuracy']:.4f}",
-        "Calibration error": f"{of_test['ece']:.4f} (10 bins of equally many texts)",
+        "Calibration error": calibration_fact(of_test["ece"]),
         "α": f"{about['scale']:.3f}",
         "b": bias,
     }

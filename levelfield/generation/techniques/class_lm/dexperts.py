@@ -88,7 +88,7 @@ class DExperts(ClassGuidedTechnique):
         if not attributes or not self.strength:
             return None
         contrasts = (ClassContrast(self._classes(attribute)) for attribute in sorted(attributes))
-        return BaseLM() + self.strength * Formula(tuple((1.0, one) for one in contrasts))
+        return BaseLM() + self.strength * Formula(tuple((1.0, contrast) for contrast in contrasts))
 
     def _classes(self, attribute: str) -> Classes:
         if not self.experts:

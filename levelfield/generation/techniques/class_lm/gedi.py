@@ -69,6 +69,6 @@ class GeDi(ClassGuidedTechnique):
             classes,
             self.length,
             learnt.scale,
-            tuple(learnt.bias[one.label] for one in classes.models),
+            tuple(learnt.bias[model.label] for model in classes.models),
             PosteriorFilter(self.strength, self.filter_p, self.target_p) if self.filter_p else None,
         )

@@ -121,7 +121,7 @@ def soft_prompts(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> SoftPrompts:
-    """The soft prompts of guides before their base, loaded once a process.
+    """Returns the soft prompts of guides before their base, loaded once a process.
 
     Raises:
         ModelError: a guide is of another kind or base, or its files are damaged.
@@ -141,7 +141,7 @@ def soft_prompts(
 
 
 def with_prompts(base: LanguageModel, prompts: torch.Tensor, label: str) -> LanguageModel:
-    """A base that reads the rows of a matrix as the tokens that follow its vocabulary.
+    """Returns a base that reads the rows of a matrix as the tokens that follow its vocabulary.
 
     Args:
         prompts: (virtual tokens, width of the base's embeddings).

@@ -12,10 +12,8 @@ position is (Zhang and Song 2022, "DisCup", section 3)
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +25,7 @@ from levelfield.generation.techniques.discup.teachers import (
     TextBatch,
     teacher_of,
 )
+from levelfield.generation.techniques.guide_tasks import TextTask, training_fact
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoding import normalised
@@ -36,7 +35,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import Normalised, SoftPromptSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes, fit, seeded
+from levelfield.train.loop import Loss, fit, seeded
 from levelfield.train.recipe import Recipe
 
 
@@ -63,7 +62,7 @@ class LearntPrompts(torch.nn.Module):
         self._embed = [base.model.get_input_embeddings()]
 
     def prompts(self) -> list[torch.Tensor]:
-        """The soft prompt of each label: (m, width of the embeddings)."""
+        """Returns the soft prompt of each label: (m, width of the embeddings)."""
         return [encoder() for encoder in self.encoders]
 
     def logits(self, texts: TextBatch, prompt: torch.Tensor | None = None) -> torch.Tensor:
@@ -125,14 +124,14 @@ class CupLoss:
         """Of each position, in nats: logits (n, vocabulary) behind the prompt of a label → (n,)."""
         y, log_p = lesson.y[..., label], lesson.log_p
         if self.normalised == "candidates":
-            logits, log_p = (of.gather(-1, lesson.candidates) for of in (logits, log_p))
+            logits, log_p = (tensor.gather(-1, lesson.candidates) for tensor in (logits, log_p))
         else:
             y = torch.zeros_like(logits).scatter(-1, lesson.candidates, y)
         return cup_loss(logits, y, self.temperature, self.unlikelihood, self.anchor * log_p)
 
 
 @dataclass(frozen=True)
-class Distillation:
+class Distillation(TextTask):
     """What soft prompts learn from a teacher.
 
     Attributes:
@@ -159,7 +158,7 @@ class Distillation:
         return f"soft-prompt {self.rows.digest} {self.read}"
 
     def lesson(self, model: LearntPrompts, texts: TextBatch) -> Lesson:
-        """The base's likeliest next tokens and what the teacher says of them."""
+        """Returns the base's likeliest next tokens and what the teacher says of them."""
         with torch.no_grad():
             log_p = model.logits(texts).log_softmax(-1)
             k = min(self.objective.candidates, log_p.shape[-1])
@@ -169,7 +168,7 @@ class Distillation:
             return Lesson(candidates, log_p, y[..., order])
 
     def loss(self, model: LearntPrompts, step: int) -> Loss:
-        """The sum over all positions of the texts of a step and all labels, in nats."""
+        """Returns the sum over all positions of the texts of a step and all labels, in nats."""
         texts = TextBatch.of([self.ids[i] for i in self._passes.rows(step)], self.base)
         lesson = self.lesson(model, texts)
         each = [
@@ -178,15 +177,6 @@ class Distillation:
         ]
         together = torch.cat(each)
         return Loss(together.sum(), len(together))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
-    @functools.cached_property
-    def _passes(self) -> Passes:
-        lengths = [len(ids) for ids in self.ids]
-        return Passes(self.rows.times, lengths, self.batch, self.seed)
 
 
 def cup_loss(
@@ -272,11 +262,11 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     with torch.inference_mode():
         matrices = [prompt.half().cpu() for prompt in model.prompts()]
-    some = np.linspace(0, len(test) - 1, min(TEST_TEXTS, len(test))).round().astype(np.intp)
+    sample = np.linspace(0, len(test) - 1, min(TEST_TEXTS, len(test))).round().astype(np.intp)
     low = recipe.precision == "bfloat16"
     with torch.autocast(base.device.type, torch.bfloat16, enabled=low):
         of_test = held_out_figures(
-            model, task, matrices, test.only(some), [test_ids[i] for i in some]
+            model, task, matrices, test.only(sample), [test_ids[i] for i in sample]
         )
     tensors = {label: matrix.clone() for label, matrix in zip(labels, matrices, strict=True)}
     about = {"teacher": teacher.guide.label, "figures": of_test}
@@ -303,22 +293,22 @@ def held_out_figures(
     n, tokens = 0, 0
     model.eval()
     with torch.inference_mode():
-        for some in buckets([len(one) + 1 for one in ids], TEST_TOKENS):
-            texts = TextBatch.of([ids[i] for i in some], task.base)
+        for rows_at in buckets([len(text) + 1 for text in ids], TEST_TOKENS):
+            texts = TextBatch.of([ids[i] for i in rows_at], task.base)
             lesson = task.lesson(model, texts)
-            own = torch.from_numpy(rows.targets[some]).to(lesson.y)
+            shares = torch.from_numpy(rows.targets[rows_at]).to(lesson.y)
             is_said = texts.places[:, 1:]  # of a text's last token the next one is not known
             of_base = _of_tokens(lesson.log_p, texts)
             for label, prompt in enumerate(prompts):
                 logits = model.logits(texts, prompt.to(task.base.device))
                 log_p = normalised(logits)
-                for i, (all_log_p, of) in enumerate(((lesson.log_p, None), (log_p, logits))):
+                pairs = ((lesson.log_p, lesson.log_p), (log_p, logits))
+                for i, (all_log_p, all_logits) in enumerate(pairs):
                     p = all_log_p.gather(-1, lesson.candidates).exp()
                     mass[i] += float((p * (lesson.y[..., label] > LIKELY)).sum())
-                    of_logits = lesson.log_p if of is None else of
-                    loss[i] += float(task.objective(of_logits, lesson, label).sum())
+                    loss[i] += float(task.objective(all_logits, lesson, label).sum())
                 of_tokens = _of_tokens(log_p, texts)
-                share = own[:, label, None]
+                share = shares[:, label, None]
                 nats[0] -= float((of_tokens * share).sum())
                 nats[1] -= float((of_tokens * (1 - share)).sum())
             nats[2] -= float(of_base.sum())
@@ -364,9 +354,7 @@ def _facts(
         "Teacher": f"{teacher.guide.label}, of kind {teacher.guide.kind}",
         "Loss": f"{settings.candidates} candidates, τ {settings.temperature:g}{anchor}, "
         f"unlikelihood {settings.unlikelihood:g}, normalised over the {settings.normalised}",
-        "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
-        f"{settings.tokens} tokens, learning rate {settings.learning_rate:g}, products in "
-        f"{recipe.precision}",
+        "Training": training_fact(settings, recipe),
         "Probability of tokens that speak for the label": f"{of_test['mass']:.4f} {on}; "
         f"{of_test['mass-base']:.4f} without a prompt",
         "Loss held out": f"{of_test['loss']:.4f}; {of_test['loss-base']:.4f} without a prompt",

@@ -126,7 +126,7 @@ class FutureTeacher:
 def teacher_of(
     name: str, attribute: str, labels: Sequence[str], base: str, loading: Loading
 ) -> Teacher:
-    """The teacher of an attribute.
+    """Returns the teacher of an attribute.
 
     Args:
         name: a guide's name or folder, or a kind: then the guide that comes with the package.

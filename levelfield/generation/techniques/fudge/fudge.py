@@ -71,8 +71,8 @@ class FutureLabel(Term):
     bos_id: int
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        wanted = [self.labels.index(self.wanted(control)) for control in controls]
-        return _OfFuture(readers.add(_Estimation(self.estimator(), wanted, self.bos_id)))
+        labels = [self.labels.index(self.wanted(control)) for control in controls]
+        return _OfFuture(readers.add(_Estimation(self.estimator(), labels, self.bos_id)))
 
 
 class _Estimation:
@@ -80,9 +80,9 @@ class _Estimation:
 
     backward_passes = 0
 
-    def __init__(self, estimator: FutureEstimator, wanted: Sequence[int], bos_id: int) -> None:
+    def __init__(self, estimator: FutureEstimator, labels: Sequence[int], bos_id: int) -> None:
         self._estimator, self._bos_id = estimator, bos_id
-        self._wanted = torch.tensor(wanted)
+        self._wanted = torch.tensor(labels)
 
     @property
     def passes(self) -> int:

@@ -99,8 +99,8 @@ class FutureDiscriminator(nn.Module):
         x = self.enter(vectors.to(self.head.weight.dtype))
         read = []
         for i, layer in enumerate(self.layers):
-            x, both = layer(x, places, mask[:, None], past[i] if past else None)
-            read.append(both)
+            x, keys_values = layer(x, places, mask[:, None], past[i] if past else None)
+            read.append(keys_values)
         logits: torch.Tensor = self.head(self.norm(x))
         return logits, read
 
@@ -179,7 +179,7 @@ class FutureModel:
     bos_id: int
 
     def rows(self) -> FutureRows:
-        """A state for one batch of texts."""
+        """Returns a state for one batch of texts."""
         return FutureRows(self.network, self.bos_id)
 
 
@@ -189,7 +189,7 @@ def future_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> FutureModel:
-    """The discriminator of a guide on its base, loaded once a process.
+    """Returns the discriminator of a guide on its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
@@ -236,7 +236,7 @@ class FutureRows:
 
     def scores(self, candidates: torch.Tensor) -> torch.Tensor:
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
-        logits = [self._pass(some) for some in torch.split(candidates, CHUNK, dim=1)]
+        logits = [self._pass(chunk) for chunk in torch.split(candidates, CHUNK, dim=1)]
         return torch.cat(logits, dim=1).log_softmax(-1)
 
     def _pass(self, candidates: torch.Tensor) -> torch.Tensor:

@@ -6,11 +6,9 @@ Every beginning of a labelled text has the text's label; the loss of a text of T
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +18,7 @@ from levelfield.generation.techniques.fudge.future import (
     FutureShape,
     text_rows,
 )
+from levelfield.generation.techniques.guide_tasks import TextTask, calibration_fact
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
@@ -28,7 +27,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import FutureSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes, fit, seeded
+from levelfield.train.loop import Loss, fit, seeded
 from levelfield.train.recipe import Recipe
 
 EVERY = 200
@@ -40,7 +39,7 @@ PERCENT = (25, 50, 100)
 
 
 @dataclass(frozen=True)
-class FutureLabels:
+class FutureLabels(TextTask):
     """What a future discriminator learns: the labels of texts by their beginnings.
 
     Attributes:
@@ -62,7 +61,7 @@ class FutureLabels:
         return f"future {self.rows.digest} {self.read} {self.batch}"
 
     def loss(self, model: FutureDiscriminator, step: int) -> Loss:
-        """The sum over all beginnings of the texts of a step, in nats."""
+        """Returns the sum over all beginnings of the texts of a step, in nats."""
         rows = self._passes.rows(step)
         device = model.embeddings.device
         ids, real = text_rows([self.ids[i] for i in rows], self.bos_id)
@@ -71,14 +70,6 @@ class FutureLabels:
         logits = model.whole(ids.to(device))[real.to(device)]
         total = torch.nn.functional.cross_entropy(logits, of_each.to(device), reduction="sum")
         return Loss(total, len(of_each))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
-    @functools.cached_property
-    def _passes(self) -> Passes:
-        return Passes(self.rows.times, [len(ids) for ids in self.ids], self.batch, self.seed)
 
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
@@ -104,7 +95,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
 def _untrained(
     base: LanguageModel, labels: int, shape: FutureShape, seed: int
 ) -> FutureDiscriminator:
-    """The same weights every time."""
+    """Returns a network with the same weights every time."""
     with seeded(seed):
         model = FutureDiscriminator(base.model.get_input_embeddings().weight, labels, shape)
     return model.to(base.device)
@@ -121,17 +112,19 @@ def held_out_figures(
     p = {percent: np.empty((len(rows), len(rows.labels))) for percent in PERCENT}
     model.eval()
     with torch.inference_mode():
-        for some in buckets([len(one) + 1 for one in ids], TEST_TOKENS):
-            read, _ = text_rows([ids[i] for i in some], bos_id)
-            every = model.whole(read.to(model.embeddings.device)).double().softmax(-1).cpu().numpy()
-            for of_text, i in zip(every, some, strict=True):
+        for batch in buckets([len(text) + 1 for text in ids], TEST_TOKENS):
+            read, _ = text_rows([ids[i] for i in batch], bos_id)
+            posteriors = (
+                model.whole(read.to(model.embeddings.device)).double().softmax(-1).cpu().numpy()
+            )
+            for posterior, i in zip(posteriors, batch, strict=True):
                 for percent, after in p.items():
-                    after[i] = of_text[math.ceil(percent * len(ids[i]) / 100)]
+                    after[i] = posterior[math.ceil(percent * len(ids[i]) / 100)]
     tried = {percent: figures(after, rows) for percent, after in p.items()}
     nats = -(rows.targets * np.log(p[100])).sum() / len(rows)
     return {
         "texts": len(rows),
-        **{f"accuracy-{percent}": round(of.accuracy, 4) for percent, of in tried.items()},
+        **{f"accuracy-{percent}": round(figure.accuracy, 4) for percent, figure in tried.items()},
         "nats": round(float(nats), 4),
         "ece": round(tried[100].ece, 4),
     }
@@ -155,7 +148,7 @@ def _facts(
         "After half of the tokens": f"{of_test['accuracy-50']:.4f}",
         "After a quarter": f"{of_test['accuracy-25']:.4f}",
         "Loss": f"{of_test['nats']:.4f} nats at the end of a text",
-        "Calibration error": f"{of_test['ece']:.4f} (10 bins of equally many texts)",
+        "Calibration error": calibration_fact(of_test["ece"]),
     }
 
 

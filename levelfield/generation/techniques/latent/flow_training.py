@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from levelfield.generation.techniques.guide_tasks import GuideTask
 from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
 from levelfield.train.builder import STAGE
 from levelfield.train.guide.texts import AttributeRows
@@ -47,7 +47,7 @@ class FlowSettings:
     steps: int
 
     def recipe(self, seed: int) -> Recipe:
-        """The rate rises over a twentieth of the steps and falls to a tenth."""
+        """Returns the rate rises over a twentieth of the steps and falls to a tenth."""
         return Recipe(
             steps=self.steps,
             learning_rate=LEARNING_RATE,
@@ -71,7 +71,7 @@ class LearntFlow(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class FlowTask:
+class FlowTask(GuideTask):
     """What a flow learns.
 
     Attributes:
@@ -89,8 +89,8 @@ class FlowTask:
 
     @classmethod
     def of(cls, latents: Latents, seed: int, read: str) -> FlowTask:
-        """The task of latents by attribute."""
-        e = torch.cat([of for _, of in latents])
+        """Returns the task of latents by attribute."""
+        e = torch.cat([e_of_part for _, e_of_part in latents])
         label = np.concatenate([part.block.start + part.truth for part, _ in latents])
         attribute = torch.tensor([n for n, (part, _) in enumerate(latents) for _ in part.labels])
         same = attribute[:, None] == attribute
@@ -102,7 +102,7 @@ class FlowTask:
         return f"flow {digest.hexdigest()} {self.read}"
 
     def loss(self, model: LearntFlow, step: int) -> Loss:
-        """The sum over the latents of a step."""
+        """Returns the sum over the latents of a step."""
         rows = torch.from_numpy(self._passes.rows(step))
         e, label = self.latents[rows], self.label[rows]
         if float(torch.rand(())) < NOISY:
@@ -112,10 +112,6 @@ class FlowTask:
         logits = model.head(epsilon).masked_fill(~self.same[label], -torch.inf)
         total = -log_p.sum() / e.shape[1] + F.cross_entropy(logits, label, reduction="sum")
         return Loss(total, len(rows))
-
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing, as in the first stage."""
-        return {}
 
     @functools.cached_property
     def _passes(self) -> Passes:

@@ -52,13 +52,15 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
         self._weight_of  # noqa: B018  (which checks them)
 
     def refusal(self, control: Control) -> str:
-        if why := super().refusal(control):
-            return why
+        if reason := super().refusal(control):
+            return reason
         guides = {self._guide(attribute).name: attribute for attribute in control}
         if len(guides) > 1:
-            both = " and ".join(f"{its} (guide {name})" for name, its in guides.items())
+            owners = " and ".join(
+                f"{attribute} (guide {name})" for name, attribute in guides.items()
+            )
             return (
-                f"{self.name}: {both} have latents of their own; train one guide for both with "
+                f"{self.name}: {owners} have latents of their own; train one guide for both with "
                 f"--attribute {','.join(control)}"
             )
         return ""
@@ -87,8 +89,8 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     def _wanted(self, control: Control) -> Wanted:
         """Attribute, label and weight of each attribute of a control, sorted by name."""
         return tuple(
-            (one, self._wanted_label(one, control), self._weight_of.get(one, 1.0))
-            for one in sorted(control)
+            (attribute, self._wanted_label(attribute, control), self._weight_of.get(attribute, 1.0))
+            for attribute in sorted(control)
         )
 
     def _own_guide(self, control: Control) -> Guide:
@@ -111,18 +113,18 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
         return self._learnt(control).decoder.shape.positions if control else 0
 
     def _cache(self, prompted: Sequence[Prompted], seed: int) -> torch.Tensor | None:
-        controls = [one.request.control for one in prompted]
+        controls = [entry.request.control for entry in prompted]
         if not controls[0]:  # requests of a batch have the same attributes
             return None
         latents = [
-            self._latent(one.request.control, stream(seed, one.request.id, self.name))
-            for one in prompted
+            self._latent(entry.request.control, stream(seed, entry.request.id, self.name))
+            for entry in prompted
         ]
         return self._learnt(controls[0]).prefix(torch.stack(latents))
 
     @abc.abstractmethod
     def _latent(self, control: Control, numbers: torch.Generator) -> torch.Tensor:
-        """The latent of a request, (d,).
+        """Returns the latent of a request, (d,).
 
         Args:
             numbers: random ones of this request.

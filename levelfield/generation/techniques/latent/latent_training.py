@@ -22,7 +22,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors
@@ -32,6 +31,7 @@ from torch.nn import functional as F
 
 from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
+from levelfield.generation.techniques.guide_tasks import GuideTask, training_fact
 from levelfield.generation.techniques.latent.flow_training import (
     FLOW_STAGE,
     FlowSettings,
@@ -114,11 +114,11 @@ class LearntLatent(torch.nn.Module):
         rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
         ids = torch.from_numpy(rows).to(self.head.weight.device)
         states = self._body(ids, past_key_values=self._cache(prefix))
-        at = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
+        flat = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
         row = [i for i, text in enumerate(texts) for _ in text]
         tokens = [token for text in texts for token in text]
-        where = torch.tensor(at, device=ids.device)
-        logits = self._logits(states.flatten(0, 1)[where], slice(None)).float()
+        places = torch.tensor(flat, device=ids.device)
+        logits = self._logits(states.flatten(0, 1)[places], slice(None)).float()
         nats = F.cross_entropy(logits, torch.tensor(tokens, device=ids.device), reduction="none")
         sums = torch.zeros(len(texts), device=ids.device)
         return sums.index_add(0, torch.tensor(row, device=ids.device), nats)
@@ -147,14 +147,15 @@ def held_out_figures(
     """
     figures = {}
     held_out = by_attribute(test, attribute)
-    own: list[tuple[int, AttributeRows, int]] = []
+    labelled: list[tuple[int, AttributeRows, int]] = []
     with torch.inference_mode():
         logits = model.head(e.to(model.head.weight)).cpu()
     means = []
     for part in held_out:
         right = logits[torch.from_numpy(part.at), part.block].argmax(1).numpy() == part.truth
         figures[f"accuracy-{part.attribute}"] = round(float(right.mean()), 4)
-        own += [(int(i), part, int(label)) for i, label in zip(part.at, part.truth, strict=True)]
+        pairs = zip(part.at, part.truth, strict=True)
+        labelled += [(int(i), part, int(label)) for i, label in pairs]
         means.append(
             torch.stack(
                 [
@@ -164,17 +165,17 @@ def held_out_figures(
             ).nan_to_num()
         )
     centre = {part.attribute: mean for part, mean in zip(held_out, means, strict=True)}
-    some = own[:: max(1, -(-len(own) // TEST_TEXTS))]
-    of = {
-        "perplexity": torch.stack([e[i] for i, _, _ in some]),
-        "perplexity-label": torch.stack([centre[p.attribute][c] for _, p, c in some]),
+    sample = labelled[:: max(1, -(-len(labelled) // TEST_TEXTS))]
+    latents_by_figure = {
+        "perplexity": torch.stack([e[i] for i, _, _ in sample]),
+        "perplexity-label": torch.stack([centre[p.attribute][c] for _, p, c in sample]),
         "perplexity-other": torch.stack(
-            [centre[p.attribute][(c + 1) % len(p.labels)] for _, p, c in some]
+            [centre[p.attribute][(c + 1) % len(p.labels)] for _, p, c in sample]
         ),
         "perplexity-base": None,
     }
-    texts = [ids[i] for i, _, _ in some]
-    for name, rows in of.items():
+    texts = [ids[i] for i, _, _ in sample]
+    for name, rows in latents_by_figure.items():
         figures[name] = round(_perplexity(model, rows, texts), 4)
     return figures
 
@@ -184,12 +185,12 @@ def _perplexity(
 ) -> float:
     nats = 0.0
     with torch.inference_mode():
-        for rows in buckets([len(one) for one in texts], TEST_TOKENS):
-            some = [texts[i] for i in rows]
+        for rows in buckets([len(text) for text in texts], TEST_TOKENS):
+            batch = [texts[i] for i in rows]
             prefix = None
             if e is not None:
                 prefix = model.decoder(e[torch.from_numpy(rows)].to(model.head.weight))
-            nats += float(model.nats_behind(prefix, some).double().sum())
+            nats += float(model.nats_behind(prefix, batch).double().sum())
     return float(np.exp(nats / sum(map(len, texts))))
 
 
@@ -226,9 +227,7 @@ def facts(
         "Flow": f"{settings.flow_blocks} affine couplings of width {settings.flow_width}, "
         f"{settings.flow_steps:,} steps; stored as float32",
         "Learnt from": f"{texts:,} of these texts",
-        "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
-        f"{settings.tokens} tokens, learning rate {settings.learning_rate:g}, products in "
-        f"{recipe.precision}",
+        "Training": training_fact(settings, recipe),
         "Accuracy": f"{', '.join(accuracies)}, of the head on held-out texts; "
         f"{', '.join(by_density)} of the densities behind the flow",
         "Perplexity": f"{of_test['perplexity']:.1f} behind the prefixes of the texts' own latents, "
@@ -276,7 +275,7 @@ EVERY = 25
 
 
 @dataclass(frozen=True, eq=False)
-class LatentTask:
+class LatentTask(GuideTask):
     """What latents and prefixes learn.
 
     Attributes:
@@ -300,7 +299,7 @@ class LatentTask:
         return f"latent {self.rows.digest} {self.read} {self.settings}"
 
     def loss(self, model: LearntLatent, step: int) -> Loss:
-        """The loss of the batch of a step, times its texts."""
+        """Returns the loss of the batch of a step, times its texts."""
         part = self.parts[step % len(self.parts)]
         rows = self._batch(step)
         e = model.encoder(self._of(part, rows))
@@ -319,12 +318,8 @@ class LatentTask:
         total = (RECONSTRUCTION + LABELS - weight) * reconstruction + weight * of_labels + GAP * gap
         return Loss(total * len(rows), len(rows))
 
-    def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
-        return {}
-
     def _batch(self, step: int) -> Codes:
-        """Which texts of its attribute a step reads."""
+        """Returns which texts of its attribute a step reads."""
         turn, which = divmod(step, len(self.parts))
         return self._passes[which].rows(turn)
 
@@ -352,8 +347,8 @@ def flow_shape(settings: LatentSettings) -> FlowShape:
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = LatentSettings(**spec.settings)
     base = language_model(spec.start, spec.loading)
-    some = at_most(texts.train, settings.texts, spec.seed)
-    train, ids, vectors = _read(some, base, settings, spec.loading, place, "train")
+    sample = at_most(texts.train, settings.texts, spec.seed)
+    train, ids, vectors = _read(sample, base, settings, spec.loading, place, "train")
     test, test_ids, test_vectors = _read(texts.test, base, settings, spec.loading, place, "test")
     recipe = passes_over(train, settings, spec, every=EVERY)
     place.notes(f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}")
@@ -433,11 +428,11 @@ def _read(
     name: str,
 ) -> tuple[Labelled, list[list[int]], Singles]:
     """Texts that both the base and the encoder can read: with labels, ids and vectors."""
-    some, ids = readable(rows, base, settings.tokens)
+    kept, ids = readable(rows, base, settings.tokens)
     file = place.checkpoint / f"stage-vectors-{name}.safetensors"
-    vectors = sentence_vectors(some.texts, settings.encoder, loading, file, place.notes)
+    vectors = sentence_vectors(kept.texts, settings.encoder, loading, file, place.notes)
     whole: Bools = np.array([np.isfinite(vector).all() for vector in vectors], np.bool_)
-    return some.only(whole), [ids[i] for i in np.flatnonzero(whole)], vectors[whole]
+    return kept.only(whole), [ids[i] for i in np.flatnonzero(whole)], vectors[whole]
 
 
 def named(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -75,7 +75,7 @@ def intersection_centres(
 
 
 def _best(q: torch.Tensor, X: Sequence[torch.Tensor], k: int, n: int) -> torch.Tensor:
-    """The n points of the highest score, best first; the first of equals first."""
+    """Returns the n points of the highest score, best first; the first of equals first."""
     distance = torch.stack([_nearest(q, x, k)[1] for x in X]).mean(0)
     return q[distance.argsort(stable=True)[:n]]
 
@@ -85,8 +85,8 @@ def _nearest(q: torch.Tensor, X: torch.Tensor, k: int) -> tuple[torch.Tensor, to
     (rows,)."""
     k = min(k, len(X))
     means, distances = [], []
-    for some in torch.split(q, ROWS):
-        squared = torch.cdist(some, X, compute_mode="donot_use_mm_for_euclid_dist").square()
+    for chunk in torch.split(q, ROWS):
+        squared = torch.cdist(chunk, X, compute_mode="donot_use_mm_for_euclid_dist").square()
         near = squared.topk(k, dim=1, largest=False)
         share = torch.zeros_like(squared).scatter_(1, near.indices, 1 / k)
         means.append(share @ X)
@@ -127,7 +127,7 @@ class LatentModel:
         return prefix.to(next(self.writer.model.parameters()))
 
     def column(self, attribute: str, label: str) -> int:
-        """The place of a label among those of all attributes."""
+        """Returns the place of a label among those of all attributes."""
         return list(self.latents).index((attribute, label))
 
 
@@ -137,12 +137,12 @@ def latent_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> LatentModel:
-    """The latents, decoder and flow of a guide on its base, loaded once a process.
+    """Returns the latents, decoder and flow of a guide on its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    labels = [(one, label) for one, its in guide.attributes.items() for label in its]
+    labels = [(name, label) for name, labels in guide.attributes.items() for label in labels]
     with weights_on_base(guide, "latent", model, loading) as (base, tensors):
         decoder = PrefixDecoder(PrefixShape(**guide.settings["prefix"]))
         decoder.load_state_dict(_part(tensors, "decoder."))

@@ -64,8 +64,8 @@ class PriorCTG(LatentTechnique):
         }
 
     def refusal(self, control: Control) -> str:
-        if why := super().refusal(control):
-            return why
+        if reason := super().refusal(control):
+            return reason
         try:
             if control and "flow" not in self._own_guide(control).settings:
                 return f"{self.name}: guide {self._own_guide(control).name} has no flow"
@@ -86,10 +86,10 @@ class PriorCTG(LatentTechnique):
 
     def _shares(self, learnt: LatentModel, control: Control) -> torch.Tensor:
         """w_a / Σ w at the wanted labels, 0 at others: (labels,)."""
-        wanted = self._wanted(control)
+        parts = self._wanted(control)
         shares = torch.zeros(len(learnt.latents), dtype=torch.float64)
-        for attribute, label, weight in wanted:
-            shares[learnt.column(attribute, label)] = weight / sum(w for *_, w in wanted)
+        for attribute, label, weight in parts:
+            shares[learnt.column(attribute, label)] = weight / sum(w for *_, w in parts)
         return shares
 
     def _alpha(self, learnt: LatentModel, control: Control) -> torch.Tensor:

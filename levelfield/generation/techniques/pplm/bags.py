@@ -21,7 +21,7 @@ _TOPICS = "pplm-wordlists"
 
 
 def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tuple[str, ...]:
-    """The words of positions that matter for an attribute.
+    """Returns the words of positions that matter for an attribute.
 
     Of sentiment those are the words of VADER's lexicon, positive and negative ones alike (Hutto and
     Gilbert 2014); of a topic the words of PPLM's list of that name.
@@ -32,14 +32,14 @@ def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tu
     Raises:
         UserError: no bag of that attribute or value is known, or it can't be had.
     """
-    words, why = _bag(bag, attribute, value)
-    if why:
-        raise UserError(why)
+    words, reason = _bag(bag, attribute, value)
+    if reason:
+        raise UserError(reason)
     return words
 
 
 def bag_problem(attribute: str, value: str | tuple[str, ...], bag: str = "") -> str:
-    """Why there is no such bag; empty if there is one."""
+    """Returns why there is no such bag; empty if there is one."""
     return _bag(bag, attribute, value)[1]
 
 

@@ -47,7 +47,7 @@ def head_model(
     model: str = OFFLINE_LM,
     loading: Loading = Loading(),  # noqa: B008
 ) -> HeadModel:
-    """The head of a guide on its base, loaded once a process.
+    """Returns the head of a guide on its base, loaded once a process.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.

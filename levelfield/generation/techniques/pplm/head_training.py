@@ -19,6 +19,7 @@ import torch
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.generation.techniques.guide_tasks import calibration_fact
 from levelfield.generation.techniques.pplm.head import mean_states
 from levelfield.io.writing import file_replacement
 from levelfield.models.small.heads import Head, fit_head
@@ -61,7 +62,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
         f"{settings.tokens} tokens, read with products in {'bfloat16' if low else 'float32'}",
         "Accuracy": f"{of_test['accuracy']:.4f} on {of_test['texts']:,} held-out texts",
         "Loss": f"{of_test['nats']:.4f} nats a text",
-        "Calibration error": f"{of_test['ece']:.4f} (10 bins of equally many texts)",
+        "Calibration error": calibration_fact(of_test["ece"]),
     }
     return TrainedGuide({"figures": of_test}, tensors, facts, [])
 
@@ -86,7 +87,7 @@ def text_states(
     low: bool = False,
     progress: Progress = no_progress,
 ) -> Singles:
-    """The mean state of each text: (texts, d). A run that was killed goes on in its folder.
+    """Returns the mean state of each text: (texts, d). A run that was killed goes on in its folder.
 
     Args:
         texts: ids, at least one each.

@@ -174,8 +174,8 @@ class PerturbedLM(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         pace = self.pace.bind(controls) if self.pace else None
-        wanted = [[goal.wanted(control) for control in controls] for goal in self.goals]
-        perturbed = _Perturbed(self.rows, self.goals, wanted, self.how, pace)
+        targets = [[goal.wanted(control) for control in controls] for goal in self.goals]
+        perturbed = _Perturbed(self.rows, self.goals, targets, self.how, pace)
         return _OfPerturbed(readers.add(perturbed))
 
 
@@ -194,14 +194,14 @@ class _Perturbed:
         self,
         rows: OpenRows,
         goals: Sequence[Goal],
-        wanted: Sequence[Sequence[frozenset[int] | int]],
+        targets: Sequence[Sequence[frozenset[int] | int]],
         how: Perturbation,
         pace: BoundRegulator | None,
     ) -> None:
         self._rows, self._how, self._pace = rows, how, pace
         self._energies = [
             _BagOfRows(of_rows) if goal.head is None else _LabelOfRows(goal.head, of_rows)
-            for goal, of_rows in zip(goals, wanted, strict=True)
+            for goal, of_rows in zip(goals, targets, strict=True)
         ]
         self._has_heads = any(goal.head for goal in goals)
         self._past: Past = []
@@ -274,8 +274,8 @@ class _Perturbed:
         return change
 
     def _slopes(self, step: Step, change: Past) -> Past:
-        """The gradient of each row's energy in ΔK."""
-        leaves = [leaf.detach().requires_grad_() for both in change for leaf in both]
+        """Returns the gradient of each row's energy in ΔK."""
+        leaves = [leaf.detach().requires_grad_() for layer in change for leaf in layer]
         with torch.enable_grad():
             of_layers = list(zip(leaves[::2], leaves[1::2], strict=True))
             energy = self._energy(step, _plus(self._past, of_layers))
@@ -283,15 +283,15 @@ class _Perturbed:
         return list(zip(slopes[::2], slopes[1::2], strict=True))
 
     def _energy(self, step: Step, past: Past) -> torch.Tensor:
-        """The goals' and the divergence's, with the last token behind a past: (rows,)."""
+        """Returns the goals' and the divergence's, with the last token behind a past: (rows,)."""
         reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self.backward_passes += 1
         log_p = normalised(reading.logits)
         mean = self._mean(step, reading.states, log_p) if self._has_heads else None
         energy = self._how.kl * kl_energy(log_p, step.plain)
-        for one in self._energies:
-            energy = energy + one(log_p, mean)
+        for goal_energy in self._energies:
+            energy = energy + goal_energy(log_p, mean)
         return energy
 
     def _mean(self, step: Step, state: torch.Tensor, log_p: torch.Tensor) -> _Mean:
@@ -362,7 +362,7 @@ class _LabelOfRows:
 
 
 def _plus(past: Past, change: Past) -> Past:
-    """A past whose last tokens are changed."""
+    """Returns a past whose last tokens are changed."""
     return [
         (_add_last(k, of_k), _add_last(v, of_v))
         for (k, v), (of_k, of_v) in zip(past, change, strict=True)
@@ -382,5 +382,5 @@ def _squares(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _each(scale: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor with its rows scaled: scale (rows,), tensor (rows, heads, tokens, width)."""
+    """Returns a tensor with its rows scaled: scale (rows,), tensor (rows, heads, tokens, width)."""
     return (scale[:, None, None, None] * tensor.float()).to(tensor.dtype)

@@ -101,9 +101,9 @@ class PPLM(GuidedTechnique):
     def refusal(self, control: Control) -> str:
         for attribute, value in control.items():
             if self._is_by_bag(attribute):
-                why = bag_problem(attribute, _hashable(value), self.bag)
-                if why:
-                    return f"{self.name}: {why}"
+                reason = bag_problem(attribute, _hashable(value), self.bag)
+                if reason:
+                    return f"{self.name}: {reason}"
             else:
                 try:
                     self._wanted_label(attribute, control)
@@ -126,7 +126,7 @@ class PPLM(GuidedTechnique):
         raise UserError(f"{self.name} acts in the cache of the base, so it is no logits processor")
 
     def _is_by_bag(self, attribute: str) -> bool:
-        """Whether no head serves an attribute and a bag may."""
+        """Returns whether no head serves an attribute and a bag may."""
         heads = guides_for(self.guide_kind, self.guide)
         if not self.guide and self.model != OFFLINE_LM:
             heads = ()
@@ -147,7 +147,7 @@ class PPLM(GuidedTechnique):
         return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
 
     def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """The bag of an attribute in tokens, as words stand within a text."""
+        """Returns the bag of an attribute in tokens, as words stand within a text."""
         words = bag_words(attribute, _hashable(control[attribute]), self.bag)
         tokens = bag_tokens(words, self.base)
         if not tokens:
@@ -172,9 +172,9 @@ class PPLM(GuidedTechnique):
         pace: Regulator | None = None,
     ) -> list[Continuation]:
         """As of `LocalTechnique`; `pace` multiplies the size of the steps at each position."""
-        controls = [one.request.control for one in prompted]
+        controls = [entry.request.control for entry in prompted]
         goals = self._goals(frozenset(controls[0])) if self.strength else []
-        prompts = [one.ids for one in prompted]
+        prompts = [entry.ids for entry in prompted]
         base = self.base
         with torch.no_grad(), frozen(base.model):
             rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)

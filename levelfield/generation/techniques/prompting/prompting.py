@@ -86,7 +86,7 @@ class ChatFrame:
         return self._control.sub(lambda token: f"{token[0][0]}{_APART}{token[0][1:]}", content)
 
     def _rendered(self, messages: Sequence[Message]) -> str:
-        """The chat up to where the assistant's text begins."""
+        """Returns the chat up to where the assistant's text begins."""
         text: str = self._tokenizer.apply_chat_template(
             [dict(m) for m in (*messages, message("assistant", _HERE))],
             tokenize=False,
@@ -115,7 +115,7 @@ def plain_text(messages: Sequence[Message], turns: Mapping[str, str]) -> str:
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
-    """The system message as the beginning of the user's."""
+    """Returns the system message as the beginning of the user's."""
     system, first, *rest = messages
     return [message("user", f"{system['content']}\n\n{first['content']}"), *rest]
 
@@ -173,5 +173,5 @@ class Prompting(PromptOptions, LocalTechnique):
 
 @functools.lru_cache(maxsize=KEPT)
 def _frame(base: LanguageModel) -> ChatFrame | None:
-    """The chat template of a model's tokenizer; None if it has none."""
+    """Returns the chat template of a model's tokenizer; None if it has none."""
     return ChatFrame(base.tokenizer) if base.tokenizer.chat_template else None

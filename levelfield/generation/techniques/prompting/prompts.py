@@ -85,23 +85,23 @@ class Instructions:
     plain: Mapping[str, str]
 
     def asked(self, control: Control) -> str:
-        """The user's message: a text with these attributes.
+        """Returns the user's message: a text with these attributes.
 
         >>> shipped().asked({"sentiment": "positive", "keywords": ("lake", "ice")})
         'Write a short text in fluent English with a positive sentiment that contains the words \
 "lake", "ice".'
         """
         places = list(self.wishes)
-        known = sorted(
+        ordered = sorted(
             (places.index(attribute if attribute in self.wishes else OTHER), attribute)
             for attribute in control
         )
-        wishes = [self._wish(attribute, control[attribute]) for _, attribute in known]
+        wishes = [self._wish(attribute, control[attribute]) for _, attribute in ordered]
         return filled(self.task, wishes="".join(f" {wish}" for wish in wishes))
 
-    def _wish(self, attribute: str, wanted: Wanted) -> str:
+    def _wish(self, attribute: str, setting: Wanted) -> str:
         words = self.words.get(attribute, {})
-        values = [words.get(value.casefold(), value) for value in wanted_values(wanted)]
+        values = [words.get(value.casefold(), value) for value in wanted_values(setting)]
         return filled(
             self.wishes.get(attribute, self.wishes[OTHER]),
             attribute=attribute,
@@ -115,7 +115,7 @@ class Instructions:
 
 
 def filled(template: str, **words: str) -> str:
-    """A template with words in its gaps; gaps in the words stay as they are.
+    """Returns a template with words in its gaps; gaps in the words stay as they are.
 
     >>> filled("{a} {b}", a="{b}", b="1")
     '{b} 1'
@@ -124,7 +124,7 @@ def filled(template: str, **words: str) -> str:
 
 
 def read_instructions(file: str) -> Instructions:
-    """The instructions in a TOML file; those that ship without a name.
+    """Returns the instructions in a TOML file; those that ship without a name.
 
     Raises:
         UserError: there is no such file, or what it says is wrong; names every mistake.
@@ -134,7 +134,7 @@ def read_instructions(file: str) -> Instructions:
 
 @functools.cache
 def shipped() -> Instructions:
-    """The instructions that come with the package."""
+    """Returns the instructions that come with the package."""
     folder = resources.files(__package__)
     return _read_instructions(folder / "instructions.toml", "")
 
@@ -161,8 +161,8 @@ def _read_instructions(file: Path | Traversable, name: str) -> Instructions:
     if problems:
         raise UserError("\n".join(f"instructions {name}: {problem}" for problem in problems))
     words = {
-        attribute: {value.casefold(): word for value, word in others.items()}
-        for attribute, others in values["words"].items()
+        attribute: {value.casefold(): word for value, word in synonyms.items()}
+        for attribute, synonyms in values["words"].items()
     }
     templates = (values["system"], values["task"], values["opening"], values["stop"])
     content = (*templates, wishes, words, plain)
@@ -172,16 +172,16 @@ def _read_instructions(file: Path | Traversable, name: str) -> Instructions:
 
 def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -> None:
     """Notes gaps that nothing stands for, and templates without any of theirs."""
-    for key, known in gaps.items():
+    for key, allowed in gaps.items():
         if not (template := values.get(key)):
             continue
-        there = _GAP.findall(template)
-        if unknown := [gap for gap in there if gap not in known]:
-            names = ", ".join(f"{{{gap}}}" for gap in known)
+        present = _GAP.findall(template)
+        if unknown := [gap for gap in present if gap not in allowed]:
+            names = ", ".join(f"{{{gap}}}" for gap in allowed)
             hint = f"there are {names}" if names else "none here"
             table.wrong_field(key, f"nothing stands for {{{unknown[0]}}}; {hint}")
-        if known and not any(gap in there for gap in known):
-            table.wrong_field(key, f"{{{known[0]}}} is missing")
+        if allowed and not any(gap in present for gap in allowed):
+            table.wrong_field(key, f"{{{allowed[0]}}} is missing")
 
 
 @dataclass(frozen=True)
@@ -260,14 +260,14 @@ def _favour(shot: Shot, shots: Sequence[Shot]) -> tuple[int, int]:
     """How often those chosen have all labels of a shot, and each of them."""
     alike = sum(shot.control == other.control for other in shots)
     return alike, sum(
-        wanted == other.control[attribute]
+        value == other.control[attribute]
         for other in shots
-        for attribute, wanted in shot.control.items()
+        for attribute, value in shot.control.items()
     )
 
 
 def read_examples(file: str) -> Examples:
-    """The examples in a TOML file; those that ship without a name.
+    """Returns the examples in a TOML file; those that ship without a name.
 
     Raises:
         UserError: there is no such file, or what it says is wrong; names every mistake.
@@ -277,7 +277,7 @@ def read_examples(file: str) -> Examples:
 
 @functools.cache
 def shipped_examples() -> Examples:
-    """The examples that come with the package."""
+    """Returns the examples that come with the package."""
     folder = resources.files(__package__)
     return _read_examples(folder / "examples.toml", "")
 
@@ -289,7 +289,7 @@ def _read_examples(file: Path | Traversable, name: str) -> Examples:
     for row in table.inside(ExamplesTable, "examples"):
         values = row.values(ShotTable, complete=True)
         for attribute in (
-            attribute for attribute, wanted in values["control"].items() if not wanted
+            attribute for attribute, setting in values["control"].items() if not setting
         ):
             row.wrong_field(
                 f"control: {attribute}",
@@ -330,9 +330,11 @@ class Prompts:
     shots: int
 
     def __post_init__(self) -> None:
-        there = len(self.examples.shots)
-        if not 0 <= self.shots <= there:
-            raise UserError(f"shots is {self.shots}; expected 0 to {there}, the number of examples")
+        available = len(self.examples.shots)
+        if not 0 <= self.shots <= available:
+            raise UserError(
+                f"shots is {self.shots}; expected 0 to {available}, the number of examples"
+            )
 
     def messages(self, control: Control, prompt: str = "") -> list[Message]:
         """System message, shots, task.
@@ -351,15 +353,15 @@ class Prompts:
         return [*messages, message("user", told.begun(told.asked(control), prompt))]
 
     def refusal(self, control: Control) -> str:
-        """Why a control can't be put into words; empty if it can."""
-        for attribute, wanted in control.items():
-            if not any(value.strip() for value in wanted_values(wanted)):
+        """Returns why a control can't be put into words; empty if it can."""
+        for attribute, setting in control.items():
+            if not any(value.strip() for value in wanted_values(setting)):
                 return f"{attribute} has no value"
-        there = len(self.examples.suitable(control.keys()))
-        if there < self.shots:
+        available = len(self.examples.suitable(control.keys()))
+        if available < self.shots:
             return (
-                f"shots is {self.shots}, and {there} examples have {listed(sorted(control))}; give "
-                "examples of your own (examples=FILE) or fewer shots"
+                f"shots is {self.shots}, and {available} examples have {listed(sorted(control))}; "
+                "give examples of your own (examples=FILE) or fewer shots"
             )
         return ""
 
@@ -375,7 +377,7 @@ class Prompts:
 
 @functools.lru_cache(maxsize=16)
 def prompts(shots: int, instructions: str, examples: str) -> Prompts:
-    """The prompts that options name; files are read once a process.
+    """Returns the prompts that options name; files are read once a process.
 
     Args:
         shots: examples in a prompt.
@@ -418,7 +420,7 @@ class PromptOptions(Options):
         _ = self._prompts
 
     def refusal(self, control: Control) -> str:
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         return self._prompts.refusal(control)
 
     @property

@@ -37,7 +37,7 @@ COPY = 3.0
 
 
 def new_copier(seed: int, loading: Loading = AS_USUAL) -> tuple[Any, Any]:
-    """A small T5 that copies its source, and its tokenizer.
+    """Returns a small T5 that copies its source, and its tokenizer.
 
     In the first layer of the encoder two heads look at the token before and the one before that,
     and leave a trace of each in the state; a head of the decoder does so for the token before the
@@ -85,7 +85,7 @@ def _wire(model: Any, embeddings: torch.Tensor, tokenizer: Any) -> None:
     cross.k.weight.zero_()
     cross.q.weight.zero_()
     for begin in range(0, table.shape[1], HEAD):
-        of_last, of_second = (slice(at, at + TRACE) for at in (begin, begin + TRACE))
+        of_last, of_second = (slice(first, first + TRACE) for first in (begin, begin + TRACE))
         cross.k.weight[of_last, last] = cross.k.weight[of_second, second] = torch.eye(TRACE)
         cross.q.weight[of_last, :d] = MATCH[0] * reads[0]
         cross.q.weight[of_second, second] = MATCH[1] * torch.eye(TRACE)

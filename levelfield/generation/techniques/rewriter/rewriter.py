@@ -165,16 +165,16 @@ class Rewriter(BatchedTechnique):
         return ""
 
     def _wanted(self, control: Control) -> str:
-        """The label that a control asks for.
+        """Returns the label that a control asks for.
 
         Raises:
             UserError: none of the model's.
         """
         about = self._about
-        ((attribute, wanted),) = control.items()
+        ((attribute, values),) = control.items()
         if attribute != about.attribute:
             raise UserError(f"{attribute} is asked for, and the model knows {about.attribute}")
-        value = str(single_value(wanted))
+        value = str(single_value(values))
         if (label := meant(attribute, value, about.labels)) is None:
             raise UserError(
                 f"{attribute} {shown(value)} is no label of the model: there are "
@@ -204,7 +204,7 @@ class Rewriter(BatchedTechnique):
         return _Read(request, ids, cut)
 
     def _write(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> list[Answer]:
-        sources = [one.ids for one in ready]
+        sources = [source.ids for source in ready]
         budget = decoding.max_new_tokens
         if self.beams > 1:
             penalty = decoding.repetition_penalty
@@ -215,17 +215,17 @@ class Rewriter(BatchedTechnique):
             texts = write(
                 self.base, sources, self._chooser(ready, decoding, seed), [budget] * len(ready)
             )
-        return [self._answer(*both) for both in zip(ready, texts, strict=True)]
+        return [self._answer(*pair) for pair in zip(ready, texts, strict=True)]
 
     def _chooser(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> Chooser:
         if decoding.greedy:
             return MostLikely(decoding.repetition_penalty)
         width = int(self.base.model.config.vocab_size)
-        noise = Exponentials(seed, [one.request.id for one in ready], width)
+        noise = Exponentials(seed, [source.request.id for source in ready], width)
         return _Steered(ready, decoding, Draw(noise))
 
-    def _answer(self, one: _Read, written: WrittenIds) -> Answer:
-        request, text = one.request, self.base.text(written.ids)
+    def _answer(self, source: _Read, written: WrittenIds) -> Answer:
+        request, text = source.request, self.base.text(written.ids)
         return Answer(
             id=request.id,
             prompt=request.prompt,
@@ -236,7 +236,7 @@ class Rewriter(BatchedTechnique):
             control=request.control,
             source=request.source,
             references=request.references,
-            extra={"source_cut": True} if one.cut else {},
+            extra={"source_cut": True} if source.cut else {},
         )
 
     def log_probs(
@@ -256,16 +256,16 @@ class Rewriter(BatchedTechnique):
             ready = [self._read(r) for r in batch if ids[r.id]]
             if not ready:
                 continue
-            texts = [[*self.base.tokens.before, *ids[one.request.id]] for one in ready]
+            texts = [[*self.base.tokens.before, *ids[source.request.id]] for source in ready]
             forced = Forced(texts)
             write(
                 self.base,
-                [one.ids for one in ready],
+                [source.ids for source in ready],
                 _Steered(ready, decoding, forced),
                 list(map(len, texts)),
             )
-            for one, values in zip(ready, forced.log_p, strict=True):
-                log_p[one.request.id] = np.array(values[len(self.base.tokens.before) :])
+            for source, values in zip(ready, forced.log_p, strict=True):
+                log_p[source.request.id] = np.array(values[len(self.base.tokens.before) :])
         return list(log_p.values())
 
 
@@ -274,7 +274,7 @@ class _Steered:
 
     def __init__(self, ready: Sequence[_Read], decoding: Decoding, choice: Choice) -> None:
         self._scores = SteeringProcessor(
-            None, [one.request.control for one in ready], decoding=decoding
+            None, [source.request.control for source in ready], decoding=decoding
         )
         self._choice = choice
 

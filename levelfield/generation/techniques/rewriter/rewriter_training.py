@@ -83,7 +83,7 @@ class Rewards:
         return tuple(f"{weight:g} {metric.signature}" for weight, metric in self._terms)
 
     def of(self, texts: Sequence[str], pairs: Sequence[RewritingPair]) -> Floats:
-        """The reward of a text for each pair: (texts,)."""
+        """Returns the reward of a text for each pair: (texts,)."""
         samples = samples_of(texts, pairs, self._attribute)
         total = np.zeros(len(texts))
         for weight, metric in self._terms:
@@ -164,7 +164,7 @@ class Rewriting:
     def _policy(
         self, pairs: Sequence[RewritingPair], sources: Sequence[Sequence[int]]
     ) -> torch.Tensor:
-        """The loss of sampled texts against greedy ones: (pairs,)."""
+        """Returns the loss of sampled texts against greedy ones: (pairs,)."""
         assert self.rewards
         model = self.model
         budgets = [budget(model, source) for source in sources]
@@ -173,11 +173,11 @@ class Rewriting:
         sampled = write(model, sources, Sampled(), budgets)
         greedy = write(model, sources, MostLikely(), budgets)
         model.model.train(learns)
-        both = self.rewards.of(
-            [model.text(one.ids) for one in (*sampled, *greedy)], [*pairs, *pairs]
+        rewards = self.rewards.of(
+            [model.text(written.ids) for written in (*sampled, *greedy)], [*pairs, *pairs]
         )
-        log_p, _ = token_log_p(model, sources, [_whole(one, model) for one in sampled])
-        return policy_loss(log_p.sum(-1), both[: len(pairs)], both[len(pairs) :])
+        log_p, _ = token_log_p(model, sources, [_whole(written, model) for written in sampled])
+        return policy_loss(log_p.sum(-1), rewards[: len(pairs)], rewards[len(pairs) :])
 
     def validation(self, _: Any) -> Mapping[str, float]:
         """Mean loss a token over held-out pairs; nothing without any."""
@@ -202,7 +202,7 @@ def ids_of(model: Seq2Seq, pair: RewritingPair) -> tuple[list[int], list[int]]:
 
 
 def budget(model: Seq2Seq, source: Sequence[int]) -> int:
-    """The most tokens that a rewrite of these tokens may have."""
+    """Returns the most tokens that a rewrite of these tokens may have."""
     return min(model.limit - 1, len(source) * 3 // 2 + LONGER)
 
 
@@ -223,14 +223,14 @@ def greedy_texts(model: Seq2Seq, pairs: Sequence[RewritingPair], batch: int) -> 
     texts = []
     for begin in range(0, len(pairs), batch):
         sources = [ids_of(model, pair)[0] for pair in pairs[begin : begin + batch]]
-        written = write(model, sources, MostLikely(), [budget(model, one) for one in sources])
-        texts += [model.text(one.ids) for one in written]
+        written = write(model, sources, MostLikely(), [budget(model, source) for source in sources])
+        texts += [model.text(text.ids) for text in written]
     return texts
 
 
-def _whole(one: WrittenIds, model: Seq2Seq) -> list[int]:
-    """The tokens chosen, that which ended the text included."""
-    return [*one.ids, *([model.end] if one.ended else ())]
+def _whole(written: WrittenIds, model: Seq2Seq) -> list[int]:
+    """Returns the tokens chosen, that which ended the text included."""
+    return [*written.ids, *([model.end] if written.ended else ())]
 
 
 def held_out_figures(
@@ -324,7 +324,7 @@ def build_rewriter(
 
 
 def _begun(spec: RewriterSpec) -> Seq2Seq:
-    """The model before the first step; the same one every time."""
+    """Returns the model before the first step; the same one every time."""
     if spec.start:
         return open_seq2seq(spec.start, spec.loading)
     return as_seq2seq(

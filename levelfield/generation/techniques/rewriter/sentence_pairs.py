@@ -31,7 +31,7 @@ class RewritingPair:
     text: str
 
     def reversed(self, label: str) -> RewritingPair:
-        """The other way round, where `label` is the style of `source`."""
+        """Returns the other way round, where `label` is the style of `source`."""
         return RewritingPair(label, self.text, self.source)
 
 
@@ -62,7 +62,7 @@ def rewriting_pairs(
     chosen: PairOptions | None = None,
     **words: Any,
 ) -> RewritingPairs:
-    """The pairs of files: `source`, `text`, and the style of `text` in `control.ATTRIBUTE`.
+    """Returns the pairs of files: `source`, `text`, and the style of `text` in `control.ATTRIBUTE`.
 
     Pairs that share a sentence are held out together. Held-out pairs that share a sentence with
     those to learn from are left out.
@@ -78,13 +78,13 @@ def rewriting_pairs(
     both_directions, held_out = chosen.both_directions, chosen.held_out
     pairs = _read(files, attribute, chosen.reading)
     test = _read(held_out, attribute, chosen.reading) if held_out else []
-    there = tuple(sorted(set(chosen.labels) or {pair.label for pair in (*pairs, *test)}))
-    if foreign := sorted({pair.label for pair in (*pairs, *test)} - set(there)):
-        raise UserError(f"--label: a pair has {shown(foreign[0])}; there are {', '.join(there)}")
-    if both_directions and len(there) != 2:
+    names = tuple(sorted(set(chosen.labels) or {pair.label for pair in (*pairs, *test)}))
+    if foreign := sorted({pair.label for pair in (*pairs, *test)} - set(names)):
+        raise UserError(f"--label: a pair has {shown(foreign[0])}; there are {', '.join(names)}")
+    if both_directions and len(names) != 2:
         raise UserError(
-            f"--both-directions needs two labels, and there are {len(there)}: "
-            f"{', '.join(there)}; name them with --label, twice"
+            f"--both-directions needs two labels, and there are {len(names)}: "
+            f"{', '.join(names)}; name them with --label, twice"
         )
     if held_out:
         learnt = {text for pair in pairs for text in (pair.source, pair.text)}
@@ -94,10 +94,10 @@ def rewriting_pairs(
     if not pairs:
         raise UserError("there is no pair to learn from")
     if both_directions:
-        other = dict(zip(there, reversed(there), strict=True))
+        other = dict(zip(names, reversed(names), strict=True))
         pairs += [pair.reversed(other[pair.label]) for pair in pairs]
         test += [pair.reversed(other[pair.label]) for pair in test]
-    return RewritingPairs(attribute, there, _distinct(pairs), _distinct(test))
+    return RewritingPairs(attribute, names, _distinct(pairs), _distinct(test))
 
 
 def _read(files: Sequence[str], attribute: str, reading: ReadingOptions) -> list[RewritingPair]:

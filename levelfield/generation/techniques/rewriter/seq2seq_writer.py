@@ -66,7 +66,7 @@ class Seq2Seq:
         return [*self.tokens.before, *self.tokens.ids([text])[0][:room], *after]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens, without special ones; a character cut in two is left out."""
+        """Returns the text of tokens, without special ones; a character cut in two is left out."""
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
@@ -81,7 +81,7 @@ class Seq2Seq:
 
 @functools.lru_cache(maxsize=KEPT)
 def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
-    """The encoder-decoder of this name, loaded once a process.
+    """Returns the encoder-decoder of this name, loaded once a process.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.
@@ -90,14 +90,14 @@ def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
 
 
 def open_seq2seq(name: str, loading: Loading) -> Seq2Seq:
-    """An encoder-decoder, loaded anew."""
+    """Returns an encoder-decoder, loaded anew."""
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
     return as_seq2seq(model, tokenizer, resolved.label)
 
 
 def as_seq2seq(model: Any, tokenizer: Any, label: str) -> Seq2Seq:
-    """A model of `transformers` that the caller has loaded.
+    """Returns a model of `transformers` that the caller has loaded.
 
     Raises:
         ModelError: it does not say which token begins or ends a text.
@@ -215,11 +215,11 @@ def write(
         tokens = choose(rows.ids, rows.logits())
         going = []
         for row, token in enumerate(tokens.tolist()):
-            one = live[row]
-            steps[one], ended[one] = step, token == model.end
-            if not ended[one]:
-                ids[one].append(token)
-                if step < budgets[one]:
+            place = live[row]
+            steps[place], ended[place] = step, token == model.end
+            if not ended[place]:
+                ids[place].append(token)
+                if step < budgets[place]:
                     going.append(row)
         if len(going) < len(live):
             live = [live[row] for row in going]
@@ -230,7 +230,7 @@ def write(
             choose.keep(kept)
             rows.keep(kept)
         rows.read(tokens)
-    return [WrittenIds(*one) for one in zip(ids, steps, steps, ended, strict=True)]
+    return [WrittenIds(*text) for text in zip(ids, steps, steps, ended, strict=True)]
 
 
 @torch.no_grad()
@@ -258,10 +258,10 @@ def beam_search(
         width = scores.shape[1]
         best = scores.flatten().topk(min(2 * beams, scores.numel()))
         going: list[tuple[int, int, float]] = []
-        for rank, (total, at) in enumerate(
+        for rank, (total, cell) in enumerate(
             zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ):
-            row, token = divmod(at, width)
+            row, token = divmod(cell, width)
             if token == model.end:
                 if rank < beams:
                     texts.append((total / step, rows.ids[row, 1:].tolist(), True))

@@ -39,12 +39,12 @@ class ModelFreeRewriting(Options, abc.ABC):
         return signature(self.name, self.choices)
 
     def refusal(self, control: Control) -> str:  # noqa: ARG002  (a copy takes any control)
-        """Why a control is not supported; empty if it is."""
+        """Returns why a control is not supported; empty if it is."""
         return ""
 
     @abc.abstractmethod
     def rewritten(self, source: str, control: Control) -> str:
-        """The text for a source."""
+        """Returns the text for a source."""
 
     def generate(
         self,

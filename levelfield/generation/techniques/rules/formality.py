@@ -44,7 +44,7 @@ _ABBREVIATION = re.compile(
 
 
 def rewrite(text: str, style: str) -> str:
-    """The text in one of the `STYLES`.
+    """Returns the text in one of the `STYLES`.
 
     >>> rewrite("hey!! i dont know if u can come...", "formal")
     'Hello. I do not know if you can come.'
@@ -86,13 +86,13 @@ def _replaced(pattern: re.Pattern[str], replace: Replace | str, text: str) -> st
     """`text` with the matches replaced that touch nothing protected."""
     protected = [match.span() for match in _PROTECTED.finditer(text)]
 
-    def one(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         begin, end = match.span()
         if any(begin < last and first < max(end, begin + 1) for first, last in protected):
             return match[0]
         return match.expand(replace) if isinstance(replace, str) else replace(match)
 
-    return pattern.sub(one, text)
+    return pattern.sub(replacement, text)
 
 
 def _starts(text: str) -> set[int]:
@@ -126,13 +126,13 @@ def _substitution(pattern: re.Pattern[str], replace: Replace, *, capital: bool) 
     def step(text: str) -> str:
         starts = _starts(text)
 
-        def one(match: re.Match[str]) -> str:
+        def replacement(match: re.Match[str]) -> str:
             if not _is_ours(match, starts):
                 return match[0]
             new = replace(match)
             return new[:1].upper() + new[1:] if capital and match[0][:1].isupper() else new
 
-        return _replaced(pattern, one, text)
+        return _replaced(pattern, replacement, text)
 
     return step
 
@@ -144,7 +144,7 @@ def _table(
     when: Callable[[str], bool] = lambda _: True,
     behind: str = "",
 ) -> Step:
-    """The entries of a word list, the longest first.
+    """Returns the entries of a word list, the longest first.
 
     Args:
         capital: as of `_substitution`.
@@ -172,7 +172,7 @@ def _has_letters(text: str) -> bool:
 
 
 def _unless_empty(step: Step) -> Step:
-    """The step, unless it would leave no letter of the text."""
+    """Returns the step, unless it would leave no letter of the text."""
 
     def careful(text: str) -> str:
         new = step(text)
@@ -225,7 +225,7 @@ _NUMERAL = re.compile("[xvlcdm]*i{2,3}")
 
 
 def _capitals(text: str) -> str:
-    """The first letters of sentences whose first word is all lower case; `I`."""
+    """Returns the first letters of sentences whose first word is all lower case; `I`."""
     text = _replaced(re.compile(r"(?<![\w.(@#/'’-])i(?![\w)@/'’-]|\.\w)", re.ASCII), "I", text)
     starts = _starts(text)
 
