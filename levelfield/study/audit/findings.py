@@ -214,12 +214,12 @@ class Check:
         return [
             finding
             for part in study.parts(self.per)
-            for found in self.find(part)
-            if (finding := self._finding(part, found))
+            for result in self.find(part)
+            if (finding := self._finding(part, result))
         ]
 
-    def _finding(self, part: Part, found: Fault | Share) -> Finding | None:
-        fault = found.fault(found.limits or self.limits) if isinstance(found, Share) else found
+    def _finding(self, part: Part, result: Fault | Share) -> Finding | None:
+        fault = result.fault(result.limits or self.limits) if isinstance(result, Share) else result
         if fault is None:
             return None
         system, dataset, control = (

@@ -176,17 +176,17 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
         return {}
     X = _tf_idf([*(text.words for text in texts), *map(words_of, prompts)])
     X, P = X[: len(texts)], X[len(texts) :]
-    asked = np.array([prompts[text.sample.prompt] for text in texts])
+    targets = np.array([prompts[text.sample.prompt] for text in texts])
     fits = {}
     for system, rows in grouped(range(len(texts)), lambda n: texts[n].key.system).items():
         others = np.delete(np.arange(len(texts)), rows)
         shape = (len(prompts), len(others))
-        sums = csr_array((np.ones(len(others)), (asked[others], np.arange(len(others)))), shape)
+        sums = csr_array((np.ones(len(others)), (targets[others], np.arange(len(others)))), shape)
         best = _best(X[rows], _normed(P + sums @ X[others]), np.ones(len(prompts)))
         places = dict(zip(rows, range(len(rows)), strict=True))
         seeds = grouped(rows, lambda n: texts[n].key.seed).values()
         fits[system] = [
-            _fit([texts[n] for n in part], [best[places[n]] for n in part], asked[part], prompts)
+            _fit([texts[n] for n in part], [best[places[n]] for n in part], targets[part], prompts)
             for part in (rows, *seeds)
         ]
     return fits
@@ -194,19 +194,19 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
 
 def _fits_of_words(texts: Sequence[Text]) -> Iterator[_Fit]:
     """Of controls that want several words."""
-    wanted = {id(text): frozenset(_wanted_words(text)) for text in texts}
-    values = {words: n for n, words in enumerate(dict.fromkeys(wanted.values())) if words}
+    keywords = {id(text): frozenset(_wanted_words(text)) for text in texts}
+    values = {words: n for n, words in enumerate(dict.fromkeys(keywords.values())) if words}
     if len(values) < 2:
         return
     vocabulary = {w: n for n, w in enumerate(dict.fromkeys(chain.from_iterable(values)))}
     Y = _holds(list(values), vocabulary)
-    for own in grouped(texts, lambda text: text.key.system).values():
-        own = [text for text in own if wanted[id(text)]]
-        if own:
-            held = [set(text.words) & vocabulary.keys() for text in own]
+    for system_texts in grouped(texts, lambda text: text.key.system).values():
+        system_texts = [text for text in system_texts if keywords[id(text)]]
+        if system_texts:
+            held = [set(text.words) & vocabulary.keys() for text in system_texts]
             best = _best(_holds(held, vocabulary), Y, np.array([len(words) for words in values]))
-            asked = np.array([values[wanted[id(text)]] for text in own])
-            yield _fit(own, best, asked, values, len(own))
+            targets = np.array([values[keywords[id(text)]] for text in system_texts])
+            yield _fit(system_texts, best, targets, values, len(system_texts))
 
 
 def _wanted_words(text: Text) -> Iterator[str]:
@@ -240,13 +240,13 @@ def _best(X: csr_array, Y: csr_array, size: Floats | Codes) -> list[list[int]]:
 def _fit(
     texts: Sequence[Text],
     best: Sequence[Sequence[int]],
-    asked: Codes,
+    targets: Codes,
     prompts: Sized,
     independent: int | None = None,
 ) -> _Fit:
     """The fit of texts.
 
-    best: of each text, the prompts that it fits best; asked: (texts,) the own prompts.
+    best: of each text, the prompts that it fits best; targets: (texts,) the own prompts.
     """
     if independent is None:
         independent = len({(text.key.seed, text.sample.prompt) for text in texts})
@@ -256,14 +256,14 @@ def _fit(
         fitting: set[tuple[int, int]] = set()
         places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
-            places.setdefault(int(asked[row]), []).append(place)
+            places.setdefault(int(targets[row]), []).append(place)
         for here, row in enumerate(rows):
             there = best[row]
             for place in chain.from_iterable(places.get(g, []) for g in there):
                 hits[(place - here) % len(rows)] += 1 / len(there)
-                if asked[rows[place]] != asked[row]:
-                    fitting.add((int(asked[row]), (place - here) % len(rows)))
-            for place in places[int(asked[row])] if asked[row] in there else ():
+                if targets[rows[place]] != targets[row]:
+                    fitting.add((int(targets[row]), (place - here) % len(rows)))
+            for place in places[int(targets[row])] if targets[row] in there else ():
                 shared[(place - here) % len(rows)] += 1 / len(there)
         for _, k in fitting:
             others[k] += 1

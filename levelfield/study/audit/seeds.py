@@ -21,7 +21,7 @@ from levelfield.study.audit.findings import (
     p_of_shares,
     percent,
 )
-from levelfield.study.audit.judges import Right, rights
+from levelfield.study.audit.judged import Right, rights
 from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
 from levelfield.study.cells import CellKey
 
