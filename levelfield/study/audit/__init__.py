@@ -6,7 +6,7 @@ numbers and examples; see `docs/audit.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from levelfield.study.audit import (
     completeness,
@@ -20,50 +20,34 @@ from levelfield.study.audit import (
     votes,
     wording,
 )
-from levelfield.study.audit.findings import SEVERITIES, AuditedStudy, Example, Finding, Severity
+from levelfield.study.audit.findings import (
+    SEVERITIES,
+    AuditedStudy,
+    Check,
+    Example,
+    Finding,
+    Severity,
+)
 from levelfield.study.cells import Cell, CellKey
 
 __all__ = ["CHECKS", "Example", "Finding", "Severity", "audit"]
 
-CHECKS: tuple[Callable[[AuditedStudy], list[Finding]], ...] = (
-    completeness.missing_cells,
-    completeness.missing_texts,
-    completeness.label_sets_differ,
-    completeness.requests_differ,
-    completeness.requests_repeated,
-    completeness.labels_unbalanced,
-    prompts.wrong_request,
-    prompts.shifted_texts,
-    prompts.prompt_not_continued,
-    prompts.prompt_repeated,
-    labels.label_in_input,
-    labels.label_in_text,
-    copies.identical_seeds,
-    copies.identical_systems,
-    copies.identical_texts,
-    copies.copied_texts,
-    seeds.seeds_differ,
-    judges.control_changes_nothing,
-    labels.labels_swapped,
-    judges.majority_is_none,
-    judges.mixed_scales,
-    judges.judge_biased,
-    judges.judges_disagree,
-    votes.judges_identical,
-    votes.judge_constant,
-    votes.judge_depends,
-    scores.scores_incomplete,
-    scores.scores_strange,
-    style.length_differs,
-    style.cut_at_length,
-    style.style_differs,
-    wording.wrong_encoding,
-    wording.empty_text,
-    wording.leftover_markup,
-    wording.boilerplate,
-    wording.repetition,
-    wording.cut_text,
+_MODULES = (
+    completeness,
+    prompts,
+    labels,
+    copies,
+    seeds,
+    judges,
+    votes,
+    scores,
+    style,
+    wording,
 )
+CHECKS = tuple(
+    check for module in _MODULES for check in vars(module).values() if isinstance(check, Check)
+)
+"""All checks, in the order in which their findings are told."""
 
 
 def audit(

@@ -1,4 +1,4 @@
-"""What an audit says: findings, and the study as its checks look at it."""
+"""Findings of an audit, the study as its checks see it, and the table of checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEW = 20
 
 
 class Example(NamedTuple):
-    """A text that a finding speaks of: its sample's id, and how it begins."""
+    """A text that a finding cites: the id of its sample, and how it begins."""
 
     id: str
     text: str
@@ -82,17 +82,48 @@ class AuditedStudy:
             for cell in self.cells
         }
 
-    @functools.cached_property
-    def systems(self) -> Mapping[tuple[str, str], Sequence[Cell]]:
-        """The cells of each system and kind of control: what a finding is about as a rule."""
-        return grouped(self.cells, lambda cell: (cell.key.system, cell.key.control))
+    def parts(self, per: Per) -> list[Part]:
+        """Returns the study cut into the parts that a check looks at one by one."""
+        axes = _AXES[per]
+        if not axes:
+            return [Part(self, self.cells)]
+        groups = grouped(self.cells, lambda cell: tuple(getattr(cell.key, axis) for axis in axes))
+        return [
+            Part(self, cells, **dict(zip(axes, names, strict=True)))
+            for names, cells in groups.items()
+        ]
+
+
+Per = Literal["study", "control", "dataset", "system"]
+_AXES: Mapping[Per, tuple[str, ...]] = {
+    "study": (),
+    "control": ("control",),
+    "dataset": ("control", "dataset"),
+    "system": ("system", "control"),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cells that a check compares; what they share is named, what differs is empty."""
+
+    study: AuditedStudy
+    cells: Sequence[Cell]
+    control: str = ""
+    dataset: str = ""
+    system: str = ""
 
     @functools.cached_property
-    def controls(self) -> Mapping[str, Sequence[Cell]]:
-        return grouped(self.cells, lambda cell: cell.key.control)
+    def texts(self) -> list[Text]:
+        return [text for cell in self.cells for text in self.study.texts[cell.key]]
 
-    def of_system(self, cells: Sequence[Cell]) -> list[Text]:
-        return [text for cell in cells for text in self.texts[cell.key]]
+    @property
+    def texts_of_systems(self) -> dict[str, list[Text]]:
+        return grouped(self.texts, lambda text: text.key.system)
+
+    @property
+    def cells_of_systems(self) -> dict[str, list[Cell]]:
+        return grouped(self.cells, lambda cell: cell.key.system)
 
 
 @dataclass(frozen=True)
@@ -115,55 +146,124 @@ def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
     return groups
 
 
-def share_found(
-    check: str, limits: Limits, what: str, hits: Sequence[Text], all_texts: Sequence[Text]
-) -> list[Finding]:
-    """Returns a finding about the hits among the texts of a system; none below the limits.
+class Fault(NamedTuple):
+    """A fault that a check found; the place is that of the part, unless it is named."""
 
-    The dataset that is worst decides, if it has 20 texts or more: a fault in one prompt set is
-    not to be thinned by the others. `what` continues `12 of 70 texts (17 %)`.
+    severity: Severity
+    what: str
+    n: int
+    of: int
+    examples: Iterable[Text] = ()
+    system: str | None = None
+    dataset: str | None = None
+    control: str | None = None
+    seed: int | None = None
+
+
+class Share(NamedTuple):
+    """Texts of a system with a fault; their share decides how severe that is.
+
+    `what` continues `12 of 70 texts (17 %)`.
     """
-    if not hits:
-        return []
-    n = _counts(hits)
-    of = _counts(all_texts)
-    total = (len(hits), len(all_texts))
-    shares = {d: (n.get(d, 0), of[d]) for d in of if of[d] >= _FEW} or {"": total}
-    worst, (some, of_these) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
-    severity = limits.severity(some / of_these)
-    if severity is None:
-        return []
-    whole = f"{len(hits):,} of {len(all_texts):,} texts ({percent(*total)})"
-    apart = some / of_these >= 2 * total[0] / total[1]
-    where = f", most on {worst} ({percent(some, of_these)})" if apart else ""
-    examples = hits[:: max(1, len(hits) // EXAMPLES)][:EXAMPLES]
-    dataset, seed = common(hits, all_texts)
-    key = hits[0].key
-    return [
-        Finding(
-            check,
-            severity,
-            key.system,
-            dataset,
-            key.control,
-            seed,
-            f"{whole} {what}{where}",
-            *total,
-            shown(examples),
+
+    what: str
+    hits: Sequence[Text]
+    texts: Sequence[Text]
+    limits: Limits | None = None
+
+    def fault(self, limits: Limits) -> Fault | None:
+        """Returns the fault; None below the limits.
+
+        The dataset that is worst decides, if it has 20 texts or more: a fault in one prompt set is
+        not to be thinned by the others.
+        """
+        if not self.hits:
+            return None
+        hits, texts = (
+            Counter(text.key.dataset for text in part) for part in (self.hits, self.texts)
         )
-    ]
+        total = (len(self.hits), len(self.texts))
+        shares = {d: (hits[d], n) for d, n in texts.items() if n >= _FEW} or {"": total}
+        worst, (k, n) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
+        severity = limits.severity(k / n)
+        if severity is None:
+            return None
+        apart = k / n >= 2 * total[0] / total[1]
+        where = f", most on {worst} ({percent(k, n)})" if apart else ""
+        what = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.what}{where}"
+        examples = self.hits[:: max(1, len(self.hits) // EXAMPLES)][:EXAMPLES]
+        dataset, seed = common(self.hits, self.texts)
+        key = self.hits[0].key
+        return Fault(severity, what, *total, examples, key.system, dataset, key.control, seed)
 
 
-def _counts(texts: Sequence[Text]) -> dict[str, int]:
-    return {d: len(of) for d, of in grouped(texts, lambda text: text.key.dataset).items()}
+Found = Iterable[Fault | Share]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of the audit: a function that looks for one kind of fault, part by part."""
+
+    name: str
+    per: Per
+    limits: Limits
+    find: Callable[[Part], Found]
+
+    def __call__(self, study: AuditedStudy) -> list[Finding]:
+        """Returns the findings in all parts of a study."""
+        return [
+            finding
+            for part in study.parts(self.per)
+            for result in self.find(part)
+            if (finding := self._finding(part, result))
+        ]
+
+    def _finding(self, part: Part, result: Fault | Share) -> Finding | None:
+        fault = result.fault(result.limits or self.limits) if isinstance(result, Share) else result
+        if fault is None:
+            return None
+        system, dataset, control = (
+            getattr(part, axis) if getattr(fault, axis) is None else getattr(fault, axis)
+            for axis in ("system", "dataset", "control")
+        )
+        return Finding(
+            self.name,
+            fault.severity,
+            system,
+            dataset,
+            control,
+            fault.seed,
+            fault.what,
+            fault.n,
+            fault.of,
+            shown(fault.examples),
+        )
+
+
+def check(
+    name: str, *, per: Per, limits: Limits = Limits(math.inf, math.inf)
+) -> Callable[[Callable[[Part], Found]], Check]:
+    """Makes a function a check of the audit, which `levelfield.study.audit` lists.
+
+    Args:
+        name: what findings call it.
+        per: what the function compares: all cells, those of a kind of control, those of a dataset
+            and kind of control, or those of a system and kind of control.
+        limits: from which share of its texts on a `Share` is a finding.
+    """
+    return lambda find: Check(name, per, limits, find)
 
 
 def common(hits: Sequence[Text], all_texts: Sequence[Text]) -> tuple[str, int | None]:
     """The dataset and the seed of the hits, where they have only one and the others more."""
-    datasets, seeds = ({getattr(t.key, name) for t in hits} for name in ("dataset", "seed"))
-    dataset = datasets.pop() if len(datasets) == 1 else ""
-    others = {text.key.seed for text in all_texts}
-    return dataset, seeds.pop() if len(seeds) == 1 < len(others) else None
+    seeds, all_seeds = ((text.key.seed for text in texts) for texts in (hits, all_texts))
+    return only(text.key.dataset for text in hits), only_seed(seeds, all_seeds)
+
+
+def only_seed(seeds: Iterable[int], all_seeds: Iterable[int]) -> int | None:
+    """The seed, if it is one only of several; else None."""
+    distinct = set(seeds)
+    return distinct.pop() if len(distinct) == 1 < len(set(all_seeds)) else None
 
 
 def only(names: Iterable[str]) -> str:

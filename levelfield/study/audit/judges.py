@@ -4,136 +4,46 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 
 from levelfield.core.votes import EMPTY
 from levelfield.stats.kappa import kappa_of_labels
+from levelfield.study.audit.completeness import values_asked
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    LEVEL,
     AuditedStudy,
-    Finding,
+    Fault,
+    Found,
     Limits,
+    Part,
     Severity,
+    check,
     grouped,
+    only,
+    only_seed,
+    p_of_shares,
     percent,
-    shown,
+)
+from levelfield.study.audit.judged import (
+    Judged,
+    Right,
+    is_majority,
+    judged,
+    rights,
+    size,
+    strengths,
 )
 from levelfield.study.cells import Cell, CellKey
-
-MAJORITY = "majority"
-MOST = "most judges"
-
-Right = Mapping[tuple[str, str], tuple[int, int]]
-"""Judge and wanted value -> how many texts it found right, of how many."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """How one judge found the texts of a cell that were asked for one value of an attribute.
-
-    Attributes:
-        right: share it found right, 0 to 1.
-        elsewhere: share of the texts asked for other values that it gave this value; None if no
-            votes are known.
-        n: number of texts; None where nobody knows.
-    """
-
-    key: CellKey
-    attribute: str
-    judge: str
-    value: str
-    right: float
-    elsewhere: float | None
-    n: int | None
-
-
-def judged(study: AuditedStudy) -> list[Judged]:
-    """From votes, where there are any, else from rates; rates in percent, not those of all values.
-
-    A judge whose rates are all between 0 and 1 is read as one that gives shares.
-    """
-    shares = set(_judges_in_shares(study))
-    found = []
-    for cell in study.cells:
-        found += list(_from_votes(cell))
-        seen = {judge for of in cell.votes.values() for judge in of}
-        values = len({rate.value for rate in cell.rates if rate.value})
-        n = size(cell)
-        for rate in cell.rates:
-            if rate.value and rate.judge not in seen and math.isfinite(rate.percent):
-                scale = 1 if rate.judge in shares else 100
-                right = rate.percent / scale
-                one = (cell.key, cell.key.control, rate.judge, rate.value, right)
-                found.append(Judged(*one, None, n // values if n else None))
-    return found
-
-
-def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
-    """How many texts of each cell each judge found right, and most of 3 or more judges."""
-    found: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
-    for one in judged(study):
-        if one.n:
-            own = found.setdefault(one.key, {})
-            own[one.judge, one.value] = (round(one.right * one.n), one.n)
-    for cell in study.cells:
-        for attribute, judges in cell.votes.items():
-            if len(judges) < 3:
-                continue
-            counts: Counter[tuple[str, bool]] = Counter()
-            for sample in cell.samples:
-                wanted = sample.control.get(attribute)
-                votes = [of[sample.id] for of in judges.values() if sample.id in of]
-                if wanted and votes:
-                    right = 2 * sum(vote == wanted for vote in votes) > len(votes)
-                    counts[str(wanted), right] += 1
-            own = found.setdefault(cell.key, {})
-            for value in {value for value, _ in counts}:
-                yes, no = counts[value, True], counts[value, False]
-                own[MOST, value] = (yes, yes + no)
-    return found
-
-
-def _from_votes(cell: Cell) -> Iterable[Judged]:
-    for attribute, judges in cell.votes.items():
-        labels_wanted = {s.id: wanted for s in cell.samples if (wanted := s.control.get(attribute))}
-        for judge, labels in judges.items():
-            pairs = Counter(
-                (str(labels_wanted[id]), label)
-                for id, label in labels.items()
-                if id in labels_wanted
-            )
-            of = Counter({v: sum(n for (a, _), n in pairs.items() if a == v) for v, _ in pairs})
-            for value, n in of.items():
-                others = of.total() - n
-                misses = sum(k for (a, label), k in pairs.items() if a != value and label == value)
-                elsewhere = misses / others if others else None
-                one = (cell.key, attribute, judge, value, pairs[value, value] / n)
-                yield Judged(*one, elsewhere, n)
-
-
-def size(cell: Cell) -> int:
-    """How many texts it has or was asked for; 0 if nobody knows."""
-    return len(cell.samples) or cell.asked or 0
-
-
-def is_majority(judge: str) -> bool:
-    """Whether it is the vote of all judges."""
-    return judge.partition(" ")[0] == MAJORITY
-
-
-def _judges_in_shares(study: AuditedStudy) -> list[str]:
-    rates = grouped((rate for cell in study.cells for rate in cell.rates), lambda rate: rate.judge)
-    return [judge for judge, own in rates.items() if max(rate.percent for rate in own) <= 1]
-
 
 _LIKELY = 0.3
 _ENOUGH_TEXTS = 50
 
 
-def control_changes_nothing(study: AuditedStudy) -> list[Finding]:
+@check("control-changes-nothing", per="study")
+def control_changes_nothing(part: Part) -> Found:
     """Control without effect: what a text was asked for does not show in it.
 
     Strength s = (b − 1/K) / (1 − 1/K), b the mean over the K values of the share found right, so
@@ -146,125 +56,135 @@ def control_changes_nothing(study: AuditedStudy) -> list[Finding]:
     neither votes nor rates and the number of texts are known, and for rates of systems that were
     asked for some values only, where the votes for the others are unknown.
     """
-    findings = _same_for_all_values(study)
-    for (system, control, attribute), interval in strengths(study).items():
+    study = part.study
+    systems = {(system.system, system.control): system for system in study.parts("system")}
+    for system in systems.values():
+        yield from _same_for_all_values(system)
+    for (name, control, attribute), interval in strengths(study).items():
         s, low, high = interval
+        texts = sum(map(size, systems[name, control].cells))
         about = f"{attribute}: " if attribute != control else ""
         numbers = f"strength {s:.2f} (95 % interval {low:.2f} to {high:.2f}; 0 is none, 1 is full)"
-        severity: Severity
+        severity: Severity = "serious"
         if high < 0:
-            severity, what = "serious", f"control works backwards: {numbers}"
+            told = f"control works backwards: {numbers}"
         elif high < 0.1:
-            severity, what = "serious", f"control changes nothing: {numbers}"
+            told = f"control changes nothing: {numbers}"
         elif low <= 0:
-            enough = sum(map(size, study.systems[system, control])) >= _ENOUGH_TEXTS
-            severity = "warning" if s < _LIKELY and enough else "note"
-            what = f"control can't be told from none: {numbers}"
+            severity = "warning" if s < _LIKELY and texts >= _ENOUGH_TEXTS else "note"
+            told = f"control can't be told from none: {numbers}"
         else:
             continue
-        own = study.systems[system, control]
-        texts = sum(map(size, own))
-        where = (system, "", control, None)
-        found = (about + what, texts, texts)
-        findings.append(Finding("control-changes-nothing", severity, *where, *found))
-    return findings
+        yield Fault(severity, about + told, texts, texts, (), name, None, control)
 
 
-def _same_for_all_values(study: AuditedStudy) -> list[Finding]:
-    findings = []
-    for (system, control), cells in study.systems.items():
-        same, of = [], 0
-        for cell in cells:
-            prompts = grouped(study.texts[cell.key], lambda text: text.sample.prompt)
-            for texts in prompts.values():
-                values = {tuple(text.sample.control.items()) for text in texts}
-                if len(values) > 1 and any(text.written for text in texts):
-                    of += 1
-                    if len({text.sample.text for text in texts}) == 1:
-                        same.append(texts[0])
-        severity = Limits(0.5, 0.1).severity(len(same) / of) if of else None
-        if same and severity:
-            share = percent(len(same), of)
-            what = f"{len(same):,} of {of:,} prompts ({share}) have one text for all wanted values"
-            where = (system, "", control, None)
-            found = (what, len(same), of, shown(same[:EXAMPLES]))
-            findings.append(Finding("control-changes-nothing", severity, *where, *found))
-    return findings
+def _same_for_all_values(part: Part) -> Found:
+    same, total = [], 0
+    for cell in part.cells:
+        prompts = grouped(part.study.texts[cell.key], lambda text: text.sample.prompt)
+        for texts in prompts.values():
+            values = {tuple(text.sample.control.items()) for text in texts}
+            if len(values) > 1 and any(text.written for text in texts):
+                total += 1
+                if len({text.sample.text for text in texts}) == 1:
+                    same.append(texts[0])
+    n = len(same)
+    severity = Limits(0.5, 0.1).severity(n / total) if total else None
+    if same and severity:
+        share = percent(n, total)
+        told = f"{n:,} of {total:,} prompts ({share}) have one text for all wanted values"
+        yield Fault(severity, told, n, total, same[:EXAMPLES], part.system, control=part.control)
 
 
-def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
-    """System, control, attribute -> strength and its 95 % interval."""
-    every: dict[tuple[str, str], set[str]] = {}
-    alone = [one for one in judged(study) if not is_majority(one.judge)]
-    for one in alone:
-        every.setdefault((one.key.control, one.attribute), set()).add(one.value)
-    found = {}
-    groups = grouped(alone, lambda one: (one.key.system, one.key.control, one.attribute))
-    for (system, control, attribute), of_system in groups.items():
-        # s, its standard error, texts, of one judge in one cell
-        parts = [
-            part
-            for of in grouped(of_system, lambda one: (one.key, one.judge)).values()
-            if (part := _strength(of, every[control, attribute])) is not None
-        ]
-        weight = sum(n for *_, n in parts)
-        if weight:
-            judges = len({one.judge for one in of_system})
-            s = sum(n * s for s, _, n in parts) / weight
-            # judges read the same texts, so their errors add up as if equal; those of cells do not
-            error = math.sqrt(judges * sum((n * e) ** 2 for _, e, n in parts)) / weight
-            found[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
-    return _of_whole_cells(study) | found
+Pairs = Counter[tuple[str, str]]
+"""Wanted value and label -> number of texts."""
 
 
-def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
-    """Strengths from rates of all texts, by a judge that is named after the attribute it judges.
+@check("labels-swapped", per="study")
+def labels_swapped(part: Part) -> Found:
+    """Values that judges find exchanged: texts asked for one are found to be another.
 
-    That is all a study of several attributes at once may have published.
+    Looked at: each cell of a system, each dataset, and all. Most texts that were asked for a are
+    called b by a judge, more than of those that were asked for b (Fisher's p < 1e-7), and these are
+    mostly called something else as well. Serious: labels were exchanged in the requests, in the
+    texts or for the judges, and what is found right is wrong. With two values, rates are enough; a
+    system that is wrong as a whole is told by `control-changes-nothing`. One finding a system and
+    kind of control.
     """
-    strengths = {}
-    for (system, control), cells in study.systems.items():
-        controls = [s.control for cell in study.controls[control] for s in cell.samples]
-        own = [s.control for cell in cells for s in cell.samples]
-        for attribute in dict.fromkeys(name for wanted in own for name in wanted):
-            values = {wanted.get(attribute) for wanted in own}
-            k = len(values)
-            # what is right by chance, where a system was asked for some values only, nobody knows
-            if k < 2 or values != {wanted.get(attribute) for wanted in controls}:
-                continue
-            rates = [
-                (rate.percent / 100, n)
-                for cell in cells
-                for rate in cell.rates
-                if rate.judge == attribute and not rate.value and (n := size(cell))
-            ]
-            if rates:
-                texts = sum(n for _, n in rates)
-                b = sum(n * a for a, n in rates) / texts
-                s = (b - 1 / k) / (1 - 1 / k)
-                smooth = (b * texts + 1) / (texts + 2)
-                error = math.sqrt(smooth * (1 - smooth) / texts) / (1 - 1 / k)
-                strengths[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
-    return strengths
+    right = rights(part.study)
+    for system in part.study.parts("system"):
+        cells = system.cells
+        swaps = [
+            (group, judge, a, b, pairs)
+            for group in _parts(cells)
+            for judge, pairs in _confusions(group, right).items()
+            for a, b in _swapped(pairs)
+        ]
+        # of two values, all exchanged are control that works backwards
+        whole = any(group is cells for group, *_ in swaps)
+        if swaps and not (whole and _two_values(cells)):
+            _, judge, a, b, pairs = swaps[0]
+            hit = {cell.key: cell for group, *_ in swaps for cell in group}
+            seed = only_seed((key.seed for key in hit), (cell.key.seed for cell in cells))
+            shares = [percent(pairs[x, b], _asked(pairs, x)) for x in (a, b)]
+            told = f"values are exchanged: {judge} calls {shares[0]} of the texts asked for {a} {b}"
+            told += f", but {shares[1]} of those asked for {b}"
+            n, total = (sum(map(size, group)) for group in (hit.values(), cells))
+            dataset = only(key.dataset for key in hit)
+            where = (system.system, dataset, system.control, seed)
+            yield Fault("serious", told, n, total, (), *where)
 
 
-def _strength(of: Sequence[Judged], every: set[str]) -> tuple[float, float, int] | None:
-    k = len(of)
-    if k < 2 or any(one.n is None for one in of):
-        return None
-    values = {one.value for one in of}
-    n = [one.n or 1 for one in of]
-    if all(one.elsewhere is not None for one in of):
-        # equals the formula for rates when the judge gave no other labels
-        s = fmean(one.right - (one.elsewhere or 0) for one in of)
-    elif values == every:
-        s = (sum(one.right for one in of) - 1) / (k - 1)
-    else:
-        return None
-    # as if one text more had been right and one wrong: a share of 0 or 1 of few is no certainty
-    smooth = [(one.right * m + 1) / (m + 2) for one, m in zip(of, n, strict=True)]
-    error = math.sqrt(sum(p * (1 - p) / m for p, m in zip(smooth, n, strict=True))) / (k - 1)
-    return s, error, sum(n)
+def _parts(cells: Sequence[Cell]) -> Sequence[Sequence[Cell]]:
+    """Each cell, each dataset, and all."""
+    datasets = grouped(cells, lambda cell: cell.key.dataset).values()
+    return [*([cell] for cell in cells), *datasets, cells]
+
+
+def _two_values(cells: Sequence[Cell]) -> bool:
+    return len(set().union(*map(values_asked, cells))) == 2
+
+
+def _confusions(cells: Sequence[Cell], right: Mapping[CellKey, Right]) -> Mapping[str, Pairs]:
+    """Judge -> what it called the texts; from rates, with two values."""
+    pairs: dict[str, Pairs] = {}
+    for cell in cells:
+        for attribute, judges in cell.votes.items():
+            for judge, labels in judges.items():
+                counts = pairs.setdefault(judge, Counter())
+                for sample in cell.samples:
+                    target = sample.control.get(attribute)
+                    if isinstance(target, str) and sample.id in labels:
+                        counts[target, labels[sample.id]] += 1
+        if not cell.votes:
+            rates = right.get(cell.key, {})
+            for judge, judge_values in grouped(rates, lambda rate: rate[0]).items():
+                values = [value for _, value in judge_values]
+                if len(values) == 2:
+                    counts = pairs.setdefault(judge, Counter())
+                    for value, other in (values, values[::-1]):
+                        yes, n = rates[judge, value]
+                        counts[value, value] += yes
+                        counts[value, other] += n - yes
+    return pairs
+
+
+def _swapped(pairs: Pairs) -> list[tuple[str, str]]:
+    """Values a and b: texts asked for a are b, and those asked for b are not."""
+    values = sorted({target for target, _ in pairs})
+    totals = {value: _asked(pairs, value) for value in values}
+    usual = {a: max(values, key=lambda label: pairs[a, label]) for a in values}
+    return [
+        (a, b)
+        for a, b in usual.items()
+        if a != b != usual[b]
+        and pairs[a, b] * totals[b] > pairs[b, b] * totals[a]
+        and p_of_shares(pairs[a, b], totals[a], pairs[b, b], totals[b]) < LEVEL
+    ]
+
+
+def _asked(pairs: Pairs, value: str) -> int:
+    return sum(n for (target, _), n in pairs.items() if target == value)
 
 
 _OF_JUDGES = "control."
@@ -272,7 +192,8 @@ _ROUNDING = 0.05
 _ENOUGH = 100
 
 
-def majority_is_none(study: AuditedStudy) -> list[Finding]:
+@check("majority-is-none", per="study")
+def majority_is_none(part: Part) -> Found:
     """Rates called majority that no majority of the judges can have.
 
     Of J judges who find shares a_1 … a_J right, h = ⌈J / 2⌉ can agree on at most
@@ -283,17 +204,16 @@ def majority_is_none(study: AuditedStudy) -> list[Finding]:
     cells or more: each text has been given the last label that any judge gave. That alone is a
     warning.
     """
-    findings = []
-    groups = grouped(judged(study), lambda one: (one.key.control, one.attribute))
-    for (control, _), of in groups.items():
+    groups = grouped(judged(part.study), lambda row: (row.key.control, row.attribute))
+    for (control, _), rows in groups.items():
         outside: list[tuple[float, str]] = []
         systems: set[str] = set()
         n = last_is_best = first_is_worst = ends = 0
-        for own in grouped(of, lambda one: one.key).values():
-            values = grouped(own, lambda one: one.value)
-            for value, ones in values.items():
-                m = next((100 * one.right for one in ones if is_majority(one.judge)), None)
-                a = [100 * one.right for one in ones if not is_majority(one.judge)]
+        for cell_rows in grouped(rows, lambda row: row.key).values():
+            values = grouped(cell_rows, lambda row: row.value)
+            for value, rows_of_value in values.items():
+                m = next((100 * row.right for row in rows_of_value if is_majority(row.judge)), None)
+                a = [100 * row.right for row in rows_of_value if not is_majority(row.judge)]
                 if m is None or len(a) < 2:
                     continue
                 n += 1
@@ -302,12 +222,11 @@ def majority_is_none(study: AuditedStudy) -> list[Finding]:
                     high = 100.0
                 if not low - _ROUNDING <= m <= high + _ROUNDING:
                     side = f"at most {high:.1f}" if m > high else f"at least {low:.1f}"
-                    said = " / ".join(f"{one:.1f}" for one in a)
-                    how_far = max(low - m, m - high)
-                    outside.append(
-                        (how_far, f"{ones[0].key}, {value}: {m:.1f}, {side} from {said}")
-                    )
-                    systems.add(ones[0].key.system)
+                    judges = " / ".join(f"{p:.1f}" for p in a)
+                    key = cell_rows[0].key
+                    case = f"{key}, {value}: {m:.1f}, {side} from {judges}"
+                    outside.append((max(low - m, m - high), case))
+                    systems.add(key.system)
                 if len(values) > 1 and value in (max(values), min(values)):
                     ends += 1
                     last_is_best += value == max(values) and m >= max(a) - _ROUNDING
@@ -326,11 +245,9 @@ def majority_is_none(study: AuditedStudy) -> list[Finding]:
                 f"in all {ends // 2} cells the alphabetically last value is never below the best "
                 "judge and the first never above the worst, as if one vote for the last were enough"
             )
-        system = systems.pop() if len(systems) == 1 else ""
         severity: Severity = "serious" if outside else "warning"
-        found = ("; ".join(told), len(outside), n)
-        findings.append(Finding("majority-is-none", severity, system, "", control, None, *found))
-    return findings
+        numbers = (len(outside), n)
+        yield Fault(severity, "; ".join(told), *numbers, (), only(systems), None, control)
 
 
 def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
@@ -342,7 +259,7 @@ def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
     >>> majority_bounds([65.7, 68.6, 51.4])
     (42.85, 92.85)
     """
-    return 100 - _most([100 - one for one in a]), _most(a)
+    return 100 - _most([100 - p for p in a]), _most(a)
 
 
 def _most(a: Sequence[float]) -> float:
@@ -353,75 +270,62 @@ def _most(a: Sequence[float]) -> float:
     return min(100.0, *(round(bound, 9) for bound in bounds))
 
 
-def judges_disagree(study: AuditedStudy) -> list[Finding]:
-    """A judge that agrees with the others little more than by chance.
+@check("mixed-scales", per="control")
+def mixed_scales(part: Part) -> Found:
+    """Values of one kind of measure, some as shares (0 to 1) and others in percent.
 
-    Cohen's κ of labels, (o − e) / (1 − e), over all texts that two judges voted on, o the share
-    with equal labels, e what their shares of labels make likely; a warning if a pair has κ < 0.4,
-    serious below 0.2. Of rates only the least disagreement is known: two judges who find a and b
-    right differ on |a − b| of the texts at least; a warning where that is 0.15 in the mean over
-    cells.
-    One finding a kind of control and attribute. Silent below 100 texts with votes.
+    Looked for among the judges of a kind of control, and among the systems for each metric of
+    groups: all values of one at most 1 and above 0.02 in the mean, and another with values above
+    1.5 that are 30 to 300 times as large in the median. Serious: a mean over both is nonsense.
     """
-    return [*_by_votes(study), *_by_rates(study)]
+    rates = grouped((r for cell in part.cells for r in cell.rates), lambda rate: rate.judge)
+    judges = {judge: [rate.percent for rate in group] for judge, group in rates.items()}
+    groups = grouped((g for cell in part.cells for g in cell.groups), lambda group: group.metric)
+    for metric, values in groups.items():
+        if metric.startswith(_OF_JUDGES):
+            judges[metric.removeprefix(_OF_JUDGES)] = [group.value for group in values]
+    yield from _mixed("judge", "", judges)
+    for metric in groups:
+        if not metric.startswith(_OF_JUDGES):
+            systems = {
+                system: [g.value for cell in cells for g in cell.groups if g.metric == metric]
+                for system, cells in part.cells_of_systems.items()
+            }
+            yield from _mixed("system", f" of {metric}", systems)
 
 
-def _by_votes(study: AuditedStudy) -> list[Finding]:
-    findings = []
-    for control, cells in study.controls.items():
-        for attribute in dict.fromkeys(name for cell in cells for name in cell.votes):
-            votes: dict[str, dict[str, str]] = {}
-            for cell in cells:
-                for judge, labels in cell.votes.get(attribute, {}).items():
-                    votes.setdefault(judge, {}).update(labels)
-            kappas = {pair: _kappa(*(votes[j] for j in pair)) for pair in combinations(votes, 2)}
-            defined = {pair: found for pair, found in kappas.items() if not math.isnan(found[0])}
-            low = {pair: (k, n) for pair, (k, n) in defined.items() if k < 0.4 and n >= _ENOUGH}
-            if not low:
-                continue
-            (one, other), (kappa, n) = min(low.items(), key=lambda item: item[1][0])
-            pairs = ", ".join(f"{a} and {b} {k:.2f}" for (a, b), (k, _) in defined.items())
-            what = (
-                f"{attribute}: {one} and {other} agree little more than by chance "
-                f"(κ of labels {kappa:.2f}); κ of labels of all pairs over {n:,} texts: {pairs}"
-            )
-            severity: Severity = "serious" if kappa < 0.2 else "warning"
-            found = (what, len(low), len(defined))
-            findings.append(Finding("judges-disagree", severity, "", "", control, None, *found))
-    return findings
+def _mixed(kind: str, measure: str, values: Mapping[str, list[float]]) -> Found:
+    small, large = _in_shares(values)
+    if not small:
+        return
+    ranges = {n: f"{min(values[n]):.3g} to {max(values[n]):.3g}" for n in (*small, large[0])}
+    shares = ", ".join(f"{name} ({ranges[name]})" for name in small)
+    told = (
+        f"values{measure} between 0 and 1: {kind} {shares}; "
+        f"in percent: {len(large)} others, e.g. {large[0]} ({ranges[large[0]]})"
+    )
+    system = only(small) if kind == "system" else ""
+    yield Fault("serious", told, len(small), len(values), (), system)
 
 
-def _kappa(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[float, int]:
-    """Cohen's κ over the texts that both read, NaN if they use one label only; their number."""
-    both = sorted(id for id in one.keys() & other.keys() if one[id] != EMPTY)
-    labels = ([votes[id] for id in both] for votes in (one, other))
-    return kappa_of_labels(*labels), len(both)
+def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[str]]:
+    """The names whose values are shares, and those in percent, where there are both."""
+    finite = {name: [v for v in group if math.isfinite(v)] for name, group in values.items()}
+    finite = {name: group for name, group in finite.items() if group}
+    small = [
+        n
+        for n, group in finite.items()
+        if min(group) >= 0 and max(group) <= 1 and fmean(group) > 0.02
+    ]
+    large = [n for n, group in finite.items() if min(group) >= 0 and max(group) > 1.5]
+    if not (small and large):
+        return [], []
+    middle = [median(v for name in names for v in finite[name]) for names in (small, large)]
+    return (small, large) if 30 <= middle[1] / max(middle[0], 1e-9) <= 300 else ([], [])
 
 
-def _by_rates(study: AuditedStudy) -> list[Finding]:
-    findings = []
-    rated = [one for one in judged(study) if one.elsewhere is None and not is_majority(one.judge)]
-    for control, of in grouped(rated, lambda one: one.key.control).items():
-        gaps: dict[tuple[str, str], list[float]] = {}
-        for ones in grouped(of, lambda one: (one.key, one.value)).values():
-            for a, b in combinations(sorted(ones, key=lambda one: one.judge), 2):
-                gaps.setdefault((a.judge, b.judge), []).append(abs(a.right - b.right))
-        means = {pair: fmean(values) for pair, values in gaps.items()}
-        high = {pair: mean for pair, mean in means.items() if mean >= 0.15}
-        if high:
-            (one, other), gap = max(high.items(), key=lambda item: item[1])
-            others = ", ".join(percent(m, 1) for p, m in means.items() if p != (one, other))
-            beside = f"; of the other pairs on {others}" if others else ""
-            what = (
-                f"{one} and {other} differ on at least {percent(gap, 1)} of the texts "
-                f"(mean over cells and values){beside}"
-            )
-            found = (what, len(high), len(means))
-            findings.append(Finding("judges-disagree", "warning", "", "", control, None, *found))
-    return findings
-
-
-def judge_biased(study: AuditedStudy) -> list[Finding]:
+@check("judge-biased", per="study")
+def judge_biased(part: Part) -> Found:
     """A judge that prefers a value far more than the other judges of the same texts do.
 
     Preference for a value: the share found right among texts asked for it, minus the mean over
@@ -431,116 +335,121 @@ def judge_biased(study: AuditedStudy) -> list[Finding]:
     nobody knows which of two is right, with fewer than 100 texts a value, and for cells where not
     all values were asked for.
     """
-    findings = []
-    alone = [one for one in judged(study) if not is_majority(one.judge)]
+    study = part.study
+    alone = [row for row in judged(study) if not is_majority(row.judge)]
     without = {key for key, (_, _, high) in strengths(study).items() if high < 0.1}
-    for (control, attribute), of in grouped(alone, lambda o: (o.key.control, o.attribute)).items():
-        idle = [one for one in of if (one.key.system, control, attribute) in without]
-        preferences = _preferences(idle or of)
+    groups = grouped(alone, lambda row: (row.key.control, row.attribute))
+    for (control, attribute), all_rows in groups.items():
+        idle = [row for row in all_rows if (row.key.system, control, attribute) in without]
+        rows = idle or all_rows
+        preferences = _preferences(rows)
         texts = min(
-            sum(one.n or _ENOUGH for one in ones)
-            for ones in grouped(idle or of, lambda one: (one.judge, one.value)).values()
+            sum(row.n or _ENOUGH for row in group)
+            for group in grouped(rows, lambda row: (row.judge, row.value)).values()
         )
         if len(preferences) < 3 or texts < _ENOUGH:
             continue
         biased: dict[str, tuple[float, str]] = {}
         for value in next(iter(preferences.values())):
-            middle = median(own[value] for own in preferences.values())
-            for judge, own in preferences.items():
-                apart = own[value] - middle
+            middle = median(preference[value] for preference in preferences.values())
+            for judge, preference in preferences.items():
+                apart = preference[value] - middle
                 biased[judge] = max(biased.get(judge, (0.0, "")), (apart, value))
-        limits = Limits(0.2, 0.1)
         for judge, (apart, value) in biased.items():
-            severity = limits.severity(apart)
-            if severity:
-                systems = sorted({one.key.system for one in idle or of})
+            if severity := Limits(0.2, 0.1).severity(apart):
+                systems = sorted({row.key.system for row in rows})
                 on = f"texts of {systems[0]}" if len(systems) == 1 else f"{len(systems)} systems"
                 uncontrolled = ", whose control changes nothing" if idle else ""
-                own_shares = _shares_right(idle or of, judge)
-                shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in own_shares.items())
-                what = (
+                right = _shares_right(rows, judge)
+                shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in right.items())
+                told = (
                     f"{judge} prefers {value} by {100 * apart:.0f} points more than the median "
                     f"judge on {on}{uncontrolled}; it finds right: {shares}"
                 )
-                n = len(preferences)
-                where = ("", "", control, None)
-                findings.append(Finding("judge-biased", severity, *where, what, 1, n))
-    return findings
+                yield Fault(severity, told, 1, len(preferences), control=control)
 
 
-def _preferences(of: Sequence[Judged]) -> dict[str, dict[str, float]]:
+def _preferences(rows: Sequence[Judged]) -> dict[str, dict[str, float]]:
     """Judge -> value -> share right minus the mean over values; cells with all values only."""
-    values = {one.value for one in of}
+    values = {row.value for row in rows}
     whole = [
-        one
-        for ones in grouped(of, lambda one: (one.key, one.judge)).values()
-        if {one.value for one in ones} == values and len(values) > 1
-        for one in ones
+        row
+        for group in grouped(rows, lambda row: (row.key, row.judge)).values()
+        if {row.value for row in group} == values and len(values) > 1
+        for row in group
     ]
-    found = {}
-    for judge in dict.fromkeys(one.judge for one in whole):
+    preferences = {}
+    for judge in dict.fromkeys(row.judge for row in whole):
         shares = _shares_right(whole, judge)
         mean = fmean(shares.values())
-        found[judge] = {value: share - mean for value, share in shares.items()}
-    return found
+        preferences[judge] = {value: share - mean for value, share in shares.items()}
+    return preferences
 
 
-def _shares_right(of: Sequence[Judged], judge: str) -> dict[str, float]:
-    own = grouped((one for one in of if one.judge == judge), lambda one: one.value)
-    return {value: fmean(one.right for one in ones) for value, ones in own.items()}
+def _shares_right(rows: Sequence[Judged], judge: str) -> dict[str, float]:
+    values = grouped((row for row in rows if row.judge == judge), lambda row: row.value)
+    return {value: fmean(row.right for row in group) for value, group in values.items()}
 
 
-def mixed_scales(study: AuditedStudy) -> list[Finding]:
-    """Values of one kind of measure, some as shares (0 to 1) and others in percent.
+@check("judges-disagree", per="study")
+def judges_disagree(part: Part) -> Found:
+    """A judge that agrees with the others little more than by chance.
 
-    Looked for among the judges of a kind of control, and among the systems for each metric of
-    groups: all values of one at most 1 and above 0.02 in the mean, and another with values above
-    1.5 that are 30 to 300 times as large in the median. Serious: a mean over both is nonsense.
+    Cohen's κ of labels, (o − e) / (1 − e), over all texts that two judges voted on, o the share
+    with equal labels, e what their shares of labels make likely; a warning if a pair has κ < 0.4,
+    serious below 0.2. Of rates only the least disagreement is known: two judges who find a and b
+    right differ on |a − b| of the texts at least; a warning where that is 0.15 in the mean over
+    cells.
+    One finding a kind of control and attribute. Silent below 100 texts with votes.
     """
-    findings = []
-    for control, cells in study.controls.items():
-        rates = grouped((r for cell in cells for r in cell.rates), lambda rate: rate.judge)
-        judges = {judge: [rate.percent for rate in own] for judge, own in rates.items()}
-        groups = grouped((g for cell in cells for g in cell.groups), lambda group: group.metric)
-        of_judges = {m: own for m, own in groups.items() if m.startswith(_OF_JUDGES)}
-        judges |= {m.removeprefix(_OF_JUDGES): [g.value for g in of_judges[m]] for m in of_judges}
-        findings += _mixed("judge", control, "", judges)
-        for metric in (metric for metric in groups if metric not in of_judges):
-            systems: dict[str, list[float]] = {}
-            for cell in cells:
-                own_values = [group.value for group in cell.groups if group.metric == metric]
-                systems.setdefault(cell.key.system, []).extend(own_values)
-            findings += _mixed("system", control, f" of {metric}", systems)
-    return findings
+    for control in part.study.parts("control"):
+        yield from _by_votes(control)
+    yield from _by_rates(part.study)
 
 
-def _mixed(
-    kind: str, control: str, of_what: str, values: Mapping[str, list[float]]
-) -> list[Finding]:
-    small, large = _in_shares(values)
-    if not small:
-        return []
-    told = ", ".join(
-        f"{name} ({min(values[name]):.3g} to {max(values[name]):.3g})" for name in small
-    )
-    example = large[0]
-    spread = f"{min(values[example]):.3g} to {max(values[example]):.3g}"
-    what = (
-        f"values{of_what} between 0 and 1: {kind} {told}; "
-        f"in percent: {len(large)} others, e.g. {example} ({spread})"
-    )
-    system = small[0] if kind == "system" and len(small) == 1 else ""
-    found = (what, len(small), len(values))
-    return [Finding("mixed-scales", "serious", system, "", control, None, *found)]
+def _by_votes(part: Part) -> Found:
+    for attribute in dict.fromkeys(name for cell in part.cells for name in cell.votes):
+        votes: dict[str, dict[str, str]] = {}
+        for cell in part.cells:
+            for judge, labels in cell.votes.get(attribute, {}).items():
+                votes.setdefault(judge, {}).update(labels)
+        kappas = {pair: _kappa(*(votes[j] for j in pair)) for pair in combinations(votes, 2)}
+        defined = {pair: (k, n) for pair, (k, n) in kappas.items() if not math.isnan(k)}
+        low = {pair: (k, n) for pair, (k, n) in defined.items() if k < 0.4 and n >= _ENOUGH}
+        if not low:
+            continue
+        (judge, other), (kappa, n) = min(low.items(), key=lambda item: item[1][0])
+        pairs = ", ".join(f"{a} and {b} {k:.2f}" for (a, b), (k, _) in defined.items())
+        told = (
+            f"{attribute}: {judge} and {other} agree little more than by chance "
+            f"(κ of labels {kappa:.2f}); κ of labels of all pairs over {n:,} texts: {pairs}"
+        )
+        severity: Severity = "serious" if kappa < 0.2 else "warning"
+        yield Fault(severity, told, len(low), len(defined), control=part.control)
 
 
-def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[str]]:
-    """The names whose values are shares, and those in percent, where there are both."""
-    finite = {name: [v for v in own if math.isfinite(v)] for name, own in values.items()}
-    known = {name: own for name, own in finite.items() if own}
-    small = [n for n, own in known.items() if min(own) >= 0 and max(own) <= 1 and fmean(own) > 0.02]
-    large = [n for n, own in known.items() if min(own) >= 0 and max(own) > 1.5]
-    if not (small and large):
-        return [], []
-    middle = [median(v for name in names for v in known[name]) for names in (small, large)]
-    return (small, large) if 30 <= middle[1] / max(middle[0], 1e-9) <= 300 else ([], [])
+def _kappa(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, int]:
+    """Cohen's κ over the texts that both read, NaN if they use one label only; their number."""
+    ids = sorted(id for id in first.keys() & second.keys() if first[id] != EMPTY)
+    labels = ([votes[id] for id in ids] for votes in (first, second))
+    return kappa_of_labels(*labels), len(ids)
+
+
+def _by_rates(study: AuditedStudy) -> Found:
+    rated = [row for row in judged(study) if row.elsewhere is None and not is_majority(row.judge)]
+    for control, rows in grouped(rated, lambda row: row.key.control).items():
+        gaps: dict[tuple[str, str], list[float]] = {}
+        for group in grouped(rows, lambda row: (row.key, row.value)).values():
+            for a, b in combinations(sorted(group, key=lambda row: row.judge), 2):
+                gaps.setdefault((a.judge, b.judge), []).append(abs(a.right - b.right))
+        means = {pair: fmean(values) for pair, values in gaps.items()}
+        high = {pair: mean for pair, mean in means.items() if mean >= 0.15}
+        if high:
+            (judge, other), gap = max(high.items(), key=lambda item: item[1])
+            others = ", ".join(percent(m, 1) for p, m in means.items() if p != (judge, other))
+            beside = f"; of the other pairs on {others}" if others else ""
+            told = (
+                f"{judge} and {other} differ on at least {percent(gap, 1)} of the texts "
+                f"(mean over cells and values){beside}"
+            )
+            yield Fault("warning", told, len(high), len(means), control=control)

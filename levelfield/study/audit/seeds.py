@@ -11,18 +11,19 @@ from typing import NamedTuple
 
 from levelfield.study.audit.findings import (
     LEVEL,
-    AuditedStudy,
-    Finding,
-    Severity,
+    Fault,
+    Found,
+    Part,
+    check,
     grouped,
     only,
     p_of_order,
     p_of_shares,
     percent,
 )
-from levelfield.study.audit.judges import Right, rights
+from levelfield.study.audit.judged import Right, rights
 from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.cells import CellKey
 
 _RIGHT = 0.2
 _STYLE = 0.3
@@ -48,7 +49,8 @@ class _Difference(NamedTuple):
         return f"{self.about}{on}: " + ", ".join(f"seed {s} {number}" for s, number in each)
 
 
-def seeds_differ(study: AuditedStudy) -> list[Finding]:
+@check("seeds-differ", per="study")
+def seeds_differ(part: Part) -> Found:
     """A seed that is not like the other seeds of its system, on one dataset or on all.
 
     Compared, pair by pair: the share found right, by each judge and by most judges, for each value
@@ -62,51 +64,59 @@ def seeds_differ(study: AuditedStudy) -> list[Finding]:
     for metrics, a warning for style and length. A seed is named if all differences are its own.
     Silent below 15 texts and with one seed.
     """
-    findings = []
-    right = rights(study)
-    for (system, control), cells in study.systems.items():
-        found = [*_differences(study, cells, right)]
-        if not found:
+    rights_of_cells = rights(part.study)
+    for system in part.study.parts("system"):
+        differences = [*_differences(system, rights_of_cells)]
+        if not differences:
             continue
-        worst = grouped(found, lambda one: one.about).values()
-        told = [max(of, key=lambda one: (not one.dataset, one.apart)) for of in worst]
-        told.sort(key=lambda one: (not one.serious, -one.apart))
-        more = f" and {len(told) - _MOST} more" if len(told) > _MOST else ""
-        what = f"seeds differ by more than chance: {'; '.join(map(str, told[:_MOST]))}{more}"
-        seeds = {cell.key.seed for cell in cells}
-        odd = [seed for seed in seeds if all(seed in one.seeds for one in found)]
-        severity: Severity = "serious" if told[0].serious else "warning"
-        dataset = only(one.dataset for one in found)
-        where = (system, dataset, control, odd[0] if len(odd) == 1 else None)
-        numbers = (what, len({seed for one in found for seed in one.seeds}), len(seeds))
-        findings.append(Finding("seeds-differ", severity, *where, *numbers))
-    return findings
+        groups = grouped(differences, lambda difference: difference.about).values()
+        worst = [max(group, key=lambda d: (not d.dataset, d.apart)) for group in groups]
+        worst.sort(key=lambda difference: (not difference.serious, -difference.apart))
+        more = f" and {len(worst) - _MOST} more" if len(worst) > _MOST else ""
+        told = f"seeds differ by more than chance: {'; '.join(map(str, worst[:_MOST]))}{more}"
+        seeds = {cell.key.seed for cell in system.cells}
+        odd = [seed for seed in seeds if all(seed in d.seeds for d in differences)]
+        yield Fault(
+            "serious" if worst[0].serious else "warning",
+            told,
+            len({seed for difference in differences for seed in difference.seeds}),
+            len(seeds),
+            system=system.system,
+            dataset=only(difference.dataset for difference in differences),
+            control=system.control,
+            seed=odd[0] if len(odd) == 1 else None,
+        )
 
 
-def _differences(
-    study: AuditedStudy, cells: Sequence[Cell], right: Mapping[CellKey, Right]
-) -> Iterator[_Difference]:
-    seeds = grouped(cells, lambda cell: cell.key.seed)
+def _differences(part: Part, rights_of_cells: Mapping[CellKey, Right]) -> Iterator[_Difference]:
+    seeds = grouped(part.cells, lambda cell: cell.key.seed)
     if len(seeds) < 2:
         return
-    texts = [text for text in study.of_system(cells) if text.written]
+    texts = [text for text in part.texts if text.written]
     features = features_of(texts, lambda text: text.key.seed)
     # with texts or without, as the other seeds have the dataset
     shared = {
         dataset
         for dataset, _ in set.intersection(
-            *({(cell.key.dataset, bool(cell.samples)) for cell in own} for own in seeds.values())
+            *(
+                {(cell.key.dataset, bool(cell.samples)) for cell in cells}
+                for cells in seeds.values()
+            )
         )
     }
     apart = [({name}, name) for name in shared] if len(shared) > 1 else []
     for datasets, name in [(shared, ""), *apart]:
         sides = {
-            seed: _side(study, [c for c in own if c.key.dataset in datasets], features, right)
-            for seed, own in seeds.items()
+            seed: _side(
+                Part(part.study, [cell for cell in cells if cell.key.dataset in datasets]),
+                features,
+                rights_of_cells,
+            )
+            for seed, cells in seeds.items()
         }
         for pair in combinations(seeds, 2):
-            for found in _between(sides[pair[0]], sides[pair[1]]):
-                yield _Difference(*found, seeds=pair, dataset=name)
+            for difference in _between(sides[pair[0]], sides[pair[1]]):
+                yield _Difference(*difference, seeds=pair, dataset=name)
 
 
 class _Side(NamedTuple):
@@ -119,40 +129,39 @@ class _Side(NamedTuple):
 
 
 def _side(
-    study: AuditedStudy,
-    cells: Sequence[Cell],
+    part: Part,
     features: Mapping[str, frozenset[str]],
-    right: Mapping[CellKey, Right],
+    rights_of_cells: Mapping[CellKey, Right],
 ) -> _Side:
     counts: dict[str, tuple[int, int]] = {}
     values: dict[str, list[float]] = defaultdict(list)
-    for cell in cells:
-        for (judge, value), (yes, of) in right.get(cell.key, {}).items():
+    for cell in part.cells:
+        for (judge, value), (yes, total) in rights_of_cells.get(cell.key, {}).items():
             for about in (f"found right by {judge}", f"{value} found right by {judge}"):
                 a, n = counts.get(about, (0, 0))
-                counts[about] = (a + yes, n + of)
+                counts[about] = (a + yes, n + total)
         for metric, scores in cell.scores.items():
             values[metric] += [score for score in scores.values() if math.isfinite(score)]
-    texts = [text for text in study.of_system(cells) if text.written]
+    texts = [text for text in part.texts if text.written]
     lengths = [float(text.length) for text in texts]
     return _Side(counts, shares_of(texts, features), lengths, values)
 
 
-def _between(one: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tuple[str, str]]]:
+def _between(side: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tuple[str, str]]]:
     """What differs, whether that is serious, how far, and both numbers."""
-    for about in one.rights.keys() & other.rights.keys():
-        yield from _shares(about, True, one.rights[about], other.rights[about], _RIGHT)
+    for about in side.rights.keys() & other.rights.keys():
+        yield from _shares(about, True, side.rights[about], other.rights[about], _RIGHT)
     for feature in FEATURES:
         about = f"texts that {feature}"
-        yield from _shares(about, False, one.style[feature], other.style[feature], _STYLE)
-    if min(len(one.lengths), len(other.lengths)) >= _ENOUGH:
-        means = [fmean(side.lengths) for side in (one, other)]
+        yield from _shares(about, False, side.style[feature], other.style[feature], _STYLE)
+    if min(len(side.lengths), len(other.lengths)) >= _ENOUGH:
+        means = [fmean(s.lengths) for s in (side, other)]
         factor = max(means) / min(means)
-        if factor >= _LONGER and p_of_order(one.lengths, other.lengths)[1] < LEVEL:
+        if factor >= _LONGER and p_of_order(side.lengths, other.lengths)[1] < LEVEL:
             numbers = (f"{means[0]:.3g}", f"{means[1]:.3g}")
             yield "words in the mean", False, math.log(factor), numbers
-    for metric in one.values.keys() & other.values.keys():
-        x, y = one.values[metric], other.values[metric]
+    for metric in side.values.keys() & other.values.keys():
+        x, y = side.values[metric], other.values[metric]
         if min(len(x), len(y)) >= _ENOUGH:
             above, p = p_of_order(x, y)
             if abs(above - 0.5) >= _ORDER and p < LEVEL:
@@ -161,9 +170,9 @@ def _between(one: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tuple
 
 
 def _shares(
-    about: str, serious: bool, one: tuple[int, int], other: tuple[int, int], limit: float
+    about: str, serious: bool, counts: tuple[int, int], other: tuple[int, int], limit: float
 ) -> Iterator[tuple[str, bool, float, tuple[str, str]]]:
-    (a, n), (b, m) = one, other
+    (a, n), (b, m) = counts, other
     if min(n, m) >= _ENOUGH:
         apart = abs(a / n - b / m)
         if apart >= limit and p_of_shares(a, n, b, m) < LEVEL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import median
 from typing import NamedTuple
@@ -12,14 +12,16 @@ from typing import NamedTuple
 from levelfield.core.votes import EMPTY
 from levelfield.study.audit.findings import (
     LEVEL,
-    AuditedStudy,
-    Finding,
+    Fault,
+    Found,
+    Part,
     Severity,
+    check,
     p_of_fewer,
     p_of_shares,
     percent,
 )
-from levelfield.study.audit.judges import MOST, Right, is_majority, rights
+from levelfield.study.audit.judged import MOST, Right, is_majority, rights
 from levelfield.study.audit.texts import words_of
 from levelfield.study.cells import Cell, CellKey
 
@@ -36,7 +38,7 @@ class _Vote(NamedTuple):
     """What the judges of one attribute made of a text: judge -> label."""
 
     key: CellKey
-    wanted: str
+    value: str
     labels: Mapping[str, str]
 
 
@@ -45,17 +47,25 @@ def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
     votes: dict[str, list[_Vote]] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
-            own = votes.setdefault(attribute, [])
+            attribute_votes = votes.setdefault(attribute, [])
             for sample in cell.samples:
-                wanted = sample.control.get(attribute)
-                own_labels = {j: of.get(sample.id, EMPTY) for j, of in judges.items()}
-                labels = {j: label for j, label in own_labels.items() if label != EMPTY}
-                if isinstance(wanted, str) and labels:
-                    own.append(_Vote(cell.key, wanted, labels))
+                value = sample.control.get(attribute)
+                labels = {
+                    judge: label
+                    for judge, votes_of_judge in judges.items()
+                    if (label := votes_of_judge.get(sample.id, EMPTY)) != EMPTY
+                }
+                if isinstance(value, str) and labels:
+                    attribute_votes.append(_Vote(cell.key, value, labels))
     return votes
 
 
-def judges_identical(study: AuditedStudy) -> list[Finding]:
+def _judges(votes: Iterable[_Vote]) -> list[str]:
+    return list(dict.fromkeys(judge for vote in votes for judge in vote.labels))
+
+
+@check("judges-identical", per="control")
+def judges_identical(part: Part) -> Found:
     """Two judges that are one: the same label for every text, errors included.
 
     Two judges who differ on a share d of texts never do so on n with probability (1 − d)^n. Serious
@@ -65,21 +75,15 @@ def judges_identical(study: AuditedStudy) -> list[Finding]:
     Of rates, serious where 12 or more of two judges are equal in all digits and take 6 different
     values. A majority in which a judge counts twice is none.
     """
-    findings = []
-    for control, cells in study.controls.items():
-        for attribute, votes in _votes(cells).items():
-            judges = dict.fromkeys(judge for vote in votes for judge in vote.labels)
-            agree = {pair: _never_apart(votes, pair) for pair in combinations(judges, 2)}
-            where = ("", "", control, None)
-            for (one, other), (n, all_agree) in agree.items():
-                if n and not all_agree:
-                    what = f"{attribute}: {one} and {other} give every text the same label"
-                    findings.append(Finding("judges-identical", "serious", *where, what, n, n))
-            if n := max((n for n, all_agree in agree.values() if all_agree), default=0):
-                what = f"{attribute}: all judges give every text the same label"
-                findings.append(Finding("judges-identical", "warning", *where, what, n, n))
-        findings += _identical_rates(control, cells)
-    return findings
+    for attribute, votes in _votes(part.cells).items():
+        agree = {pair: _never_apart(votes, pair) for pair in combinations(_judges(votes), 2)}
+        for (judge, other), (n, all_agree) in agree.items():
+            if n and not all_agree:
+                told = f"{attribute}: {judge} and {other} give every text the same label"
+                yield Fault("serious", told, n, n)
+        if n := max((n for n, all_agree in agree.values() if all_agree), default=0):
+            yield Fault("warning", f"{attribute}: all judges give every text the same label", n, n)
+    yield from _identical_rates(part.cells)
 
 
 def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> tuple[int, bool]:
@@ -87,38 +91,34 @@ def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> tuple[int, bo
 
     And whether other judges, who read them too, agree as well.
     """
-    one, other = pair
-    both = [vote for vote in votes if one in vote.labels and other in vote.labels]
-    if any(_plain(vote.labels[one]) != _plain(vote.labels[other]) for vote in both):
+    judge, other = pair
+    shared = [vote for vote in votes if judge in vote.labels and other in vote.labels]
+    if any(_plain(vote.labels[judge]) != _plain(vote.labels[other]) for vote in shared):
         return 0, False
-    errors = sum(_plain(vote.labels[one]) != _plain(vote.wanted) for vote in both)
+    errors = sum(_plain(vote.labels[judge]) != _plain(vote.value) for vote in shared)
     apart = [
-        _plain(label) != _plain(vote.labels[one])
-        for vote in both
-        for judge, label in vote.labels.items()
-        if judge not in pair
+        _plain(label) != _plain(vote.labels[judge])
+        for vote in shared
+        for name, label in vote.labels.items()
+        if name not in pair
     ]
     d = max(0.05, sum(apart) / max(len(apart), 1) / 2)
-    sure = errors >= _ERRORS and (1 - d) ** len(both) < LEVEL
-    return len(both) if sure else 0, bool(apart) and not any(apart)
+    sure = errors >= _ERRORS and (1 - d) ** len(shared) < LEVEL
+    return len(shared) if sure else 0, bool(apart) and not any(apart)
 
 
-def _identical_rates(control: str, cells: Sequence[Cell]) -> list[Finding]:
+def _identical_rates(cells: Sequence[Cell]) -> Found:
     rates: dict[str, dict[tuple[CellKey, str], float]] = {}
     for cell in cells:
         for rate in cell.rates:
             if not cell.votes and not is_majority(rate.judge):
                 rates.setdefault(rate.judge, {})[cell.key, rate.value] = rate.percent
-    findings = []
-    for one, other in combinations(rates, 2):
-        own = rates[one]
-        if own == rates[other] and len(own) >= 12 and len(set(own.values())) >= 6:
-            what = f"{one} and {other} have the same rates in all {len(own)} cells and values"
-            where = ("", "", control, None)
-            findings.append(
-                Finding("judges-identical", "serious", *where, what, len(own), len(own))
-            )
-    return findings
+    for judge, other in combinations(rates, 2):
+        values = rates[judge]
+        n = len(values)
+        if values == rates[other] and n >= 12 and len(set(values.values())) >= 6:
+            told = f"{judge} and {other} have the same rates in all {n} cells and values"
+            yield Fault("serious", told, n, n)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -126,7 +126,8 @@ def _plain(label: str) -> str:
     return " ".join(words_of(label))
 
 
-def judge_constant(study: AuditedStudy) -> list[Finding]:
+@check("judge-constant", per="control")
+def judge_constant(part: Part) -> Found:
     """A judge that does not tell the wanted values apart, or calls them by other names.
 
     Serious, from 30 votes on: 99 % of its labels are one, and no value was wanted of more than 80 %
@@ -135,25 +136,20 @@ def judge_constant(study: AuditedStudy) -> list[Finding]:
     two, another judge gives other labels, or that value, to 5 % of the same texts: the texts
     themselves may all be of one kind.
     """
-    findings = []
-    for control, cells in study.controls.items():
-        for attribute, votes in _votes(cells).items():
-            for judge in dict.fromkeys(judge for vote in votes for judge in vote.labels):
-                own = [vote for vote in votes if judge in vote.labels]
-                what = _why_constant(judge, own) if len(own) >= _ENOUGH else ""
-                if what:
-                    where = ("", "", control, None)
-                    numbers = (f"{attribute}: {judge} {what}", len(own), len(own))
-                    findings.append(Finding("judge-constant", "serious", *where, *numbers))
-    return findings
+    for attribute, all_votes in _votes(part.cells).items():
+        for judge in _judges(all_votes):
+            votes = [vote for vote in all_votes if judge in vote.labels]
+            n = len(votes)
+            if n >= _ENOUGH and (told := _why_constant(judge, votes)):
+                yield Fault("serious", f"{attribute}: {judge} {told}", n, n)
 
 
 def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     labels = Counter(vote.labels[judge] for vote in votes)
-    wanted = Counter(vote.wanted for vote in votes)
+    values = Counter(vote.value for vote in votes)
     n = len(votes)
     label, most = labels.most_common(1)[0]
-    if not labels.keys() & wanted.keys():
+    if not labels.keys() & values.keys():
         told = ", ".join(label or "undecided" for label, _ in labels.most_common(3))
         return f"gives none of the wanted values: {told}"
     others: dict[str, Counter[str]] = {}
@@ -162,21 +158,22 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
             others.setdefault(name, Counter())[vote.labels[name]] += 1
     if (
         most >= _CONSTANT * n
-        and max(wanted.values()) <= 0.8 * n
-        and any(of.total() - of[label] >= _SEEN * of.total() for of in others.values())
+        and max(values.values()) <= 0.8 * n
+        and any(c.total() - c[label] >= _SEEN * c.total() for c in others.values())
     ):
         return f"gives {percent(most, n)} of the texts one label: {label or 'undecided'}"
     never = [
         value
-        for value, k in wanted.items()
+        for value, k in values.items()
         if k >= max(_ENOUGH, n / 10)
         and not labels[value]
-        and any(of[value] >= _SEEN * of.total() for of in others.values())
+        and any(c[value] >= _SEEN * c.total() for c in others.values())
     ]
     return f"never gives {', '.join(never)}" if never else ""
 
 
-def judge_depends(study: AuditedStudy) -> list[Finding]:
+@check("judge-depends", per="study")
+def judge_depends(part: Part) -> Found:
     """A judge that is another judge on one system, dataset or seed, or always right on one system.
 
     Agreement with the most frequent label of the other judges, on the texts of one system, dataset
@@ -193,15 +190,16 @@ def judge_depends(study: AuditedStudy) -> list[Finding]:
     whichever is less; these must be 5 %. Serious: it may have been trained on that system, or was
     told what was wanted. Silent with one judge.
     """
-    findings = []
-    right = rights(study)
-    for control, cells in study.controls.items():
-        for attribute, votes in _votes(cells).items():
-            findings += _apart(control, attribute, votes)
-            for judge in dict.fromkeys(judge for vote in votes for judge in vote.labels):
-                findings += _never_wrong(control, attribute, judge, votes)
-        findings += _always_right(control, cells, right)
-    return findings
+    rights_of_cells = rights(part.study)
+    for control in part.study.parts("control"):
+        place = control.control
+        for attribute, votes in _votes(control.cells).items():
+            faults = [*_apart(attribute, votes)]
+            for judge in _judges(votes):
+                faults += _never_wrong(attribute, judge, votes)
+            yield from (fault._replace(control=place) for fault in faults)
+        faults = [*_always_right(control.cells, rights_of_cells)]
+        yield from (fault._replace(control=place) for fault in faults)
 
 
 class _Place(NamedTuple):
@@ -224,45 +222,43 @@ def _places(keys: Sequence[CellKey], axes: Sequence[str]) -> Iterator[_Place]:
             rest = [key for key in keys if getattr(key, axis) != value]
             yield _Place(_NOWHERE._replace(**{axis: value}), inside, [rest])
     for key in keys if len(axes) > 1 else ():
-        of_system, of_dataset = (
+        neighbours = [
             [other for other in keys if other[axis] == key[axis] and other != key]
             for axis in (0, 1)
-        )
-        yield _Place(key, [key], [of_system, of_dataset])
+        ]
+        yield _Place(key, [key], neighbours)
 
 
-def _apart(control: str, attribute: str, votes: Sequence[_Vote]) -> list[Finding]:
-    judges = list(dict.fromkeys(judge for vote in votes for judge in vote.labels))
+def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
+    judges = _judges(votes)
     agreements = {judge: _agreements(votes, judge) for judge in judges}
     # two judges agree or not, whichever of them it is: one finding, and of seeds only
     several = len(judges) > 2
     keys = list(dict.fromkeys(vote.key for vote in votes))
     places = list(_places(keys, ("system", "dataset", "seed") if several else ("seed",)))
-    findings = []
     for judge in judges if several else judges[:1]:
-        others = [of for name, of in agreements.items() if name != judge] if several else []
+        others = [cells for name, cells in agreements.items() if name != judge] if several else []
         worst: tuple[float, _Place, Severity, _Drop] | None = None
         for place in places:
             drop = _drop(agreements[judge], place)
             if drop is None or abs(drop.points) < max(_APART, worst[0] if worst else 0):
                 continue
-            theirs = [other.points for of in others if (other := _drop(of, place)) is not None]
-            usual = median(theirs) if theirs else 0.0
+            drops = [other.points for cells in others if (other := _drop(cells, place)) is not None]
+            usual = median(drops) if drops else 0.0
             if abs(drop.points - usual) >= _APART and drop.p < LEVEL:
                 serious = several and place.key.seed != _NOWHERE.seed
                 severity: Severity = "serious" if serious else "warning"
                 worst = (abs(drop.points), place, severity, drop)
         if worst:
             _, place, severity, drop = worst
-            what = (
+            told = (
                 f"{attribute}: {judge} says what most other judges say of "
                 f"{percent(*drop.inside)} of these texts, and of {percent(*drop.outside)} of others"
             )
-            seed = place.key.seed if place.key.seed != _NOWHERE.seed else None
-            where = (place.key.system, place.key.dataset, control, seed)
+            system, dataset, _, seed = place.key
+            where = (system, dataset, None, seed if seed != _NOWHERE.seed else None)
             yes, n = drop.inside
-            findings.append(Finding("judge-depends", severity, *where, what, n - yes, n))
-    return findings
+            yield Fault(severity, told, n - yes, n, (), *where)
 
 
 def _agreements(votes: Sequence[_Vote], judge: str) -> Mapping[CellKey, tuple[int, int]]:
@@ -302,30 +298,27 @@ def _drop(cells: Mapping[CellKey, tuple[int, int]], place: _Place) -> _Drop | No
     return min(drops, key=lambda drop: abs(drop.points))
 
 
-def _never_wrong(control: str, attribute: str, judge: str, votes: Sequence[_Vote]) -> list[Finding]:
+def _never_wrong(attribute: str, judge: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
     # system -> whether all others find a text right -> how many the judge finds wrong, of how many
     counts: dict[str, dict[bool, tuple[int, int]]] = {}
     for vote in votes:
-        others = {label == vote.wanted for name, label in vote.labels.items() if name != judge}
+        others = {label == vote.value for name, label in vote.labels.items() if name != judge}
         if judge in vote.labels and len(others) == 1:
-            own = counts.setdefault(vote.key.system, {False: (0, 0), True: (0, 0)})
-            k, n = own[others == {True}]
-            own[others == {True}] = (k + (vote.labels[judge] != vote.wanted), n + 1)
-    findings = []
-    for system, own in counts.items():
-        elsewhere = [of for name, of in counts.items() if name != system]
-        (k, m), (errors, n) = own[False], own[True]
+            sides = counts.setdefault(vote.key.system, {False: (0, 0), True: (0, 0)})
+            k, n = sides[others == {True}]
+            sides[others == {True}] = (k + (vote.labels[judge] != vote.value), n + 1)
+    for system, sides in counts.items():
+        elsewhere = [other for name, other in counts.items() if name != system]
+        (k, m), (errors, n) = sides[False], sides[True]
         if not elsewhere or k or errors or m < max(3, 0.02 * (m + n)):
             continue
-        q, e = (_pooled([of[side] for of in elsewhere]) for side in (False, True))
+        q, e = (_pooled([other[side] for other in elsewhere]) for side in (False, True))
         if (1 - q / 2) ** m * (1 - e / 2) ** n < _SURE:
-            what = (
+            told = (
                 f"{attribute}: {judge} finds all texts right, also the {m} that all other judges "
                 f"find wrong; of such texts of other systems it finds {percent(q, 1)} wrong"
             )
-            where = (system, "", control, None)
-            findings.append(Finding("judge-depends", "serious", *where, what, m, m + n))
-    return findings
+            yield Fault("serious", told, m, m + n, (), system)
 
 
 def _usual(vote: _Vote, judge: str) -> str | None:
@@ -336,15 +329,16 @@ def _usual(vote: _Vote, judge: str) -> str | None:
 
 
 def _always_right(
-    control: str, cells: Sequence[Cell], right: Mapping[CellKey, Right]
-) -> list[Finding]:
+    cells: Sequence[Cell], rights_of_cells: Mapping[CellKey, Right]
+) -> Iterator[Fault]:
     wrong: dict[tuple[str, str], tuple[int, int]] = {}
     for cell in cells:
-        for (judge, _), (yes, n) in right.get(cell.key, {}).items() if not cell.votes else ():
+        for (judge, _), (yes, n) in (
+            rights_of_cells.get(cell.key, {}).items() if not cell.votes else ()
+        ):
             if judge != MOST and not is_majority(judge):
-                k, of = wrong.get((judge, cell.key.system), (0, 0))
-                wrong[judge, cell.key.system] = (k + n - yes, of + n)
-    findings = []
+                k, total = wrong.get((judge, cell.key.system), (0, 0))
+                wrong[judge, cell.key.system] = (k + n - yes, total + n)
     for (judge, system), (k, n) in wrong.items():
         elsewhere = [counts for (j, s), counts in wrong.items() if j == judge and s != system]
         others = [counts for (j, s), counts in wrong.items() if j != judge and s == system]
@@ -352,13 +346,11 @@ def _always_right(
             continue
         least = min(_pooled(elsewhere), _pooled(others))
         if least >= 0.05 and p_of_fewer(k, n, least / 2) < LEVEL:
-            what = (
+            told = (
                 f"{judge} finds {percent(k, n)} of the texts wrong; of those of other systems it "
                 f"finds {percent(least, 1)} or more, and so do the other judges of these"
             )
-            where = (system, "", control, None)
-            findings.append(Finding("judge-depends", "serious", *where, what, n - k, n))
-    return findings
+            yield Fault("serious", told, n - k, n, (), system)
 
 
 def _pooled(counts: Sequence[tuple[int, int]]) -> float:

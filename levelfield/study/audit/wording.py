@@ -5,22 +5,23 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html.entities import html5
+from itertools import chain, compress
 from statistics import fmean
 from typing import NamedTuple
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
-    AuditedStudy,
-    Finding,
+    Fault,
+    Found,
     Limits,
+    Part,
+    Share,
+    check,
     common,
     counted,
-    grouped,
     percent,
-    share_found,
-    shown,
 )
 from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, script_of, words_of
 
@@ -93,144 +94,6 @@ _ROLES = "User|Assistant|System|Human"
 _SHINGLE = 6
 
 
-def empty_text(study: AuditedStudy) -> list[Finding]:
-    """Texts with nothing in them, or nothing after their prompt.
-
-    Serious from 5 % on, a warning from 1 % on, a note from the first one: every measure has to do
-    something about it.
-    """
-    findings = []
-    for cells in study.systems.values():
-        texts = study.of_system(cells)
-        hits = [text for text in texts if not text.written]
-        what = "are empty or end with their prompt"
-        findings += share_found("empty-text", Limits(0.05, 0.01, 0), what, hits, texts)
-    return findings
-
-
-def cut_text(study: AuditedStudy) -> list[Finding]:
-    """Systems most of whose texts end in mid-sentence: their budget of tokens cut them off.
-
-    An end is in mid-sentence if it is a letter of a script that has cases, a digit, a comma or a
-    dash. A note, one for each kind of control. Silent where at most half of the texts are cut.
-    """
-    findings = []
-    for control, cells in study.controls.items():
-        cut: dict[str, Sequence[Text]] = {}
-        of = 0
-        for system, own in grouped(cells, lambda cell: cell.key.system).items():
-            texts = [text for text in study.of_system(own) if text.written]
-            hits = [text for text in texts if in_mid_sentence(text.written)]
-            if 2 * len(hits) > len(texts):
-                cut[f"{system} {percent(len(hits), len(texts))}"] = hits
-                of += len(texts)
-        if cut:
-            hits = [text for own in cut.values() for text in own]
-            what = f"most texts end in mid-sentence: {', '.join(cut)}"
-            system = hits[0].key.system if len(cut) == 1 else ""
-            where = (system, "", control, None)
-            findings.append(Finding("cut-text", "note", *where, what, len(hits), of))
-    return findings
-
-
-def leftover_markup(study: AuditedStudy) -> list[Finding]:
-    """Texts with what post-processing should have taken away.
-
-    Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
-    instruction, talk about the task (`As an AI …`), Markdown, error messages, `nan` and its like,
-    undecodable characters, and 6 words in a row of the instruction, where `extra["input"]` tells
-    it. Serious from 5 % of the texts on; silent below 2 %, since texts like those of the web hold
-    such things by themselves.
-    """
-    findings = []
-    for (system, _), cells in study.systems.items():
-        texts = study.of_system(cells)
-        counts: Counter[str] = Counter()
-        hits = []
-        for text in texts:
-            kinds = set(_leftovers(text, system))
-            counts.update(kinds)
-            if kinds:
-                hits.append(text)
-        what = f"hold what is no text: {counted(counts)}"
-        findings += share_found("leftover-markup", Limits(0.05, 0.02), what, hits, texts)
-    return findings
-
-
-def _leftovers(text: Text, system: str) -> Iterator[str]:
-    written = text.written
-    if written.casefold() in _NO_TEXT:
-        yield "names of a missing value"
-    for kind, has, pattern in _LEFTOVERS:
-        if any(part in written for part in has) and pattern.search(written):
-            yield kind
-    if ":" in written and _roles(system).search(written):
-        yield "role markers"
-    instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")
-    if len(instruction.split()) >= _SHINGLE and (
-        _shingles(instruction) & runs_of(text.words, _SHINGLE)
-    ):
-        yield "words of the instruction"
-
-
-@functools.lru_cache(maxsize=64)
-def _roles(system: str) -> re.Pattern[str]:
-    """Markers of turns, at the start of a line or directly after a sentence."""
-    name = re.match(r"[A-Za-z]{4,}", system)
-    roles = f"{_ROLES}|{name[0].capitalize()}" if name else _ROLES
-    return re.compile(rf"(?:^|[\n.!?\"”)\]]\s*)(?:{roles})\s?:", re.MULTILINE)
-
-
-@functools.lru_cache(maxsize=4096)
-def _shingles(instruction: str) -> frozenset[tuple[str, ...]]:
-    parts = map(words_of, instruction.split("\0"))
-    return frozenset(run for part in parts for run in runs_of(part, _SHINGLE))
-
-
-def repetition(study: AuditedStudy) -> list[Finding]:
-    """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
-
-    Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent
-    texts have 0.00 to 0.02; a warning from 0.05 on, serious from 0.2 on.
-    """
-    findings = []
-    limits = Limits(0.2, 0.05)
-    for (system, control), cells in study.systems.items():
-        texts = study.of_system(cells)
-        shares = [(s, t) for t in texts if (s := repeated(t.written)) is not None]
-        mean = fmean(s for s, _ in shares) if shares else 0.0
-        severity = limits.severity(mean)
-        if severity:
-            above = sorted(
-                ((s, t) for s, t in shares if s >= limits.warning), key=lambda pair: -pair[0]
-            )
-            dataset, seed = common([t for _, t in above], texts)
-            what = (
-                f"{percent(mean, 1)} of the 4-grams in a text are repeats of one before (mean over "
-                f"{len(shares):,} texts); they are 5 % or more in {len(above):,} texts"
-            )
-            worst = shown(text for _, text in above[:EXAMPLES])
-            where = (system, dataset, control, seed)
-            findings.append(
-                Finding("repetition", severity, *where, what, len(above), len(shares), worst)
-            )
-    return findings
-
-
-def repeated(text: str) -> float | None:
-    """1 − distinct 4-grams / 4-grams of words; None if there are none.
-
-    >>> repeated("a b c d a b c d"), repeated("too short")
-    (0.2, None)
-    """
-    words = text.split()
-    n = len(words) - 3
-    if n < 1:
-        return None
-    distinct = set(zip(words, words[1:], words[2:], words[3:], strict=False))
-    return round(1 - len(distinct) / n, 12)
-
-
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
 _TAG = re.compile(
@@ -255,7 +118,8 @@ _CONTROL = re.compile(
 )
 
 
-def wrong_encoding(study: AuditedStudy) -> list[Finding]:
+@check("wrong-encoding", per="system", limits=Limits(0.05, 0.02))
+def wrong_encoding(part: Part) -> Found:
     """Texts that hold traces of how they were stored, which no system wrote.
 
     UTF-8 read in another encoding (`â€™`, `Ã©`), HTML entities and tags (`&#39;`, `<br />`),
@@ -264,19 +128,7 @@ def wrong_encoding(study: AuditedStudy) -> list[Finding]:
     invisible ones. Serious from 5 % of the texts of a system on; silent below 2 %, since texts of
     the web hold such things by themselves.
     """
-    findings = []
-    for cells in study.systems.values():
-        texts = study.of_system(cells)
-        counts: Counter[str] = Counter()
-        hits = []
-        for text in texts:
-            kinds = set(_traces(text))
-            counts.update(kinds)
-            if kinds:
-                hits.append(text)
-        what = f"hold traces of how they were stored: {counted(counts)}"
-        findings += share_found("wrong-encoding", Limits(0.05, 0.02), what, hits, texts)
-    return findings
+    yield _with_kinds("hold traces of how they were stored", part, _traces)
 
 
 def _traces(text: Text) -> Iterator[str]:
@@ -337,6 +189,68 @@ def _read_twice(run: str) -> bool:
     return bool(_MAC.search(run))
 
 
+@check("empty-text", per="system", limits=Limits(0.05, 0.01, 0))
+def empty_text(part: Part) -> Found:
+    """Texts with nothing in them, or nothing after their prompt.
+
+    Serious from 5 % on, a warning from 1 % on, a note from the first one: every measure has to do
+    something about it.
+    """
+    hits = [text for text in part.texts if not text.written]
+    yield Share("are empty or end with their prompt", hits, part.texts)
+
+
+@check("leftover-markup", per="system", limits=Limits(0.05, 0.02))
+def leftover_markup(part: Part) -> Found:
+    """Texts with what post-processing should have taken away.
+
+    Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
+    instruction, talk about the task (`As an AI …`), Markdown, error messages, `nan` and its like,
+    undecodable characters, and 6 words in a row of the instruction, where `extra["input"]` tells
+    it. Serious from 5 % of the texts on; silent below 2 %, since texts like those of the web hold
+    such things by themselves.
+    """
+    yield _with_kinds("hold what is no text", part, lambda text: _leftovers(text, part.system))
+
+
+def _with_kinds(told: str, part: Part, kinds_of: Callable[[Text], Iterable[str]]) -> Share:
+    """The texts that hold something of any kind, and how many hold each kind."""
+    kinds = [set(kinds_of(text)) for text in part.texts]
+    counts = Counter(chain.from_iterable(kinds))
+    hits = list(compress(part.texts, kinds))
+    return Share(f"{told}: {counted(counts)}", hits, part.texts)
+
+
+def _leftovers(text: Text, system: str) -> Iterator[str]:
+    written = text.written
+    if written.casefold() in _NO_TEXT:
+        yield "names of a missing value"
+    for kind, has, pattern in _LEFTOVERS:
+        if any(part in written for part in has) and pattern.search(written):
+            yield kind
+    if ":" in written and _roles(system).search(written):
+        yield "role markers"
+    instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")
+    if len(instruction.split()) >= _SHINGLE and (
+        _shingles(instruction) & runs_of(text.words, _SHINGLE)
+    ):
+        yield "words of the instruction"
+
+
+@functools.lru_cache(maxsize=64)
+def _roles(system: str) -> re.Pattern[str]:
+    """Markers of turns, at the start of a line or directly after a sentence."""
+    name = re.match(r"[A-Za-z]{4,}", system)
+    roles = f"{_ROLES}|{name[0].capitalize()}" if name else _ROLES
+    return re.compile(rf"(?:^|[\n.!?\"”)\]]\s*)(?:{roles})\s?:", re.MULTILINE)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shingles(instruction: str) -> frozenset[tuple[str, ...]]:
+    parts = map(words_of, instruction.split("\0"))
+    return frozenset(run for part in parts for run in runs_of(part, _SHINGLE))
+
+
 _EDGE = 15
 _SAMPLE = 150
 _SHARE = 0.3
@@ -345,7 +259,8 @@ _TEXTS = 8
 _PROMPTS = 5
 
 
-def boilerplate(study: AuditedStudy) -> list[Finding]:
+@check("boilerplate", per="control", limits=Limits(0.5, _SHARE))
+def boilerplate(part: Part) -> Found:
     """Words in a row that one system writes after many prompts and no other system does.
 
     An instruction that was left in, a greeting, an advertisement. Counted: the texts with the same
@@ -353,33 +268,29 @@ def boilerplate(study: AuditedStudy) -> list[Finding]:
     half of a system's texts on, a warning from 30 % (8 texts, after 5 prompts), where at most 2 %
     of the texts of each other system have them. Silent with one system.
     """
-    findings = []
-    for cells in study.controls.values():
-        systems = grouped(study.of_system(cells), lambda text: text.key.system)
-        edges = {s: [f" {' '.join(_edges(text))} " for text in own] for s, own in systems.items()}
-        for system, own in systems.items() if len(systems) > 1 else ():
-            others = [texts for name, texts in edges.items() if name != system]
-            least = max(_TEXTS, _SHARE * len(own))
-            runs = {
-                run: n
-                for run in _candidates(own)
-                if (n := sum(run in words for words in edges[system])) >= least
-                and all(sum(run in t for t in of) <= _ELSEWHERE * len(of) for of in others)
-            }
-            pairs = zip(own, edges[system], strict=True)
-            hits = [text for text, words in pairs if any(run in words for run in runs)]
-            if len(hits) >= _TEXTS and len({text.sample.prompt for text in hits}) >= _PROMPTS:
-                most = max(runs, key=lambda run: (runs[run], run))  # runs come out of a set
-                what = f"say what no other system says, e.g. '{most.strip()}'"
-                findings += share_found("boilerplate", Limits(0.5, _SHARE), what, hits, own)
-    return findings
+    systems = part.texts_of_systems
+    edges = {s: [f" {' '.join(_edges(text))} " for text in texts] for s, texts in systems.items()}
+    for system, texts in systems.items() if len(systems) > 1 else ():
+        others = [words for name, words in edges.items() if name != system]
+        least = max(_TEXTS, _SHARE * len(texts))
+        runs = {
+            run: n
+            for run in _candidates(texts)
+            if (n := sum(run in words for words in edges[system])) >= least
+            and all(sum(run in t for t in other) <= _ELSEWHERE * len(other) for other in others)
+        }
+        pairs = zip(texts, edges[system], strict=True)
+        hits = [text for text, words in pairs if any(run in words for run in runs)]
+        if len(hits) >= _TEXTS and len({text.sample.prompt for text in hits}) >= _PROMPTS:
+            most = max(runs, key=lambda run: (runs[run], run))  # runs come out of a set
+            yield Share(f"say what no other system says, e.g. '{most.strip()}'", hits, texts)
 
 
 def _candidates(texts: Sequence[Text]) -> Sequence[str]:
-    """Runs of 3 words, with blanks around them, in 15 % of some of the texts."""
-    some = texts[:: max(1, len(texts) // _SAMPLE)]
-    counts = Counter(run for text in some for run in _runs(text))
-    return [run for run, n in counts.items() if n >= max(_TEXTS, _SHARE * len(some)) / 2]
+    """Runs of 3 words, with blanks around them, in 15 % of a part of the texts."""
+    subset = texts[:: max(1, len(texts) // _SAMPLE)]
+    counts = Counter(run for text in subset for run in _runs(text))
+    return [run for run, n in counts.items() if n >= max(_TEXTS, _SHARE * len(subset)) / 2]
 
 
 def _edges(text: Text) -> list[str]:
@@ -389,8 +300,68 @@ def _edges(text: Text) -> list[str]:
 
 
 def _runs(text: Text) -> set[str]:
-    own, prompt = (
+    edges, prompt = (
         {f" {' '.join(run)} " for run in runs_of(words, 3)}
         for words in (_edges(text), words_of(text.sample.prompt))
     )
-    return own - prompt
+    return edges - prompt
+
+
+@check("repetition", per="system")
+def repetition(part: Part) -> Found:
+    """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
+
+    Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent
+    texts have 0.00 to 0.02; a warning from 0.05 on, serious from 0.2 on.
+    """
+    limits = Limits(0.2, 0.05)
+    texts = part.texts
+    shares = [(s, t) for t in texts if (s := repeated(t.written)) is not None]
+    mean = fmean(s for s, _ in shares) if shares else 0.0
+    if severity := limits.severity(mean):
+        above = [pair for pair in shares if pair[0] >= limits.warning]
+        above.sort(key=lambda pair: -pair[0])
+        hits = [text for _, text in above]
+        n, total = len(hits), len(shares)
+        told = (
+            f"{percent(mean, 1)} of the 4-grams in a text are repeats of one before (mean over "
+            f"{total:,} texts); they are 5 % or more in {n:,} texts"
+        )
+        dataset, seed = common(hits, texts)
+        yield Fault(severity, told, n, total, hits[:EXAMPLES], None, dataset, None, seed)
+
+
+def repeated(text: str) -> float | None:
+    """1 − distinct 4-grams / 4-grams of words; None if there are none.
+
+    >>> repeated("a b c d a b c d"), repeated("too short")
+    (0.2, None)
+    """
+    words = text.split()
+    n = len(words) - 3
+    if n < 1:
+        return None
+    distinct = set(zip(words, words[1:], words[2:], words[3:], strict=False))
+    return round(1 - len(distinct) / n, 12)
+
+
+@check("cut-text", per="control")
+def cut_text(part: Part) -> Found:
+    """Systems most of whose texts end in mid-sentence: their budget of tokens cut them off.
+
+    An end is in mid-sentence if it is a letter of a script that has cases, a digit, a comma or a
+    dash. A note, one for each kind of control. Silent where at most half of the texts are cut.
+    """
+    cut: dict[str, Sequence[Text]] = {}
+    total = 0
+    for system, texts in part.texts_of_systems.items():
+        texts = [text for text in texts if text.written]
+        hits = [text for text in texts if in_mid_sentence(text.written)]
+        if 2 * len(hits) > len(texts):
+            cut[f"{system} {percent(len(hits), len(texts))}"] = hits
+            total += len(texts)
+    if cut:
+        hits = [text for texts in cut.values() for text in texts]
+        system = hits[0].key.system if len(cut) == 1 else ""
+        told = f"most texts end in mid-sentence: {', '.join(cut)}"
+        yield Fault("note", told, len(hits), total, (), system)

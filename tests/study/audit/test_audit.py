@@ -17,7 +17,8 @@ from levelfield.core.continuation import letters, prompt_end
 from levelfield.core.sample import Sample
 from levelfield.study.audit import Finding, audit
 from levelfield.study.audit.findings import AuditedStudy, Limits
-from levelfield.study.audit.judges import judged, majority_bounds, strengths
+from levelfield.study.audit.judged import judged, strengths
+from levelfield.study.audit.judges import majority_bounds
 from levelfield.study.audit.wording import repeated
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
 

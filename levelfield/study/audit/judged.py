@@ -1,0 +1,196 @@
+"""What the judges of a study found, from votes or rates, and how strong control is by them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from levelfield.study.audit.findings import AuditedStudy, grouped
+from levelfield.study.cells import Cell, CellKey
+
+MAJORITY = "majority"
+MOST = "most judges"
+
+Right = Mapping[tuple[str, str], tuple[int, int]]
+"""Judge and wanted value -> how many texts it found right, of how many."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How one judge found the texts of a cell that were asked for one value of an attribute.
+
+    Attributes:
+        right: share it found right, 0 to 1.
+        elsewhere: share of the texts asked for other values that it gave this value; None if no
+            votes are known.
+        n: number of texts; None where nobody knows.
+    """
+
+    key: CellKey
+    attribute: str
+    judge: str
+    value: str
+    right: float
+    elsewhere: float | None
+    n: int | None
+
+
+def judged(study: AuditedStudy) -> list[Judged]:
+    """From votes, where there are any, else from rates; rates in percent, not those of all values.
+
+    A judge whose rates are all between 0 and 1 is read as one that gives shares.
+    """
+    shares = set(_judges_in_shares(study))
+    judgements = []
+    for cell in study.cells:
+        judgements += list(_from_votes(cell))
+        seen = {judge for labels in cell.votes.values() for judge in labels}
+        values = len({rate.value for rate in cell.rates if rate.value})
+        n = size(cell)
+        for rate in cell.rates:
+            if rate.value and rate.judge not in seen and math.isfinite(rate.percent):
+                scale = 1 if rate.judge in shares else 100
+                right = rate.percent / scale
+                about = (cell.key, cell.key.control, rate.judge, rate.value)
+                judgements.append(Judged(*about, right, None, n // values if n else None))
+    return judgements
+
+
+def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
+    """How many texts of each cell each judge found right, and most of 3 or more judges."""
+    counts_of: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
+    for part in judged(study):
+        if part.n:
+            right = (round(part.right * part.n), part.n)
+            counts_of.setdefault(part.key, {})[part.judge, part.value] = right
+    for cell in study.cells:
+        for attribute, judges in cell.votes.items():
+            if len(judges) < 3:
+                continue
+            counts: Counter[tuple[str, bool]] = Counter()
+            for sample in cell.samples:
+                target = sample.control.get(attribute)
+                votes = [labels[sample.id] for labels in judges.values() if sample.id in labels]
+                if target and votes:
+                    agree = 2 * sum(vote == target for vote in votes) > len(votes)
+                    counts[str(target), agree] += 1
+            for value in {value for value, _ in counts}:
+                yes, no = counts[value, True], counts[value, False]
+                counts_of.setdefault(cell.key, {})[MOST, value] = (yes, yes + no)
+    return counts_of
+
+
+def _from_votes(cell: Cell) -> Iterable[Judged]:
+    for attribute, judges in cell.votes.items():
+        targets = {s.id: target for s in cell.samples if (target := s.control.get(attribute))}
+        for judge, labels in judges.items():
+            pairs = Counter(
+                (str(targets[id]), label) for id, label in labels.items() if id in targets
+            )
+            totals = Counter({v: sum(n for (a, _), n in pairs.items() if a == v) for v, _ in pairs})
+            for value, n in totals.items():
+                others = totals.total() - n
+                misses = sum(k for (a, label), k in pairs.items() if a != value and label == value)
+                elsewhere = misses / others if others else None
+                right = pairs[value, value] / n
+                yield Judged(cell.key, attribute, judge, value, right, elsewhere, n)
+
+
+def size(cell: Cell) -> int:
+    """How many texts it has or was asked for; 0 if nobody knows."""
+    return len(cell.samples) or cell.asked or 0
+
+
+def is_majority(judge: str) -> bool:
+    """Whether it is the vote of all judges."""
+    return judge.partition(" ")[0] == MAJORITY
+
+
+def _judges_in_shares(study: AuditedStudy) -> list[str]:
+    rates = grouped((rate for cell in study.cells for rate in cell.rates), lambda rate: rate.judge)
+    return [judge for judge, group in rates.items() if max(rate.percent for rate in group) <= 1]
+
+
+def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
+    """System, control, attribute -> strength and its 95 % interval."""
+    every: dict[tuple[str, str], set[str]] = {}
+    alone = [part for part in judged(study) if not is_majority(part.judge)]
+    for part in alone:
+        every.setdefault((part.key.control, part.attribute), set()).add(part.value)
+    intervals = {}
+    groups = grouped(alone, lambda part: (part.key.system, part.key.control, part.attribute))
+    for (system, control, attribute), of_system in groups.items():
+        # s, its standard error, texts, of one judge in one cell
+        parts = [
+            strength
+            for group in grouped(of_system, lambda part: (part.key, part.judge)).values()
+            if (strength := _strength(group, every[control, attribute])) is not None
+        ]
+        weight = sum(n for *_, n in parts)
+        if weight:
+            judges = len({part.judge for part in of_system})
+            s = sum(n * s for s, _, n in parts) / weight
+            # judges read the same texts, so their errors add up as if equal; those of cells do not
+            error = math.sqrt(judges * sum((n * e) ** 2 for _, e, n in parts)) / weight
+            intervals[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
+    return _of_whole_cells(study) | intervals
+
+
+def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
+    """Strengths from rates of all texts, by a judge that is named after the attribute it judges.
+
+    That is all a study of several attributes at once may have published.
+    """
+    strengths = {}
+    all_targets = {
+        part.control: [s.control for cell in part.cells for s in cell.samples]
+        for part in study.parts("control")
+    }
+    for part in study.parts("system"):
+        targets = [s.control for cell in part.cells for s in cell.samples]
+        for attribute in dict.fromkeys(name for target in targets for name in target):
+            values = {target.get(attribute) for target in targets}
+            k = len(values)
+            # what is right by chance, where a system was asked for some values only, nobody knows
+            if k < 2 or values != {target.get(attribute) for target in all_targets[part.control]}:
+                continue
+            rates = [
+                (rate.percent / 100, n)
+                for cell in part.cells
+                for rate in cell.rates
+                if rate.judge == attribute and not rate.value and (n := size(cell))
+            ]
+            if rates:
+                texts = sum(n for _, n in rates)
+                b = sum(n * a for a, n in rates) / texts
+                s = (b - 1 / k) / (1 - 1 / k)
+                smooth = (b * texts + 1) / (texts + 2)
+                error = math.sqrt(smooth * (1 - smooth) / texts) / (1 - 1 / k)
+                strengths[part.system, part.control, attribute] = (
+                    s,
+                    s - 1.96 * error,
+                    s + 1.96 * error,
+                )
+    return strengths
+
+
+def _strength(parts: Sequence[Judged], every: set[str]) -> tuple[float, float, int] | None:
+    k = len(parts)
+    if k < 2 or any(part.n is None for part in parts):
+        return None
+    values = {part.value for part in parts}
+    n = [part.n or 1 for part in parts]
+    if all(part.elsewhere is not None for part in parts):
+        # equals the formula for rates when the judge gave no other labels
+        s = fmean(part.right - (part.elsewhere or 0) for part in parts)
+    elif values == every:
+        s = (sum(part.right for part in parts) - 1) / (k - 1)
+    else:
+        return None
+    # as if one text more had been right and one wrong: a share of 0 or 1 of few is no certainty
+    smooth = [(part.right * m + 1) / (m + 2) for part, m in zip(parts, n, strict=True)]
+    error = math.sqrt(sum(p * (1 - p) / m for p, m in zip(smooth, n, strict=True))) / (k - 1)
+    return s, error, sum(n)
