@@ -82,14 +82,14 @@ class AuditedStudy:
             for cell in self.cells
         }
 
-    def parts(self, per: Per) -> list[Part]:
+    def parts(self, per: Per) -> list[StudyPart]:
         """Returns the study cut into the parts that a check looks at one by one."""
         axes = _AXES[per]
         if not axes:
-            return [Part(self, self.cells)]
+            return [StudyPart(self, self.cells)]
         groups = grouped(self.cells, lambda cell: tuple(getattr(cell.key, axis) for axis in axes))
         return [
-            Part(self, cells, **dict(zip(axes, names, strict=True)))
+            StudyPart(self, cells, **dict(zip(axes, names, strict=True)))
             for names, cells in groups.items()
         ]
 
@@ -104,7 +104,7 @@ _AXES: Mapping[Per, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class StudyPart:
     """Cells that a check compares; what they share is named, what differs is empty."""
 
     study: AuditedStudy
@@ -207,7 +207,7 @@ class Check:
     name: str
     per: Per
     limits: Limits
-    find: Callable[[Part], Found]
+    find: Callable[[StudyPart], Found]
 
     def __call__(self, study: AuditedStudy) -> list[Finding]:
         """Returns the findings in all parts of a study."""
@@ -218,7 +218,7 @@ class Check:
             if (finding := self._finding(part, result))
         ]
 
-    def _finding(self, part: Part, result: Fault | Share) -> Finding | None:
+    def _finding(self, part: StudyPart, result: Fault | Share) -> Finding | None:
         fault = result.fault(result.limits or self.limits) if isinstance(result, Share) else result
         if fault is None:
             return None
@@ -242,7 +242,7 @@ class Check:
 
 def check(
     name: str, *, per: Per, limits: Limits = Limits(math.inf, math.inf)
-) -> Callable[[Callable[[Part], Found]], Check]:
+) -> Callable[[Callable[[StudyPart], Found]], Check]:
     """Makes a function a check of the audit, which `levelfield.study.audit` lists.
 
     Args:

@@ -11,8 +11,8 @@ from levelfield.study.audit.findings import (
     Fault,
     Found,
     Limits,
-    Part,
     Severity,
+    StudyPart,
     check,
     grouped,
     only,
@@ -27,7 +27,7 @@ _SAME = 3
 
 
 @check("scores-incomplete", per="control")
-def scores_incomplete(part: Part) -> Found:
+def scores_incomplete(part: StudyPart) -> Found:
     """Scores and votes of texts that are not there, and texts without those that others have.
 
     Compared: the ids of a cell's samples with those that each metric and each judge has; a value
@@ -83,7 +83,7 @@ def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
 
 
 @check("scores-strange", per="control")
-def scores_strange(part: Part) -> Found:
+def scores_strange(part: StudyPart) -> Found:
     """Scores that can't be those of these texts.
 
     Serious: 10 or more different scores of a metric are the same, text by text, in two cells with

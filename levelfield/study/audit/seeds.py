@@ -13,7 +13,7 @@ from levelfield.study.audit.findings import (
     LEVEL,
     Fault,
     Found,
-    Part,
+    StudyPart,
     check,
     grouped,
     only,
@@ -50,7 +50,7 @@ class _Difference(NamedTuple):
 
 
 @check("seeds-differ", per="study")
-def seeds_differ(part: Part) -> Found:
+def seeds_differ(part: StudyPart) -> Found:
     """A seed that is not like the other seeds of its system, on one dataset or on all.
 
     Compared, pair by pair: the share found right, by each judge and by most judges, for each value
@@ -88,7 +88,9 @@ def seeds_differ(part: Part) -> Found:
         )
 
 
-def _differences(part: Part, rights_of_cells: Mapping[CellKey, Right]) -> Iterator[_Difference]:
+def _differences(
+    part: StudyPart, rights_of_cells: Mapping[CellKey, Right]
+) -> Iterator[_Difference]:
     seeds = grouped(part.cells, lambda cell: cell.key.seed)
     if len(seeds) < 2:
         return
@@ -108,7 +110,7 @@ def _differences(part: Part, rights_of_cells: Mapping[CellKey, Right]) -> Iterat
     for datasets, name in [(shared, ""), *apart]:
         sides = {
             seed: _side(
-                Part(part.study, [cell for cell in cells if cell.key.dataset in datasets]),
+                StudyPart(part.study, [cell for cell in cells if cell.key.dataset in datasets]),
                 features,
                 rights_of_cells,
             )
@@ -129,7 +131,7 @@ class _Side(NamedTuple):
 
 
 def _side(
-    part: Part,
+    part: StudyPart,
     features: Mapping[str, frozenset[str]],
     rights_of_cells: Mapping[CellKey, Right],
 ) -> _Side:

@@ -14,8 +14,8 @@ from levelfield.study.audit.findings import (
     LEVEL,
     Fault,
     Found,
-    Part,
     Severity,
+    StudyPart,
     check,
     p_of_fewer,
     p_of_shares,
@@ -65,7 +65,7 @@ def _judges(votes: Iterable[_Vote]) -> list[str]:
 
 
 @check("judges-identical", per="control")
-def judges_identical(part: Part) -> Found:
+def judges_identical(part: StudyPart) -> Found:
     """Two judges that are one: the same label for every text, errors included.
 
     Two judges who differ on a share d of texts never do so on n with probability (1 − d)^n. Serious
@@ -127,7 +127,7 @@ def _plain(label: str) -> str:
 
 
 @check("judge-constant", per="control")
-def judge_constant(part: Part) -> Found:
+def judge_constant(part: StudyPart) -> Found:
     """A judge that does not tell the wanted values apart, or calls them by other names.
 
     Serious, from 30 votes on: 99 % of its labels are one, and no value was wanted of more than 80 %
@@ -173,7 +173,7 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
 
 
 @check("judge-depends", per="study")
-def judge_depends(part: Part) -> Found:
+def judge_depends(part: StudyPart) -> Found:
     """A judge that is another judge on one system, dataset or seed, or always right on one system.
 
     Agreement with the most frequent label of the other judges, on the texts of one system, dataset

@@ -16,8 +16,8 @@ from levelfield.study.audit.findings import (
     Fault,
     Found,
     Limits,
-    Part,
     Share,
+    StudyPart,
     check,
     common,
     counted,
@@ -119,7 +119,7 @@ _CONTROL = re.compile(
 
 
 @check("wrong-encoding", per="system", limits=Limits(0.05, 0.02))
-def wrong_encoding(part: Part) -> Found:
+def wrong_encoding(part: StudyPart) -> Found:
     """Texts that hold traces of how they were stored, which no system wrote.
 
     UTF-8 read in another encoding (`â€™`, `Ã©`), HTML entities and tags (`&#39;`, `<br />`),
@@ -190,7 +190,7 @@ def _read_twice(run: str) -> bool:
 
 
 @check("empty-text", per="system", limits=Limits(0.05, 0.01, 0))
-def empty_text(part: Part) -> Found:
+def empty_text(part: StudyPart) -> Found:
     """Texts with nothing in them, or nothing after their prompt.
 
     Serious from 5 % on, a warning from 1 % on, a note from the first one: every measure has to do
@@ -201,7 +201,7 @@ def empty_text(part: Part) -> Found:
 
 
 @check("leftover-markup", per="system", limits=Limits(0.05, 0.02))
-def leftover_markup(part: Part) -> Found:
+def leftover_markup(part: StudyPart) -> Found:
     """Texts with what post-processing should have taken away.
 
     Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
@@ -213,7 +213,7 @@ def leftover_markup(part: Part) -> Found:
     yield _with_kinds("hold what is no text", part, lambda text: _leftovers(text, part.system))
 
 
-def _with_kinds(told: str, part: Part, kinds_of: Callable[[Text], Iterable[str]]) -> Share:
+def _with_kinds(told: str, part: StudyPart, kinds_of: Callable[[Text], Iterable[str]]) -> Share:
     """The texts that hold something of any kind, and how many hold each kind."""
     kinds = [set(kinds_of(text)) for text in part.texts]
     counts = Counter(chain.from_iterable(kinds))
@@ -260,7 +260,7 @@ _PROMPTS = 5
 
 
 @check("boilerplate", per="control", limits=Limits(0.5, _SHARE))
-def boilerplate(part: Part) -> Found:
+def boilerplate(part: StudyPart) -> Found:
     """Words in a row that one system writes after many prompts and no other system does.
 
     An instruction that was left in, a greeting, an advertisement. Counted: the texts with the same
@@ -308,7 +308,7 @@ def _runs(text: Text) -> set[str]:
 
 
 @check("repetition", per="system")
-def repetition(part: Part) -> Found:
+def repetition(part: StudyPart) -> Found:
     """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
 
     Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent
@@ -346,7 +346,7 @@ def repeated(text: str) -> float | None:
 
 
 @check("cut-text", per="control")
-def cut_text(part: Part) -> Found:
+def cut_text(part: StudyPart) -> Found:
     """Systems most of whose texts end in mid-sentence: their budget of tokens cut them off.
 
     An end is in mid-sentence if it is a letter of a script that has cases, a digit, a comma or a
