@@ -35,7 +35,7 @@ test-all: lint
 light: $(INSTALLED_DEV) $(LIGHT)/.installed
 	$(LIGHT)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
 	rm -rf build *.egg-info
-	LEVELFIELD_LIGHT_PYTHON=$(LIGHT)/bin/python $(BIN)/pytest tests/test_light_core.py
+	LEVELFIELD_LIGHT_PYTHON=$(CURDIR)/$(LIGHT)/bin/python $(BIN)/pytest tests/test_light_core.py
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check --quiet
