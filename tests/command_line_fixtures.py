@@ -32,9 +32,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         capsys.readouterr()
         with pytest.raises(SystemExit) as left:
             cli.main()
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         assert isinstance(left.value.code, int)
-        return Ran(left.value.code, said.out, said.err)
+        return Ran(left.value.code, captured.out, captured.err)
 
     return run
 

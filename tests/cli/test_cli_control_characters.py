@@ -161,6 +161,6 @@ def test_documents_on_a_terminal_are_escaped_and_others_are_not(monkeypatch: pyt
 
 def test_json_on_a_terminal_reads_back(capsys: pytest.CaptureFixture[str]):
     terminal.tell_json({EVIL: [EVIL, "é"]}, indent=2)
-    said = capsys.readouterr().out
-    assert not RAW.search(said)
-    assert json.loads(said) == {EVIL: [EVIL, "é"]}
+    printed = capsys.readouterr().out
+    assert not RAW.search(printed)
+    assert json.loads(printed) == {EVIL: [EVIL, "é"]}

@@ -3,17 +3,15 @@ and on the command line alike."""
 
 from __future__ import annotations
 
-import math
 import pickle
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.core.options import Declaration, Options, choices
+from levelfield.core.options import Options, choices
 from levelfield.generation.contract import Decoding
 from levelfield.generation.table import TECHNIQUES, make_technique, technique_class
+from values_outside import outside
 
 pytest.importorskip("torch")
 
@@ -21,22 +19,6 @@ REQUIRED = {"chat": {"model": "m", "base_url": "http://localhost:1/v1"}}
 """Technique -> values without which it can't be made."""
 
 CHOICES = [(name, one) for name in TECHNIQUES for one in choices(technique_class(name)).values()]
-
-
-def outside(choice: Declaration) -> Iterator[Any]:
-    """Values just outside the range, a name that is none, and a word in place of a number."""
-    rule = choice.rule
-    if choice.names or rule.fits:
-        yield "no such name"
-    if rule.least is not None:
-        yield rule.least - 1
-    if rule.most is not None:
-        yield rule.most + 1
-    yield from (bound for bound in (rule.above, rule.below) if bound is not None)
-    if not {int, float}.isdisjoint(choice.kinds):
-        yield math.nan
-    if not {bool, int, float}.isdisjoint(choice.kinds):
-        yield "many"
 
 
 OUTSIDE = [(name, choice, value) for name, choice in CHOICES for value in outside(choice)]

@@ -4,34 +4,19 @@ Python and on the command line alike."""
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.core.options import Declaration, Options, make
+from levelfield.core.options import Options, make
 from levelfield.core.registry import create, installed, metric_class, options
+from values_outside import outside
 
 REQUIRED = {"question": {"question": "coherence"}, "style.perplexity": {"models": "a=b"}}
 """Metric -> values without which it can't be made."""
 
 METRICS = [name for name in installed() if metric_class(name).__module__.startswith("levelfield.")]
 CHOICES = [(name, choice) for name in METRICS for choice in options(metric_class(name)).values()]
-
-
-def outside(choice: Declaration) -> Iterator[Any]:
-    """Values just outside the range, a name that is none, and a word in place of a number."""
-    rule = choice.rule
-    if choice.names or rule.fits:
-        yield "no such name"
-    if rule.least is not None:
-        yield rule.least - 1
-    if rule.most is not None:
-        yield rule.most + 1
-    yield from (bound for bound in (rule.above, rule.below) if bound is not None)
-    if not {bool, int, float}.isdisjoint(choice.kinds):
-        yield "many"
 
 
 OUTSIDE = [(name, choice, value) for name, choice in CHOICES for value in outside(choice)]

@@ -13,7 +13,7 @@ from levelfield.study.audit.findings import (
     EXAMPLES,
     AuditedStudy,
     Fault,
-    Found,
+    Faults,
     Limits,
     Severity,
     Share,
@@ -29,7 +29,7 @@ from levelfield.study.cells import Cell, CellKey, value_name
 
 
 @check("missing-cell", per="study")
-def missing_cells(part: StudyPart) -> Found:
+def missing_cells(part: StudyPart) -> Faults:
     """Cells that the grid has and the study has not, and cells that failed.
 
     The grid is what was expected, or else every combination of the systems, datasets and seeds seen
@@ -82,7 +82,7 @@ def _seeds(keys: Iterable[CellKey]) -> str:
 
 
 @check("missing-texts", per="study")
-def missing_texts(part: StudyPart) -> Found:
+def missing_texts(part: StudyPart) -> Faults:
     """Fewer texts than were asked for, or than most cells have for the same value.
 
     A warning; serious if a cell lacks 10 % or more. What was wrong with answers is a warning too.
@@ -99,7 +99,7 @@ def missing_texts(part: StudyPart) -> Found:
         yield Fault("note", text, n, total)
 
 
-def _missing_texts(part: StudyPart, usual: Mapping[tuple[str, str, str], int]) -> Found:
+def _missing_texts(part: StudyPart, usual: Mapping[tuple[str, str, str], int]) -> Faults:
     values: dict[str, set[str]] = {}
     for cell in part.cells:
         values.setdefault(cell.key.dataset, set()).update(_numbers(cell))
@@ -153,7 +153,7 @@ def _usual_numbers(study: AuditedStudy) -> dict[tuple[str, str, str], int]:
 
 
 @check("label-sets-differ", per="control")
-def label_sets_differ(part: StudyPart) -> Found:
+def label_sets_differ(part: StudyPart) -> Faults:
     """Systems that were asked for fewer values of a control than others.
 
     Serious: to be right on one of four topics is another task than on all four, and a mean over
@@ -198,7 +198,7 @@ _FEW = 3
 
 
 @check("requests-differ", per="study", limits=Limits(0.05, 0))
-def requests_differ(part: StudyPart) -> Found:
+def requests_differ(part: StudyPart) -> Faults:
     """Systems that were asked for other texts than the rest of the study.
 
     Two things are compared within a dataset and kind of control. A prompt is strange if no other
@@ -256,7 +256,7 @@ def _prompt(prompt: str) -> str:
 
 
 @check("requests-repeated", per="study")
-def requests_repeated(part: StudyPart) -> Found:
+def requests_repeated(part: StudyPart) -> Faults:
     """Requests that are there more often than others, and samples that share an id.
 
     A prompt that stands twice in a dataset is counted twice in every mean, and what follows it is
@@ -284,7 +284,7 @@ def requests_repeated(part: StudyPart) -> Found:
 
 
 @check("labels-unbalanced", per="control")
-def labels_unbalanced(part: StudyPart) -> Found:
+def labels_unbalanced(part: StudyPart) -> Faults:
     """Values of a control that were asked for more often than others on a dataset.
 
     Shares found right over all texts then are those of the frequent value, and a system that

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from levelfield.study.audit.findings import (
     EXAMPLES,
     Fault,
-    Found,
+    Faults,
     Limits,
     Severity,
     Share,
@@ -28,7 +28,7 @@ _RUNS = 5
 
 
 @check("identical-seeds", per="system")
-def identical_seeds(part: StudyPart) -> Found:
+def identical_seeds(part: StudyPart) -> Faults:
     """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
 
     Texts are compared without blanks, case and punctuation, whichever request they answer. Of two
@@ -124,7 +124,7 @@ def _sets(seeds: Mapping[str, set[int]]) -> str:
 
 
 @check("identical-systems", per="control")
-def identical_systems(part: StudyPart) -> Found:
+def identical_systems(part: StudyPart) -> Faults:
     """Two systems with the same texts, or with the same published values.
 
     Compared without blanks, case and punctuation, from 20 letters on, in one kind of control.
@@ -155,7 +155,7 @@ def identical_systems(part: StudyPart) -> Found:
 
 
 @check("identical-texts", per="system", limits=Limits(0.1, 0.02))
-def identical_texts(part: StudyPart) -> Found:
+def identical_texts(part: StudyPart) -> Faults:
     """A system that writes the same after different prompts of a dataset and seed.
 
     Compared without blanks, case and punctuation, from 5 words or 20 letters on.
@@ -180,7 +180,7 @@ def _said_elsewhere(texts: Sequence[Text]) -> list[Text]:
 
 
 @check("copied-texts", per="study", limits=Limits(0.5, 0.02))
-def copied_texts(part: StudyPart) -> Found:
+def copied_texts(part: StudyPart) -> Faults:
     """Texts that stand in the data: references or sources of any request, or training texts.
 
     A text is copied if what follows its prompt, or all of it, is such a text, compared without

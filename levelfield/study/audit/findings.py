@@ -197,7 +197,7 @@ class Share(NamedTuple):
         return Fault(severity, what, *total, examples, key.system, dataset, key.control, seed)
 
 
-Found = Iterable[Fault | Share]
+Faults = Iterable[Fault | Share]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Check:
     name: str
     per: Per
     limits: Limits
-    find: Callable[[StudyPart], Found]
+    find: Callable[[StudyPart], Faults]
 
     def __call__(self, study: AuditedStudy) -> list[Finding]:
         """Returns the findings in all parts of a study."""
@@ -242,7 +242,7 @@ class Check:
 
 def check(
     name: str, *, per: Per, limits: Limits = Limits(math.inf, math.inf)
-) -> Callable[[Callable[[StudyPart], Found]], Check]:
+) -> Callable[[Callable[[StudyPart], Faults]], Check]:
     """Makes a function a check of the audit, which `levelfield.study.audit` lists.
 
     Args:

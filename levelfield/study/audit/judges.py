@@ -16,7 +16,7 @@ from levelfield.study.audit.findings import (
     LEVEL,
     AuditedStudy,
     Fault,
-    Found,
+    Faults,
     Limits,
     Severity,
     StudyPart,
@@ -43,7 +43,7 @@ _ENOUGH_TEXTS = 50
 
 
 @check("control-changes-nothing", per="study")
-def control_changes_nothing(part: StudyPart) -> Found:
+def control_changes_nothing(part: StudyPart) -> Faults:
     """Control without effect: what a text was asked for does not show in it.
 
     Strength s = (b − 1/K) / (1 − 1/K), b the mean over the K values of the share found right, so
@@ -78,7 +78,7 @@ def control_changes_nothing(part: StudyPart) -> Found:
         yield Fault(severity, about + told, texts, texts, (), name, None, control)
 
 
-def _same_for_all_values(part: StudyPart) -> Found:
+def _same_for_all_values(part: StudyPart) -> Faults:
     same, total = [], 0
     for cell in part.cells:
         prompts = grouped(part.study.texts[cell.key], lambda text: text.sample.prompt)
@@ -101,7 +101,7 @@ Pairs = Counter[tuple[str, str]]
 
 
 @check("labels-swapped", per="study")
-def labels_swapped(part: StudyPart) -> Found:
+def labels_swapped(part: StudyPart) -> Faults:
     """Values that judges find exchanged: texts asked for one are found to be another.
 
     Looked at: each cell of a system, each dataset, and all. Most texts that were asked for a are
@@ -193,7 +193,7 @@ _ENOUGH = 100
 
 
 @check("majority-is-none", per="study")
-def majority_is_none(part: StudyPart) -> Found:
+def majority_is_none(part: StudyPart) -> Faults:
     """Rates called majority that no majority of the judges can have.
 
     Of J judges who find shares a_1 … a_J right, h = ⌈J / 2⌉ can agree on at most
@@ -271,7 +271,7 @@ def _most(a: Sequence[float]) -> float:
 
 
 @check("mixed-scales", per="control")
-def mixed_scales(part: StudyPart) -> Found:
+def mixed_scales(part: StudyPart) -> Faults:
     """Values of one kind of measure, some as shares (0 to 1) and others in percent.
 
     Looked for among the judges of a kind of control, and among the systems for each metric of
@@ -294,7 +294,7 @@ def mixed_scales(part: StudyPart) -> Found:
             yield from _mixed("system", f" of {metric}", systems)
 
 
-def _mixed(kind: str, measure: str, values: Mapping[str, list[float]]) -> Found:
+def _mixed(kind: str, measure: str, values: Mapping[str, list[float]]) -> Faults:
     small, large = _in_shares(values)
     if not small:
         return
@@ -325,7 +325,7 @@ def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[s
 
 
 @check("judge-biased", per="study")
-def judge_biased(part: StudyPart) -> Found:
+def judge_biased(part: StudyPart) -> Faults:
     """A judge that prefers a value far more than the other judges of the same texts do.
 
     Preference for a value: the share found right among texts asked for it, minus the mean over
@@ -392,7 +392,7 @@ def _shares_right(rows: Sequence[Judged], judge: str) -> dict[str, float]:
 
 
 @check("judges-disagree", per="study")
-def judges_disagree(part: StudyPart) -> Found:
+def judges_disagree(part: StudyPart) -> Faults:
     """A judge that agrees with the others little more than by chance.
 
     Cohen's κ of labels, (o − e) / (1 − e), over all texts that two judges voted on, o the share
@@ -407,7 +407,7 @@ def judges_disagree(part: StudyPart) -> Found:
     yield from _by_rates(part.study)
 
 
-def _by_votes(part: StudyPart) -> Found:
+def _by_votes(part: StudyPart) -> Faults:
     for attribute in dict.fromkeys(name for cell in part.cells for name in cell.votes):
         votes: dict[str, dict[str, str]] = {}
         for cell in part.cells:
@@ -435,7 +435,7 @@ def _kappa(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, 
     return kappa_of_labels(*labels), len(ids)
 
 
-def _by_rates(study: AuditedStudy) -> Found:
+def _by_rates(study: AuditedStudy) -> Faults:
     rated = [row for row in judged(study) if row.elsewhere is None and not is_majority(row.judge)]
     for control, rows in grouped(rated, lambda row: row.key.control).items():
         gaps: dict[tuple[str, str], list[float]] = {}

@@ -13,7 +13,7 @@ from levelfield.core.continuation import prompt_end
 from levelfield.core.sample import Control
 from levelfield.study.audit.findings import (
     LEVEL,
-    Found,
+    Faults,
     Limits,
     Share,
     StudyPart,
@@ -34,7 +34,7 @@ _IN_TEXT = Limits(0.2, 0.05)
 
 
 @check("label-in-input", per="system", limits=Limits(0.05, 0.02))
-def label_in_input(part: StudyPart) -> Found:
+def label_in_input(part: StudyPart) -> Faults:
     """The wanted value, or the system's word for it, typed in front of the prompt.
 
     Looked for in what the model was given (`extra["input"]`) and at the beginning of the text. A
@@ -63,7 +63,7 @@ def label_in_input(part: StudyPart) -> Found:
 
 
 @check("label-in-text", per="system", limits=_IN_TEXT)
-def label_in_text(part: StudyPart) -> Found:
+def label_in_text(part: StudyPart) -> Faults:
     """The wanted value at the beginning or end of what was written, or a code that tells it.
 
     A word of the wanted value counts, as the first or last word or among the first or last 4, if

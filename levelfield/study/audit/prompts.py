@@ -16,7 +16,7 @@ from levelfield.study.audit.findings import (
     EXAMPLES,
     LEVEL,
     Fault,
-    Found,
+    Faults,
     Limits,
     Severity,
     Share,
@@ -32,7 +32,7 @@ _FEW = 3
 
 
 @check("wrong-request", per="study", limits=Limits(0.05, 0.01))
-def wrong_request(part: StudyPart) -> Found:
+def wrong_request(part: StudyPart) -> Faults:
     """Texts that begin with the prompt of another request of their dataset and not their own.
 
     Answers were given to the wrong requests, so what they were asked for is wrong as well.
@@ -104,7 +104,7 @@ class _Fit(NamedTuple):
 
 
 @check("wrong-request", per="dataset")
-def shifted_texts(part: StudyPart) -> Found:
+def shifted_texts(part: StudyPart) -> Faults:
     """Continuations that belong to other requests than those they stand with.
 
     A text fits that prompt best with which it shares most words, or with what other systems wrote
@@ -289,7 +289,7 @@ def _normed(X: csr_array) -> csr_array:
 
 
 @check("prompt-not-continued", per="system", limits=Limits(0.1, 0.01))
-def prompt_not_continued(part: StudyPart) -> Found:
+def prompt_not_continued(part: StudyPart) -> Faults:
     """Texts that do not begin with their prompt.
 
     White space, quotes and case do not count. Serious from 10 % on, where other systems continue
@@ -303,7 +303,7 @@ def prompt_not_continued(part: StudyPart) -> Found:
 
 
 @check("prompt-repeated", per="study", limits=Limits(0.05, 0.01))
-def prompt_repeated(part: StudyPart) -> Found:
+def prompt_repeated(part: StudyPart) -> Faults:
     """Texts that say their prompt twice, or go on with the prompt of another request.
 
     Looked for directly after the prompt, and a prompt of 2 words or more at the end, without

@@ -9,7 +9,7 @@ from statistics import median
 from levelfield.study.audit.findings import (
     LEVEL,
     Fault,
-    Found,
+    Faults,
     Limits,
     Severity,
     StudyPart,
@@ -27,7 +27,7 @@ _SAME = 3
 
 
 @check("scores-incomplete", per="control")
-def scores_incomplete(part: StudyPart) -> Found:
+def scores_incomplete(part: StudyPart) -> Faults:
     """Scores and votes of texts that are not there, and texts without those that others have.
 
     Compared: the ids of a cell's samples with those that each metric and each judge has; a value
@@ -83,7 +83,7 @@ def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
 
 
 @check("scores-strange", per="control")
-def scores_strange(part: StudyPart) -> Found:
+def scores_strange(part: StudyPart) -> Faults:
     """Scores that can't be those of these texts.
 
     Serious: 10 or more different scores of a metric are the same, text by text, in two cells with
@@ -108,7 +108,7 @@ def scores_strange(part: StudyPart) -> Found:
                 yield Fault(severity, f"{metric}: {told}", n, len(scores[system]), (), system)
 
 
-def _repeated(metric: str, cells: Sequence[Cell]) -> Found:
+def _repeated(metric: str, cells: Sequence[Cell]) -> Faults:
     same: dict[tuple[float, ...], list[Cell]] = {}
     for cell in cells:
         values = tuple(cell.scores[metric].get(sample.id, math.nan) for sample in cell.samples)
@@ -123,7 +123,7 @@ def _repeated(metric: str, cells: Sequence[Cell]) -> Found:
             yield Fault("serious", text, len(alike), len(cells), (), system)
 
 
-def _contradicted(metric: str, cells: Sequence[Cell]) -> Found:
+def _contradicted(metric: str, cells: Sequence[Cell]) -> Faults:
     values: dict[Hashable, list[float]] = {}
     for cell in cells:
         for sample in cell.samples:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from levelfield.study.audit.findings import (
     LEVEL,
     Fault,
-    Found,
+    Faults,
     StudyPart,
     check,
     grouped,
@@ -50,7 +50,7 @@ class _Difference(NamedTuple):
 
 
 @check("seeds-differ", per="study")
-def seeds_differ(part: StudyPart) -> Found:
+def seeds_differ(part: StudyPart) -> Faults:
     """A seed that is not like the other seeds of its system, on one dataset or on all.
 
     Compared, pair by pair: the share found right, by each judge and by most judges, for each value

@@ -10,7 +10,7 @@ from levelfield.study.audit.findings import (
     EXAMPLES,
     LEVEL,
     Fault,
-    Found,
+    Faults,
     Limits,
     Severity,
     StudyPart,
@@ -48,7 +48,7 @@ _PILED = 0.1
 
 
 @check("length-differs", per="control")
-def length_differs(part: StudyPart) -> Found:
+def length_differs(part: StudyPart) -> Faults:
     """Systems that write much more than others for the same requests.
 
     Compared: the median number of words after the prompt, of the longest and the shortest system
@@ -128,7 +128,7 @@ _UNITS: Mapping[str, Callable[[Text], int]] = {
 
 
 @check("cut-at-length", per="control")
-def cut_at_length(part: StudyPart) -> Found:
+def cut_at_length(part: StudyPart) -> Faults:
     """Texts that pile up at the largest length: they were cut at a number of words or characters.
 
     Counted: the texts of a system, or of one seed, that have exactly the largest number of words
@@ -180,7 +180,7 @@ def _piled(texts: Sequence[Text]) -> tuple[int, str, list[Text]] | None:
 
 
 @check("style-differs", per="control")
-def style_differs(part: StudyPart) -> Found:
+def style_differs(part: StudyPart) -> Faults:
     """A system whose texts have a feature of style that those of all others lack, or the reverse.
 
     Features are those of `STYLE`: case, punctuation, sentences, line breaks, digits, quotes. Also

@@ -13,7 +13,7 @@ from levelfield.core.votes import EMPTY
 from levelfield.study.audit.findings import (
     LEVEL,
     Fault,
-    Found,
+    Faults,
     Severity,
     StudyPart,
     check,
@@ -65,7 +65,7 @@ def _judges(votes: Iterable[_Vote]) -> list[str]:
 
 
 @check("judges-identical", per="control")
-def judges_identical(part: StudyPart) -> Found:
+def judges_identical(part: StudyPart) -> Faults:
     """Two judges that are one: the same label for every text, errors included.
 
     Two judges who differ on a share d of texts never do so on n with probability (1 − d)^n. Serious
@@ -107,7 +107,7 @@ def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> tuple[int, bo
     return len(shared) if sure else 0, bool(apart) and not any(apart)
 
 
-def _identical_rates(cells: Sequence[Cell]) -> Found:
+def _identical_rates(cells: Sequence[Cell]) -> Faults:
     rates: dict[str, dict[tuple[CellKey, str], float]] = {}
     for cell in cells:
         for rate in cell.rates:
@@ -127,7 +127,7 @@ def _plain(label: str) -> str:
 
 
 @check("judge-constant", per="control")
-def judge_constant(part: StudyPart) -> Found:
+def judge_constant(part: StudyPart) -> Faults:
     """A judge that does not tell the wanted values apart, or calls them by other names.
 
     Serious, from 30 votes on: 99 % of its labels are one, and no value was wanted of more than 80 %
@@ -173,7 +173,7 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
 
 
 @check("judge-depends", per="study")
-def judge_depends(part: StudyPart) -> Found:
+def judge_depends(part: StudyPart) -> Faults:
     """A judge that is another judge on one system, dataset or seed, or always right on one system.
 
     Agreement with the most frequent label of the other judges, on the texts of one system, dataset

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from levelfield.study.audit.findings import (
     EXAMPLES,
     Fault,
-    Found,
+    Faults,
     Limits,
     Share,
     StudyPart,
@@ -119,7 +119,7 @@ _CONTROL = re.compile(
 
 
 @check("wrong-encoding", per="system", limits=Limits(0.05, 0.02))
-def wrong_encoding(part: StudyPart) -> Found:
+def wrong_encoding(part: StudyPart) -> Faults:
     """Texts that hold traces of how they were stored, which no system wrote.
 
     UTF-8 read in another encoding (`â€™`, `Ã©`), HTML entities and tags (`&#39;`, `<br />`),
@@ -190,7 +190,7 @@ def _read_twice(run: str) -> bool:
 
 
 @check("empty-text", per="system", limits=Limits(0.05, 0.01, 0))
-def empty_text(part: StudyPart) -> Found:
+def empty_text(part: StudyPart) -> Faults:
     """Texts with nothing in them, or nothing after their prompt.
 
     Serious from 5 % on, a warning from 1 % on, a note from the first one: every measure has to do
@@ -201,7 +201,7 @@ def empty_text(part: StudyPart) -> Found:
 
 
 @check("leftover-markup", per="system", limits=Limits(0.05, 0.02))
-def leftover_markup(part: StudyPart) -> Found:
+def leftover_markup(part: StudyPart) -> Faults:
     """Texts with what post-processing should have taken away.
 
     Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
@@ -260,7 +260,7 @@ _PROMPTS = 5
 
 
 @check("boilerplate", per="control", limits=Limits(0.5, _SHARE))
-def boilerplate(part: StudyPart) -> Found:
+def boilerplate(part: StudyPart) -> Faults:
     """Words in a row that one system writes after many prompts and no other system does.
 
     An instruction that was left in, a greeting, an advertisement. Counted: the texts with the same
@@ -308,7 +308,7 @@ def _runs(text: Text) -> set[str]:
 
 
 @check("repetition", per="system")
-def repetition(part: StudyPart) -> Found:
+def repetition(part: StudyPart) -> Faults:
     """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
 
     Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent
@@ -346,7 +346,7 @@ def repeated(text: str) -> float | None:
 
 
 @check("cut-text", per="control")
-def cut_text(part: StudyPart) -> Found:
+def cut_text(part: StudyPart) -> Faults:
     """Systems most of whose texts end in mid-sentence: their budget of tokens cut them off.
 
     An end is in mid-sentence if it is a letter of a script that has cases, a digit, a comma or a

@@ -264,35 +264,35 @@ def _has_words(system: SystemPlan, value: Control) -> bool:
 def _labels(
     table: TomlTable, controls: Sequence[ControlKind]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    known: dict[str, dict[str, None]] = {}
+    values_of: dict[str, dict[str, None]] = {}
     for control in controls:
         for value in control.values:
             for attribute, v in value.items():
-                single = known.setdefault(attribute, {})
+                single = values_of.setdefault(attribute, {})
                 single.update({v: None} if isinstance(v, str) else {})
-    given = table.table("labels")
+    attributes = table.table("labels")
     labels = {}
-    for attribute in given:
-        mapping = given.table(attribute)
-        if attribute not in known:
-            mapping.wrong(f"there is no such attribute; {suggestion(attribute, known)}")
+    for attribute in attributes:
+        mapping = attributes.table(attribute)
+        if attribute not in values_of:
+            mapping.wrong(f"there is no such attribute; {suggestion(attribute, values_of)}")
             continue
-        if not known[attribute]:
+        if not values_of[attribute]:
             mapping.wrong("its values are lists of words, which every system gets as they are")
             continue
         labels[attribute] = {value: _words(mapping, value) for value in mapping}
         for word in labels[attribute]:
-            if word not in known[attribute]:
-                hint = suggestion(word, known[attribute])
+            if word not in values_of[attribute]:
+                hint = suggestion(word, values_of[attribute])
                 mapping.wrong_field(word, f"there is no such value; {hint}")
     return labels
 
 
 def _words(table: TomlTable, value: str) -> tuple[str, ...]:
-    given = table.take(value)
-    words = given if isinstance(given, list) else [given]
+    spelling = table.take(value)
+    words = spelling if isinstance(spelling, list) else [spelling]
     if all(isinstance(word, str) and word.strip() for word in words):
         return tuple(words)
     what = "the system's word or a list of its words, empty if it has none"
-    table.wrong_field(value, f"expected {what}; found {toml_kind(given)}")
+    table.wrong_field(value, f"expected {what}; found {toml_kind(spelling)}")
     return (value,)
