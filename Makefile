@@ -22,7 +22,7 @@ demo: $(INSTALLED)
 # what needs no model, browser or process of its own: after every change
 check: lint
 	$(PYTEST) --fast -m "not slow and not browser and not kill" \
-	    $(addprefix --ignore tests/,golden cli study) --ignore rating --ignore reproductions
+	    tests $(addprefix --ignore tests/,golden cli study)
 
 # hypothesis draws the same examples for the same commit; `test-all` and `check` draw new ones
 test: lint
