@@ -6,13 +6,16 @@ The arithmetic is that of the real checkpoints; only the weights mean nothing.
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram
-from tokenizers.trainers import BpeTrainer, UnigramTrainer
+from tokenizers.trainers import BpeTrainer
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -39,6 +42,26 @@ def texts() -> list[str]:
     return [json.loads(line)["text"] for line in lines]
 
 
+def frequent_words(n: int) -> list[tuple[str, float]]:
+    """The n most frequent words and their log frequency; of equals, the alphabet's first."""
+    counts = Counter(word for text in texts() for word in re.findall(r"\w+|[^\w\s]", text))
+    ranked = sorted(counts.items(), key=lambda word: (-word[1], word[0]))
+    return [(word, math.log(count / counts.total())) for word, count in ranked[:n]]
+
+
+def letters() -> list[str]:
+    return sorted({letter for text in texts() for letter in text if not letter.isspace()})
+
+
+def unigram(special: list[str], vocabulary: int) -> Unigram:
+    """Whole words and letters. The library's trainer breaks ties at random."""
+    pieces = [*((piece, 0.0) for piece in special), *((x, -12.0) for x in ["▁", *letters()])]
+    words = frequent_words(vocabulary - len(pieces))
+    return Unigram(
+        [*pieces, *(("▁" + word, score) for word, score in words)], special.index("<unk>")
+    )
+
+
 def tokenizer(family: str, vocabulary: int = 400) -> PreTrainedTokenizerFast:
     if family == "bart":
         special = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -58,13 +81,10 @@ def tokenizer(family: str, vocabulary: int = 400) -> PreTrainedTokenizerFast:
     else:
         gaps = ["<mask_1>", "<mask_2>"] if family == "pegasus" else ["<extra_id_0>", "<extra_id_1>"]
         special = ["<pad>", "</s>", *gaps, "<unk>"]
-        made = Tokenizer(Unigram())
+        made = Tokenizer(unigram(special, vocabulary))
+        made.add_special_tokens(special)
         made.pre_tokenizer = pre_tokenizers.Metaspace()
         made.decoder = decoders.Metaspace()
-        made.train_from_iterator(
-            texts(),
-            UnigramTrainer(vocab_size=vocabulary, special_tokens=special, unk_token="<unk>"),
-        )
         made.post_processor = processors.TemplateProcessing(
             single="$A </s>", special_tokens=[("</s>", 1)]
         )

@@ -33,7 +33,7 @@ def save(model: Any, name: str) -> None:
 
 
 def classifier(name: str, labels: Sequence[str], family: str, seed: int) -> None:
-    save(tiny_classifier.model(labels, family=family, seed=seed), name)
+    save(tiny_classifier.model(labels, family=family, seed=seed, spread=1.0), name)
     tiny_classifier.tokenizer().save_pretrained(MODELS / name)
 
 

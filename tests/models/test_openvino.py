@@ -48,7 +48,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("judges")
     labels = ["bad", "good", "ugly"]
     return {
-        family: str(tiny_classifier.save(folder / family, labels, family=family, spread=0.3))
+        family: str(tiny_classifier.save(folder / family, labels, family=family))
         for family in tiny_classifier.FAMILIES
     }
 
@@ -101,7 +101,7 @@ def test_judges_and_states_are_those_of_torch(family: str, judges: dict[str, str
 
 @pytest.mark.parametrize("family", [FAMILIES[0], FAMILIES[2]])
 def test_a_regressor_gives_the_numbers_of_torch(family: str, tmp_path: Path) -> None:
-    name = str(tiny_classifier.save(tmp_path / family, ["score"], family=family, spread=0.3))
+    name = str(tiny_classifier.save(tmp_path / family, ["score"], family=family))
     pairs = [(a, b) for a in TEXTS for b in TEXTS]
     values, cut = load("regressor", name, OPENVINO).values(pairs)
     expected, expected_cut = load("regressor", name, TORCH).values(pairs)
