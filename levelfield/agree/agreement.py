@@ -28,7 +28,8 @@ from levelfield.core.arrays import Floats
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
-from levelfield.io.tables import booktabs, escape_latex
+from levelfield.io.tables import Table, TableColumn
+from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.correlation import estimates
 from levelfield.stats.estimands import Measurement
@@ -236,37 +237,37 @@ class AgreementReport:
 
         A dash is an undefined value.
         """
-        of_parts = [escape_latex(self.by.capitalize())] if self.by else []
-        head = " & ".join(["Aspect", *of_parts, "$\\alpha$", "95\\,\\% interval", *_ICC, "items"])
-        rows = (
+        names = ["aspect", *([self.by] if self.by else [])]
+        numbers = ["α", "95 % interval", *_ICC, "items"]
+        rows = [
             [
-                escape_latex(g.aspect),
-                *([escape_latex(g.part)] if self.by else []),
-                _cell(g.alpha.value),
-                _ends(g.alpha),
-                *(_cell(g.icc[name].value) for name in _ICC),
+                g.aspect,
+                *([g.part] if self.by else []),
+                _written(g.alpha.value),
+                _written.ends(g.alpha),
+                *(_written(g.icc[name].value) for name in _ICC),
                 f"{g.alpha.n:,}",
             ]
             for g in self.groups
+        ]
+        table = Table(
+            [
+                *(TableColumn(name, words=True) for name in names),
+                *(TableColumn(name) for name in numbers),
+            ],
+            rows,
+            caption=f"agreement of raters: Krippendorff's α ({self.level}) with its interval, and "
+            "intraclass correlations of one rating and of the mean of k",
+            signatures=[self.signature],
         )
-        caption = (
-            f"Agreement of raters: Krippendorff's alpha ({self.level}) with its interval, and "
-            "intraclass correlations of one rating and of the mean of k."
-        )
-        columns = "l" * (1 + len(of_parts)) + "r" * (3 + len(_ICC))
-        return booktabs(columns, [head + " \\\\"], rows, caption, comments=[self.signature]) + "\n"
+        return table.to_latex() + "\n"
+
+
+_written = Scale(3, scientific=False)
 
 
 def _document(e: Estimate) -> dict[str, Any]:
     return e.to_dict(why_undefined="undefined", why_no_interval="no_interval")
-
-
-def _cell(value: float) -> str:
-    return f"{value:.3f}".replace("-", "$-$") if math.isfinite(value) else "--"
-
-
-def _ends(e: Estimate) -> str:
-    return "--" if e.why_no_interval else f"{_cell(e.low)} to {_cell(e.high)}"
 
 
 @keywords(AgreementOptions)

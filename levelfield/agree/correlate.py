@@ -15,7 +15,8 @@ import numpy.typing as npt
 from levelfield.agree.design import CorrelationLevel, GroupBy
 from levelfield.agree.join import RatedScores
 from levelfield.core.arrays import Bools
-from levelfield.io.tables import booktabs, escape_latex, spanning_heads
+from levelfield.io.tables import Table, TableCell, TableColumn
+from levelfield.scoring.standing import Scale
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import (
@@ -305,68 +306,64 @@ def _system_level(
     return Correlation(metric, aspect, ALL, results, rows.size, lacking, S, corrected)
 
 
-HEADINGS: Mapping[Statistic, str] = {
-    "pearson": "$r$",
-    "spearman": "$\\rho$",
-    "kendall": "$\\tau_b$",
-    "tau-like": "$\\tau$-like",
+SYMBOLS: Mapping[Statistic, str] = {
+    "pearson": "r",
+    "spearman": "ρ",
+    "kendall": "τ-b",
+    "tau-like": "τ-like",
     "accuracy": "acc.",
-    "calibrated": "acc.\\ cal.",
+    "calibrated": "acc. cal.",
 }
+"""How tables write the statistics."""
 
 
 def correlation_table(
-    correlations: Sequence[Correlation], kinds: Sequence[Statistic], *, comment: str, subject: str
-) -> str:
-    """A booktabs table, metric × (aspect × statistic), the best of a column in bold.
+    correlations: Sequence[Correlation],
+    statistics: Sequence[Statistic],
+    *,
+    signature: str,
+    subject: str,
+) -> Table:
+    """Returns metric × (aspect × statistic), the highest number of a column marked.
 
-    In bold is the highest number of a column, not the highest shown to be higher; the caption
-    says so. A dash is an undefined value.
+    The highest is not always shown to be higher than the next; the legend says so.
 
     Args:
         correlations: one a metric and aspect.
-        kinds: statistics; those that some correlation lacks are left out.
-        comment: what a reader of the source sees above the table.
+        statistics: columns; those that some correlation lacks are left out.
+        signature: of the meta-evaluation.
         subject: is correlated, for the caption.
     """
-    rows = {(c.metric, c.aspect): c for c in correlations}
+    estimates = {(c.metric, c.aspect): c.estimates for c in correlations}
     aspects = list(dict.fromkeys(c.aspect for c in correlations))
     metrics = list(dict.fromkeys(c.metric for c in correlations))
-    stats = [s for s in kinds if all(s in c.estimates for c in correlations)]
-    best = {
-        (a, s): max(
-            (
-                round(e.value, 3)
-                for m in metrics
-                if not (e := rows[m, a].estimates[s]).why_undefined
-            ),
-            default=None,
-        )
-        for a in aspects
-        for s in stats
-    }
+    shown = [s for s in statistics if all(s in c.estimates for c in correlations)]
+    write = Scale(3, scientific=False)
 
-    def cell(metric: str, aspect: str, s: Statistic) -> str:
-        e = rows[metric, aspect].estimates[s]
-        if e.why_undefined:
-            return "--"
-        text = f"{e.value:.3f}".replace("-0.000", "0.000")
-        text = text.replace("-", "$-$")
-        return f"\\textbf{{{text}}}" if round(e.value, 3) == best[aspect, s] else text
+    def column(aspect: str, statistic: Statistic) -> list[TableCell]:
+        values = [
+            math.nan if e.why_undefined else e.value
+            for e in (estimates[metric, aspect][statistic] for metric in metrics)
+        ]
+        highest = max((write.rounded(v) for v in values if v == v), default=math.nan)
+        return [TableCell(write(v), write.rounded(v) == highest, value=v) for v in values]
 
-    width = len(stats)
-    sizes = ", ".join(f"{a}: {_range([rows[m, a].n for m in metrics])}" for a in aspects)
-    caption = (
-        f"Agreement of metrics with ratings ({subject}). Number of samples: {sizes}. "
-        "Bold: highest of its column."
+    columns = [(aspect, statistic) for aspect in aspects for statistic in shown]
+    sizes = ", ".join(
+        f"{aspect}: {_range([c.n for c in correlations if c.aspect == aspect])}"
+        for aspect in aspects
     )
-    head = [
-        *spanning_heads([a for a in aspects for _ in stats]),
-        " & ".join(["Metric", *(HEADINGS[s] for _ in aspects for s in stats)]) + " \\\\",
-    ]
-    cells = ([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)] for m in metrics)
-    columns = f"l{'r' * (width * len(aspects))}"
-    return booktabs(columns, head, cells, caption, comments=[comment]) + "\n"
+    return Table(
+        [
+            TableColumn("metric", words=True),
+            *(TableColumn(SYMBOLS[s], above=aspect) for aspect, s in columns),
+        ],
+        list(zip(metrics, *(column(*pair) for pair in columns), strict=True)),
+        caption=f"agreement of metrics with ratings ({subject})",
+        legend=[f"number of samples: {sizes}"],
+        best="highest of its column, which need not be shown to be higher",
+        signatures=[signature],
+    )
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -158,12 +158,10 @@ class MetaEvaluation:
 
     def to_latex(self, statistics: Sequence[Statistic] = ("pearson", "spearman", "kendall")) -> str:
         """A booktabs table, metric × (aspect × statistic), the best of a column in bold."""
-        return correlation_table(
-            self.rows(),
-            statistics,
-            comment=self.signature,
-            subject=self.what,
+        table = correlation_table(
+            self.rows(), statistics, signature=self.signature, subject=self.what
         )
+        return table.to_latex() + "\n"
 
 
 def evaluate(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+_GREEK = ("alpha", "kappa", "rho", "tau")
 _ESCAPES = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
@@ -23,6 +26,9 @@ _ESCAPES = {
     "[": "{[}",
     "*": "{*}",
     "≤": "$\\le$",
+    "–": "--",
+    "†": "\\dag{}",
+    **{letter: f"$\\{name}$" for letter, name in zip("ακρτ", _GREEK, strict=True)},
 }
 
 
@@ -40,20 +46,191 @@ def comment_lines(texts: Iterable[str]) -> list[str]:
     return [f"% {' '.join(text.splitlines())}" for text in texts]
 
 
-def spanning_heads(names: Sequence[str], *, first: int = 2) -> list[str]:
-    """Returns heads of columns, one over neighbours of the same name, and the rules below them.
+NONE = "–"
+"""Stands where there is no value."""
 
-    >>> print(*spanning_heads(["content", "content", "", "style"]), sep="\\n")
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A value or a name in a table.
+
+    Attributes:
+        text: as it is read, not escaped.
+        best: whether it is marked as `Table.best` says.
+        beside: follows in smaller type: half an interval, a deviation, a rank.
+        letters: stand after it, raised.
+        below: lines for pages only, which have the room.
+        value: orders the rows of a page; NaN if nothing does.
+        remark: what a page shows under the pointer.
+    """
+
+    text: str = NONE
+    best: bool = False
+    beside: str = ""
+    letters: str = ""
+    below: tuple[str, ...] = ()
+    value: float = math.nan
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table.
+
+    Attributes:
+        name: its head.
+        above: a second head, which it may share with its neighbours.
+        title: its whole name, where a table has no second heads; `name` if empty.
+        words: whether its cells are words, which are set left.
+        sentences: whether its cells are sentences, whose lines LaTeX breaks.
+        higher_is_better: None if neither is.
+        repeated: whether it stands in every block of a table that is wider than the terminal.
+        latex: its head for LaTeX, escaped; made of `name` if empty.
+    """
+
+    name: str
+    above: str = ""
+    title: str = ""
+    words: bool = False
+    sentences: bool = False
+    higher_is_better: bool | None = None
+    repeated: bool = False
+    latex: str = ""
+
+    def headed(self, name: str, arrows: Sequence[str] = "↓↑") -> str:
+        """Returns a head with the arrow that shows which values are better.
+
+        Args:
+            arrows: the one for lower, and the one for higher.
+        """
+        return name if self.higher_is_better is None else f"{name} {arrows[self.higher_is_better]}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a terminal, a page, LaTeX and Markdown show alike.
+
+    Attributes:
+        columns: the first holds the names of the rows.
+        rows: a cell a column; a string is a cell without marks.
+        caption: what the table shows.
+        legend: what the numbers mean.
+        best: what the mark of the best says; empty if no cell has it.
+        letters: what the letters say; empty if no cell has any.
+        notes: what a reader must know of the numbers, in sentences.
+        signatures: of the metrics that the numbers come from.
+        wide: whether it goes across both columns of a printed page.
+    """
+
+    columns: Sequence[TableColumn]
+    rows: Sequence[Sequence[TableCell | str]]
+    caption: str = ""
+    legend: Sequence[str] = ()
+    best: str = ""
+    letters: str = ""
+    notes: Sequence[str] = ()
+    signatures: Sequence[str] = ()
+    wide: bool = False
+
+    @property
+    def cells(self) -> list[list[TableCell]]:
+        """The rows, strings among them as cells."""
+        return [
+            [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
+            for row in self.rows
+        ]
+
+    @property
+    def heads(self) -> list[tuple[str, int]]:
+        """The second heads from left to right, each with the number of its columns."""
+        groups = itertools.groupby(column.above for column in self.columns)
+        return [(name, len(list(group))) for name, group in groups]
+
+    def key(self, mark: str, *, letters: bool = True) -> str:
+        """Returns the caption and what the numbers, marks and letters mean, as one line.
+
+        Args:
+            mark: of the best.
+            letters: whether letters are shown.
+        """
+        best = f"{mark} {self.best}" if self.best else ""
+        parts = [self.caption, *self.legend, best, self.letters if letters else ""]
+        line = "; ".join(filter(None, parts))
+        return line[:1].upper() + line[1:]
+
+    def to_latex(self) -> str:
+        """Returns a booktabs table, without a line break at its end. The best is bold, letters are
+        raised; signatures and notes are comments above it, as they are."""
+
+        def head(column: TableColumn) -> str:
+            name = column.name[:1].upper() + column.name[1:] if column.words else column.name
+            return column.headed(column.latex or escape_latex(name), _LATEX_ARROWS)
+
+        def letter(column: TableColumn) -> str:
+            return "p{.5\\textwidth}" if column.sentences else "l" if column.words else "r"
+
+        environment = "table*" if self.wide else "table"
+        lines = [
+            *comment_lines([*self.signatures, *self.notes]),
+            f"\\begin{{{environment}}}",
+            "\\centering",
+            *(["\\footnotesize"] if self.wide else []),
+            f"\\begin{{tabular}}{{{''.join(map(letter, self.columns))}}}",
+            "\\toprule",
+            *_spanning_heads(self.heads),
+            " & ".join(map(head, self.columns)) + " \\\\",
+            "\\midrule",
+            *(" & ".join(map(_latex_cell, row)) + " \\\\" for row in self.cells),
+            "\\bottomrule",
+            "\\end{tabular}",
+            f"\\caption{{{escape_latex(self.key('bold:'))}.}}",
+            f"\\end{{{environment}}}",
+        ]
+        return "\n".join(lines)
+
+    def to_markdown(self) -> str:
+        """Returns a table with its caption and legend, its notes and its signatures. The best is
+        bold; columns have their whole names."""
+        heads = [c.headed(escape_markdown(c.title or c.name)) for c in self.columns]
+        table = markdown_table(
+            heads,
+            (map(_markdown_cell, row) for row in self.cells),
+            words=[column.words for column in self.columns],
+        )
+        notes = "\n".join(f"- {escape_markdown(note)}" for note in self.notes)
+        signatures = code_block(self.signatures) if self.signatures else ""
+        key = escape_markdown(self.key("\0")).replace("\0", "**bold**")
+        return "\n\n".join(filter(None, [table, key, notes, signatures]))
+
+
+_LATEX_ARROWS = ("$\\downarrow$", "$\\uparrow$")
+
+
+def _latex_cell(cell: TableCell) -> str:
+    text = escape_latex(cell.text)
+    text = f"\\textbf{{{text}}}" if cell.best else text
+    beside = f" {escape_latex(cell.beside)}" if cell.beside else ""
+    letters = f"\\textsuperscript{{{escape_latex(cell.letters)}}}" if cell.letters else ""
+    return text + beside + letters
+
+
+def _markdown_cell(cell: TableCell) -> str:
+    text = escape_markdown(cell.text)
+    text = f"**{text}**" if cell.best else text
+    beside = f" {escape_markdown(cell.beside)}" if cell.beside else ""
+    letters = f" <sup>{cell.letters}</sup>" if cell.letters else ""
+    return text + beside + letters
+
+
+def _spanning_heads(heads: Sequence[tuple[str, int]]) -> list[str]:
+    """Returns the line of second heads for LaTeX and the rules below them; nothing without one.
+
+    >>> print(*_spanning_heads([("", 1), ("content", 2), ("", 1), ("style", 1)]), sep="\\n")
      & \\multicolumn{2}{c}{content} &  & \\multicolumn{1}{c}{style} \\\\
     \\cmidrule(lr){2-3} \\cmidrule(lr){5-5}
-
-    Args:
-        names: one a column, not escaped; empty where a column has none.
-        first: the number of the first of these columns.
     """
-    cells, rules, column = [""] * (first - 1), [], first
-    for name, group in itertools.groupby(names):
-        width = len(list(group))
+    cells, rules, column = [], [], 1
+    for name, width in heads:
         if name:
             cells.append(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
             rules.append(f"\\cmidrule(lr){{{column}-{column + width - 1}}}")
@@ -61,44 +238,6 @@ def spanning_heads(names: Sequence[str], *, first: int = 2) -> list[str]:
             cells += [""] * width
         column += width
     return [" & ".join(cells) + " \\\\", " ".join(rules)] if rules else []
-
-
-def booktabs(
-    columns: str,
-    head: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    caption: str,
-    *,
-    comments: Iterable[str] = (),
-    wide: bool = False,
-) -> str:
-    """Returns a table as LaTeX, without a line break at its end.
-
-    Args:
-        columns: how columns are set, e.g. `lrr`.
-        head: lines above the first rule, complete with their ends.
-        rows: cells, escaped.
-        caption: below the table; escaped here.
-        comments: lines that a reader of the source sees above it, as they are: signatures.
-        wide: across both columns of a page, in small type.
-    """
-    environment = "table*" if wide else "table"
-    lines = [
-        *comment_lines(comments),
-        f"\\begin{{{environment}}}",
-        "\\centering",
-        *(["\\footnotesize"] if wide else []),
-        f"\\begin{{tabular}}{{{columns}}}",
-        "\\toprule",
-        *head,
-        "\\midrule",
-        *(" & ".join(row) + " \\\\" for row in rows),
-        "\\bottomrule",
-        "\\end{tabular}",
-        f"\\caption{{{escape_latex(caption)}}}",
-        f"\\end{{{environment}}}",
-    ]
-    return "\n".join(lines)
 
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~<>&$])")
@@ -114,14 +253,15 @@ def escape_markdown(text: str) -> str:
 
 
 def markdown_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
+    head: Sequence[str], rows: Iterable[Iterable[str]], *, words: Sequence[bool] = ()
 ) -> str:
-    """Returns a table of escaped cells, the first column set left and all others right.
+    """Returns a table of escaped cells.
 
     Args:
-        words: the others hold words and are set left as well.
+        words: whether a column holds words and is set left; if empty, only the first does.
     """
-    lines = [head, [":--", *[":--" if words else "--:"] * (len(head) - 1)], *rows]
+    left = words or [True] + [False] * (len(head) - 1)
+    lines = [head, [":--" if is_left else "--:" for is_left in left], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

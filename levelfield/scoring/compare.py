@@ -12,10 +12,11 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
 from levelfield.io.opening import load_samples
-from levelfield.io.tables import booktabs, escape_latex
+from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.comparison import Comparison, verdict
 from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
 from levelfield.scoring.score import Texts, score
+from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.multiplicity import FAMILY_NAMES
@@ -76,23 +77,21 @@ class SystemComparisons:
 
     def to_latex(self) -> str:
         """A booktabs table: a row a metric and pair of systems."""
-        head = ["Metric", "$a$", "$b$", "$n$", "$a - b$", "low", "high", "$d_z$", "$p$ (Holm)"]
-        rows = (
+        write = Scale(3, scientific=False)
+        names = [TableColumn(name, words=True) for name in ("metric", "a", "b")]
+        numbers = ("n", "a − b", "low", "high", "d_z", "p (Holm)")
+        table = Table(
+            [*names, *(TableColumn(name) for name in numbers)],
             [
-                *map(escape_latex, (s.metric, c.a, c.b)),
-                f"{c.inputs:,}",
-                *(_number(v) for v in (c.difference, c.low, c.high, c.effect, c.p_adjusted)),
-            ]
-            for s, c in self
+                [s.metric, c.a, c.b, f"{c.inputs:,}", *map(write, numbers)]
+                for s, c in self
+                for numbers in [(c.difference, c.low, c.high, c.effect, c.p_adjusted)]
+            ],
+            caption="systems on equal inputs: paired tests, Holm over the rows of "
+            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals",
+            signatures=[s.signature for s in self.summaries],
         )
-        return booktabs(
-            "lllrrrrrr",
-            [" & ".join(head) + " \\\\"],
-            rows,
-            "Systems on equal inputs: paired tests, Holm over the rows of "
-            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals.",
-            comments=[s.signature for s in self.summaries],
-        )
+        return table.to_latex()
 
 
 _SCHEMA = {
@@ -177,7 +176,3 @@ def _compared(
             "name the system of each text"
         )
     return SystemComparisons(n, tuple(summaries), resampling)
-
-
-def _number(value: float) -> str:
-    return "--" if value != value else f"{value:.3f}".replace("-", "$-$")

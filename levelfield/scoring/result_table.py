@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,19 +11,12 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.strings import natural
-from levelfield.io.tables import (
-    booktabs,
-    code_block,
-    escape_latex,
-    escape_markdown,
-    markdown_table,
-    spanning_heads,
-)
+from levelfield.io.tables import NONE, Table, TableCell, TableColumn
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
 from levelfield.scoring.standing import (
+    BEST,
     Scale,
     Standing,
-    best_in_words,
     letters_in_words,
     scale_of,
     standings,
@@ -178,13 +170,6 @@ class ResultTable:
         """Whether its columns are labels, each with texts of its own."""
         return any(column.label for column in self.columns)
 
-    def heads(self) -> list[tuple[str, int]]:
-        """The heads above neighbouring columns, each with the number of its columns."""
-        return [
-            (name, len(list(neighbours)))
-            for name, neighbours in itertools.groupby(column.above for column in self.columns)
-        ]
-
     @property
     def counted(self) -> str:
         """What `count` counts: texts, `n`, or corpora where no metric has values of texts."""
@@ -195,21 +180,18 @@ class ResultTable:
         """The number of texts of a row; beside them, corpora are fewer."""
         return max((cell.group.n for cell in row if cell), default=0)
 
-    def legend(self, best: str) -> list[str]:
-        """What the marks mean, of those that the table has, in words.
+    @property
+    def has_best(self) -> bool:
+        """Whether some group is shown to be better than every other one."""
+        return any(cell and cell.best for _, row in self.rows() for cell in row)
 
-        Args:
-            best: the mark of what is shown best, e.g. `*`.
-        """
+    def legend(self) -> list[str]:
+        """What the numbers mean, in words."""
         cells = [cell for _, row in self.rows() for cell in row]
         level = f"{100 * self.resampling.level:g} % interval"
-        lines = []
-        if any(cell and cell.half_width for cell in cells):
-            lines.append(f"± half the {level}")
-        if any(cell and cell.best for cell in cells):
-            lines.append(best_in_words(best))
+        lines = [f"± half the {level}"] if any(cell and cell.half_width for cell in cells) else []
         if any(cell is None or not cell.group.mean.n for cell in cells):
-            lines.append("– no value")
+            lines.append(f"{NONE} no value")
         return lines
 
     def letters_legend(self) -> str:
@@ -252,50 +234,40 @@ class ResultTable:
         ]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
-    def to_latex(self) -> str:
-        """A booktabs table; what is shown best is bold, letters are superscripts. Signatures and
-        notes are comments above it."""
-
-        def cell(c: ResultCell | None) -> str:
-            if c is None or not c.group.mean.n:
-                return "--"
-            mean = escape_latex(c.mean)
-            text = f"\\textbf{{{mean}}}" if c.best else mean
-            if c.half_width:
-                text += f" $\\pm$ {escape_latex(c.half_width)}"
-            return text + (f"\\textsuperscript{{{c.letters}}}" if c.letters else "")
-
-        arrows = {"↑": "$\\uparrow$", "↓": "$\\downarrow$"}
-        names = [f"{escape_latex(c.name)} {arrows[c.arrow]}" for c in self.columns]
-        head = [escape_latex(self.by.capitalize()), *names]
-        legend = [*self.legend("bold:"), self.letters_legend()]
-        return booktabs(
-            "l" + "r" * len(self.columns),
-            [*spanning_heads([c.above for c in self.columns]), " & ".join(head) + " \\\\"],
-            ([escape_latex(name), *map(cell, row)] for name, row in self.rows()),
-            "; ".join([f"Means over {self.n:,} texts", *filter(None, legend)]) + ".",
-            comments=[*self.signatures(), *self.notes()],
+    def drawn(self) -> Table:
+        """Returns the table as terminals, pages, LaTeX and Markdown show it."""
+        count = TableColumn(self.counted, repeated=True)
+        columns = [
+            TableColumn(self.by, words=True),
+            *([] if self.of_labels else [count]),
+            *(
+                TableColumn(c.name, c.above, c.title, higher_is_better=c.summary.higher_is_better)
+                for c in self.columns
+            ),
+        ]
+        rows: list[list[TableCell | str]] = [
+            [name, *([] if self.of_labels else [f"{self.count(row):,}"]), *map(_drawn_cell, row)]
+            for name, row in self.rows()
+        ]
+        return Table(
+            columns,
+            rows,
+            caption=f"means over {self.n:,} texts",
+            legend=self.legend(),
+            best=BEST if self.has_best else "",
+            letters=self.letters_legend(),
+            notes=self.notes(),
+            signatures=self.signatures(),
             wide=len(self.columns) > _NARROW,
         )
 
+    def to_latex(self) -> str:
+        """Returns a booktabs table; see `levelfield.io.tables.Table.to_latex`."""
+        return self.drawn().to_latex()
+
     def to_markdown(self) -> str:
-        """A table with its legend, notes and signatures; what is shown best is bold."""
-
-        def cell(c: ResultCell | None) -> str:
-            if c is None or not c.group.mean.n:
-                return "–"
-            text = c.mean + (f" ± {c.half_width}" if c.half_width else "")
-            text = f"**{text}**" if c.best else text
-            return text + (f" <sup>{c.letters}</sup>" if c.letters else "")
-
-        head = [escape_markdown(self.by)]
-        head += [f"{escape_markdown(c.title)} {c.arrow}" for c in self.columns]
-        table = markdown_table(
-            head, ([escape_markdown(name), *map(cell, row)] for name, row in self.rows())
-        )
-        legend = "; ".join(filter(None, [*self.legend("**bold**"), self.letters_legend()]))
-        notes = "\n".join(f"- {escape_markdown(note)}" for note in self.notes())
-        return "\n\n".join(filter(None, [table, legend, notes, code_block(self.signatures())]))
+        """Returns a table with its legend, notes and signatures."""
+        return self.drawn().to_markdown()
 
     def signatures(self) -> list[str]:
         """One a metric."""
@@ -391,6 +363,14 @@ def label_table(
             columns.append(ResultColumn(s, s.metric, label, label, cells, overall))
     names = sorted({group for c in columns for group in c.cells}, key=natural)
     return ResultTable(by, tuple(names), tuple(columns), n, resampling=resampling)
+
+
+def _drawn_cell(cell: ResultCell | None) -> TableCell:
+    if cell is None or not cell.group.mean.n:
+        return TableCell()
+    half = f"± {cell.half_width}" if cell.half_width else ""
+    mean = cell.group.mean.value
+    return TableCell(cell.mean, cell.best, half, cell.letters, value=mean)
 
 
 def _undefined(column: ResultColumn) -> Iterator[str]:

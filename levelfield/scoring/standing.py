@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.strings import natural
+from levelfield.io.tables import NONE
 from levelfield.scoring.comparison import ALPHA, Comparison, better_system
 from levelfield.scoring.summary import MetricSummary
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.letters import compact_letters
 
 
@@ -76,9 +78,8 @@ def standings(
     }
 
 
-def best_in_words(mark: str) -> str:
-    """What the mark of the best says."""
-    return f"{mark} shown best (adjusted p ≤ {ALPHA:g})"
+BEST = f"shown best (adjusted p ≤ {ALPHA:g})"
+"""What the mark of the best says."""
 
 
 def letters_in_words(by: str, family: str) -> str:
@@ -112,12 +113,18 @@ class Scale:
         '−3.14'
         """
         if math.isnan(value):
-            return "–"
+            return NONE
         if self.scientific:
             return f"{value:.3g}".replace("-", "−")
         text = f"{value:,.{self.places}f}"
         zero = not any(digit in text for digit in "123456789")
         return text.lstrip("-") if zero else text.replace("-", "−")
+
+    def ends(self, interval: Estimate) -> str:
+        """Both ends of an interval; a dash without one."""
+        if math.isnan(interval.low + interval.high):
+            return NONE
+        return f"{self(interval.low)} to {self(interval.high)}"
 
     def rounded(self, value: float) -> float:
         """The number that is written."""

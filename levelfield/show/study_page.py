@@ -28,7 +28,7 @@ from levelfield.show.study_figures import (
     value_colours,
 )
 from levelfield.show.texts import SideTable, side_by_side
-from levelfield.study.aggregate.documents import study_latex
+from levelfield.study.aggregate.documents import results_table, study_latex
 from levelfield.study.aggregate.numbers import number_rows, number_schema
 from levelfield.study.aggregate.results import (
     ControlSummary,
@@ -229,7 +229,7 @@ def _template() -> Template:
         "main_measure": main_measure,
         "told_first": told_first,
         "scale": scale,
-        "standings_of": lambda c: {m.name: c.standings(m.name) for m in c.measures},
+        "results_table": results_table,
         "headline": headline,
         "around": around,
         "spread": spread,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from levelfield.io.tables import booktabs, escape_latex
+from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.cells import CellKey, Cost, bytes_in_words, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint
@@ -161,24 +161,32 @@ class StudyStatus:
         ]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
-    def to_latex(self) -> str:
-        """Returns a booktabs table of the systems."""
-        head = ["System", "Cells done", "Texts", "Seconds a text", "Peak memory"]
-        names = ["Technique", "Base"] if self.techniques else []
-        head[1:1] = names
-        rows = (
+    def table(self) -> Table:
+        """Returns a row a system: its cells by state, its texts, and what they cost."""
+        states = [state for state in STATES if self.counts[state]]
+        names = ["technique", "base"] if self.techniques else []
+        costs = ["s a text", *(["passes a token"] if self.techniques else []), "peak memory"]
+        rows = [
             [
-                escape_latex(system.system),
-                *(escape_latex(name) for name in (system.technique or ("--", "--")) if names),
-                f"{system.states['done']:,} of {system.states.total():,}",
+                system.system,
+                *(name for name in (system.technique or (NONE, NONE)) if names),
+                *(f"{system.states[s]:,}" if system.states[s] else NONE for s in states),
                 f"{system.answered:,} of {system.asked:,}",
-                "--" if system.seconds is None else f"{system.seconds:.3g}",
-                bytes_in_words(system.peak_bytes).replace("–", "--"),
+                NONE if system.seconds is None else f"{system.seconds:.3g}",
+                *([NONE if system.passes is None else f"{system.passes:.3g}"] if names else []),
+                bytes_in_words(system.peak_bytes),
             ]
             for system in self.systems
-        )
-        columns = "l" * (1 + len(names)) + "rrrr"
-        return booktabs(columns, [" & ".join(head) + " \\\\"], rows, f"Cells of {self.study}.")
+        ]
+        columns = [
+            *(TableColumn(name, words=True, repeated=True) for name in ("system", *names)),
+            *(TableColumn(name) for name in (*states, "texts", *costs)),
+        ]
+        return Table(columns, rows, caption=f"cells of {self.study}")
+
+    def to_latex(self) -> str:
+        """Returns `table` with booktabs."""
+        return self.table().to_latex()
 
 
 _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {

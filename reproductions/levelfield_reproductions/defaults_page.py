@@ -56,7 +56,7 @@ def _overview(sets: Sequence[SetAgreement]) -> Iterator[str]:
         ]
         for agreement in sets
     ]
-    yield markdown_table(["set", "role", "texts"], rows, words=True)
+    yield markdown_table(["set", "role", "texts"], rows, words=[True] * 3)
 
 
 def _section(agreement: SetAgreement, here: Sequence[SetAgreement]) -> Iterator[str]:

@@ -85,7 +85,7 @@ def test_a_system_without_values_has_no_place_and_takes_no_mark_from_the_others(
     table = table_of({"m": [NOISE, NOISE + 9, NAN]}, "xyz")
     assert marks(table) == {"x": ("b", False), "y": ("a", True), "z": ("", False)}
     assert table.columns[0].cells["z"].mean == "–"
-    assert "– no value" in table.legend("*")
+    assert "– no value" in table.legend()
     assert "m: undefined: empty text: 12 (z\u00a012)" in table.notes()
 
 
@@ -134,7 +134,7 @@ def test_labels_have_no_marks_and_a_row_of_all_texts():
 def test_one_system_is_a_row_without_marks_or_words_about_others():
     table = table_of({"m": [NOISE]}, "x")
     assert marks(table) == {"x": ("", False)}
-    assert table.legend("*") == ["± half the 95 % interval"]
+    assert table.legend() == ["± half the 95 % interval"]
     assert (table.notes(), table.letters_legend()) == ([], "")
 
 
@@ -194,10 +194,10 @@ def test_latex_marks_the_best_and_the_letters_and_keeps_signatures_whole():
         {"f.up": [NOISE, NOISE + 9], "f.perplexity": [NOISE, NAN]}, ["a_b", "y"]
     ).to_latex()
     assert text.startswith("% f.up|k:a_b`c|v:1|n:24 undefined:0 truncated:0\n% f.perplexity|")
-    assert r" & \multicolumn{2}{c}{f} \\" in text
+    assert r" &  & \multicolumn{2}{c}{f} \\" in text
     assert re.search(r"^a\\_b & .*\\textsuperscript\{b\} & ", text, re.MULTILINE)
     assert re.search(
-        r"^y & \\textbf\{[\d.]+\} \$\\pm\$ .*\\textsuperscript\{a\} & --", text, re.MULTILINE
+        r"^y & 12 & \\textbf\{[\d.]+\} \$\\pm\$ .*\\textsuperscript\{a\} & --", text, re.MULTILINE
     )
     assert "±" not in text
     assert "\n% f.perplexity: undefined: empty text: 12 (y 12)\n" in text.replace("\u00a0", " ")
@@ -207,7 +207,7 @@ def test_no_name_or_number_of_a_latex_table_is_taken_for_a_command():
     columns = {"f.up": [NOISE * 1e-9, (NOISE + 9) * 1e-9, NOISE * 1e-9, NOISE * 1e-9]}
     text = table_of(columns, ["[bold]", "*a", "50 % & $x_1$", "{\\b}^#~"]).to_latex()
     rows = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0].splitlines()
-    assert all(re.match(r"[^\[*]", row) and row.count(" & ") == 1 for row in rows)  # \\[2ex], \\*
+    assert all(re.match(r"[^\[*]", row) and row.count(" & ") == 2 for row in rows)  # \\[2ex], \\*
     assert any(row.startswith("{[}bold]") for row in rows)
     assert text.isascii()
 
@@ -224,9 +224,9 @@ def test_systems_stand_in_the_order_of_the_numbers_in_their_names():
 def test_markdown_marks_the_best_and_keeps_signatures_whole():
     text = table_of({"f.up": [NOISE, NOISE + 9]}, ["a_b|c", "y"]).to_markdown()
     head, rule, *rows = text.splitlines()
-    assert (head, rule) == ("| system | f.up ↑ |", "| :-- | --: |")
+    assert (head, rule) == ("| system | n | f.up ↑ |", "| :-- | --: | --: |")
     assert rows[0].startswith(r"| a\_b\|c | ")
-    assert re.fullmatch(r"\| y \| \*\*[\d.]+ ± [\d.]+\*\* <sup>a</sup> \|", rows[1])
+    assert re.fullmatch(r"\| y \| 12 \| \*\*[\d.]+\*\* ± [\d.]+ <sup>a</sup> \|", rows[1])
     assert text.endswith("```\nf.up|k:a_b`c|v:1|n:24 undefined:0 truncated:0\n```")
 
 

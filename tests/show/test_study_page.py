@@ -152,7 +152,7 @@ def test_serious_findings_are_named_above_the_results_and_told_below():
 
 def test_the_table_has_the_groups_of_the_paper():
     html = page()
-    heads = re.findall(r'class="group">([^<]+)<', html)
+    heads = re.findall(r'class="head">([^<]+)<', html)
     assert heads == ["Diversity", "Fluency", "Control effectiveness"]
     # one figure a dataset, two of ranks, one of cost; two matrices of judges
     assert html.count("<svg") == 2 + 2 + 1
@@ -264,8 +264,9 @@ def test_latex_is_escaped_and_the_best_is_bold(tmp_path):
     assert "50 \\% \\& more" in tex
     row = next(line for line in tex.splitlines() if line.startswith("50 "))
     assert "\\textbf" in row
-    assert "shares in percent; bold: shown best (adjusted p $\\le$ 0.05); " in tex
-    assert "2 seeds each." in tex
+    assert "shares in percent; " in tex
+    assert "bold: shown best (adjusted p $\\le$ 0.05); " in tex
+    assert "2 seeds each; " in tex
     assert "weights of datasets: the number of their prompts (" in tex
     assert "as given" not in tex
     assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 4
@@ -331,10 +332,10 @@ def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(chromium, wid
         shown.goto((tmp_path / "page.html").as_uri())
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         assert shown.evaluate(BROKEN_WORDS, "thead th") == []
-        table = shown.locator("table.results").first
+        table = shown.locator("table.result-table").first
         table.locator("button", has_text="slor").click()
         column = shown.evaluate(
-            "[...document.querySelector('table.results').tBodies[0].rows]"
+            "[...document.querySelector('table.result-table').tBodies[0].rows]"
             ".map(r => Number(r.cells[2].dataset.v))"
         )
         assert column == sorted(column)

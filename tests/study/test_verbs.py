@@ -64,7 +64,7 @@ def test_a_study_is_run_audited_and_reported(study: Study, tmp_path: Path) -> No
     assert (run.asked_now, run.measured_now, run.failed) == (4, 4, ())
     assert run.to_dict()["cells"] == study.status().to_dict()["cells"]
     assert run.to_polars()["state"].to_list() == ["done"] * 4
-    assert "S & 2 of 2 & 12 of 12" in run.to_latex()
+    assert "S & 2 & 12 of 12" in run.to_latex()
 
     audit = study.audit()
     assert {finding["check"] for finding in audit.to_dict()["findings"]} >= {"identical-seeds"}

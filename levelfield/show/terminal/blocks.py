@@ -10,14 +10,18 @@ from typing import Any
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from levelfield.core.strings import visible
 from levelfield.io.problems import printable
+from levelfield.io.tables import Table, TableCell, TableColumn
 
 _WIDTH = 80
 """The width of a table where stdout is not a terminal, as far as its columns allow."""
+
+BEST = "*"
+"""Marks what is shown best, without colour."""
 
 _HEAD = 12
 """A part of a name that is longer is broken after its hyphens."""
@@ -118,6 +122,43 @@ def print_blocks(
         start = end
 
 
+def print_table(out: Console, table: Table, *, letters: bool = True) -> None:
+    """Prints a table in blocks as wide as the terminal, its caption and legend, and its notes.
+
+    Args:
+        letters: whether the cells show their letters.
+    """
+    cells = [[row[i] for row in table.cells] for i in range(len(table.columns))]
+    blocks = [
+        BlockColumn(column.above, column.headed(column.name), _parts(column, values, letters))
+        for column, values in zip(table.columns, cells, strict=True)
+    ]
+    print_blocks(
+        out,
+        table.columns[0].name,
+        [f"{cell.text} {cell.letters}".rstrip() for cell in cells[0]],
+        [b for b, c in zip(blocks[1:], table.columns[1:], strict=True) if not c.repeated],
+        fixed=[b for b, c in zip(blocks[1:], table.columns[1:], strict=True) if c.repeated],
+    )
+    for line in filter(None, (table.key(BEST, letters=letters), *table.notes)):
+        print_wrapped(out, line)
+
+
+def marked(text: str, *, best: bool) -> Text:
+    """Returns a number, with the mark if it is shown best."""
+    return Text(f"{BEST}{text}", "bold") if best else Text(text)
+
+
+def _parts(column: TableColumn, cells: Sequence[TableCell], letters: bool) -> list[list[Text]]:
+    width = max((cell_len(cell.text) for cell in cells), default=0) if column.words else 0
+    rows = []
+    for cell in cells:
+        text = cell.text + " " * (width - cell_len(cell.text))
+        beside = f"{cell.beside} {cell.letters if letters else ''}".strip()
+        rows.append([marked(text, best=cell.best), *([Text(beside, "dim")] if beside else [])])
+    return rows
+
+
 def _head(name: str) -> list[str]:
     lines: list[str] = []
     for part in name.split("."):
@@ -183,7 +224,7 @@ def _visible(shown: Any) -> Any:
             if visible(shown.plain) != shown.plain:
                 shown.plain = visible(shown.plain)
             return shown
-        case Table():
+        case RichTable():
             for column in shown.columns:
                 column.header = _visible(column.header)
                 column._cells = [_visible(cell) for cell in column._cells]

@@ -8,22 +8,13 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from levelfield.agree.compare import MetricComparison, test_notes
-from levelfield.agree.correlate import Correlation
+from levelfield.agree.correlate import SYMBOLS, Correlation
 from levelfield.agree.drift import Drift
 from levelfield.agree.evaluation import MetaEvaluation
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import BlockColumn, print_blocks
 
-SHORT = {
-    "pearson": "r",
-    "spearman": "ρ",
-    "kendall": "τ-b",
-    "tau-like": "τ-like",
-    "accuracy": "acc.",
-    "calibrated": "acc. cal.",
-}
-
-_HEADS = {**SHORT, "accuracy": "acc", "calibrated": "acc.cal"}
+_HEADS = {**SYMBOLS, "accuracy": "acc", "calibrated": "acc.cal"}
 """With a line a part."""
 
 MOST_PRINTED = 30
@@ -58,7 +49,7 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
                     " ≈ ".join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
                     for cluster in ranking.clusters
                 )
-                out.print(Text(f"  ranking ({SHORT[evaluation.by]}): {ranks}"), soft_wrap=True)
+                out.print(Text(f"  ranking ({SYMBOLS[evaluation.by]}): {ranks}"), soft_wrap=True)
         comparisons = [c for c in evaluation.comparisons.comparisons if c.aspect == aspect]
         for note in test_notes(comparisons):
             out.print(Text(f"  {note}", "dim"), soft_wrap=True)
@@ -124,9 +115,9 @@ def _remarks(c: Correlation) -> list[str]:
         notes = [f"undefined: {e.why_undefined}"] if e.why_undefined else e.note.split("; ")
         for reason in notes:
             if reason and not reason.startswith("tie thresholds"):
-                remarks.setdefault(reason, []).append(SHORT[s])
+                remarks.setdefault(reason, []).append(SYMBOLS[s])
         if e.why_no_interval and not e.why_undefined:
-            remarks.setdefault(f"no interval: {e.why_no_interval}", []).append(SHORT[s])
+            remarks.setdefault(f"no interval: {e.why_no_interval}", []).append(SYMBOLS[s])
     lines = [f"{', '.join(statistics)}: {reason}" for reason, statistics in remarks.items()]
     if c.undefined:
         lines.append(f"no value for {c.undefined:,} of {c.n + c.undefined:,} rated samples")

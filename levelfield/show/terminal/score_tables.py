@@ -10,13 +10,10 @@ from rich.text import Text
 from levelfield.io.problems import printable
 from levelfield.scoring.comparison import Comparison, verdict
 from levelfield.scoring.result import ScoreSummary
-from levelfield.scoring.result_table import ResultCell, ResultTable
+from levelfield.scoring.result_table import ResultTable
 from levelfield.scoring.standing import Scale, scale_of
 from levelfield.show.terminal import console
-from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
-
-BEST = "*"
-"""Marks what is shown best, without colour."""
+from levelfield.show.terminal.blocks import print_table, print_wrapped
 
 _EFFECT = Scale(2, scientific=False)
 
@@ -30,12 +27,12 @@ def print_results(result: ScoreSummary, *, pairs: bool) -> None:
     """
     out = console()
     table, labels = result.table(), result.label_table()
-    _print_table(table, out)
+    print_table(out, table.drawn(), letters=False)
     _print_rankings(table, out)
     if labels:
         out.print()
         out.print(Text("by label", "bold"))
-        _print_table(labels, out)
+        print_table(out, labels.drawn())
     for s in result.summaries if pairs else ():
         print_pairs(
             out,
@@ -47,34 +44,6 @@ def print_results(result: ScoreSummary, *, pairs: bool) -> None:
     out.print()
     for signature in table.signatures():
         out.print(Text(signature, "dim"), soft_wrap=True)
-
-
-def _print_table(table: ResultTable, out: Console) -> None:
-    """Prints a table, and below it the meaning of its marks and its notes."""
-    rows = list(table.rows())
-    columns = [
-        BlockColumn(
-            column.above, f"{column.name} {column.arrow}", [_cell(row[i]) for _, row in rows]
-        )
-        for i, column in enumerate(table.columns)
-    ]
-    counts = BlockColumn("", table.counted, [[Text(f"{table.count(row):,}")] for _, row in rows])
-    fixed = [] if table.of_labels else [counts]
-    print_blocks(out, table.by, [name for name, _ in rows], columns, fixed=fixed)
-    for note in ("; ".join(table.legend(BEST)), *table.notes()):
-        print_wrapped(out, note)
-
-
-def _cell(cell: ResultCell | None) -> list[Text]:
-    if cell is None or not cell.group.mean.n:
-        return [Text("–")]
-    half = [Text(f"±{cell.half_width}", "dim")] if cell.half_width else []
-    return [marked(cell.mean, best=cell.best), *half]
-
-
-def marked(mean: str, *, best: bool) -> Text:
-    """Returns a mean, with the mark if it is shown best."""
-    return Text(f"{BEST}{mean}", "bold") if best else Text(mean)
 
 
 def _print_rankings(table: ResultTable, out: Console) -> None:

@@ -1,189 +1,174 @@
-"""A study's tables as LaTeX and as Markdown."""
+"""The tables of a study as terminals, pages, LaTeX and Markdown show them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from levelfield.io.tables import (
-    booktabs,
+    NONE,
+    Table,
+    TableCell,
+    TableColumn,
     code_block,
     comment_lines,
-    escape_latex,
     escape_markdown,
-    markdown_table,
-    spanning_heads,
 )
 from levelfield.scoring.seeds import seeds_in_words
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import BEST, Scale, Standing, letters_in_words
+from levelfield.stats.resampling import Family
 from levelfield.study.aggregate.results import (
     ControlSummary,
     Correspondence,
     StudySummary,
+    TableEntry,
     grouped_columns,
 )
 from levelfield.study.cells import bytes_in_words
 
-
-def study_latex(summary: StudySummary) -> str:
-    """Returns, per kind of control, the table of results, measures side by side, and costs."""
-    parts = comment_lines(
-        signature for of_metric in summary.signatures.values() for signature in of_metric
-    )
-    for control in summary.controls:
-        parts.append(_latex_results(control, summary))
-        parts += [_correspondence(control, pair) for pair in control.correspondences]
-        if control.costs:
-            parts.append(_costs(control, summary))
-    return "\n".join(parts) + "\n"
+_FAMILIES: dict[Family, str] = {"metric": "a measure", "run": "a kind of control"}
 
 
-def _latex_results(control: ControlSummary, summary: StudySummary) -> str:
-    groups = grouped_columns(control)
-    columns = [column for _, of in groups for column in of]
-    standings = {c.measure.name: control.standings(c.measure.name) for c in columns}
+def results_table(control: ControlSummary, summary: StudySummary) -> Table:
+    """Returns systems × measures: the mean over datasets and seeds, its deviation and its rank."""
+    columns = [(above, column) for above, group in grouped_columns(control) for column in group]
+    standings = {c.measure.name: control.standings(c.measure.name) for _, c in columns}
+    scales = {name: Scale(control.places(name), scientific=False) for name in standings}
+    techniques = summary.technique_columns(control)
 
-    def heading(name: str, higher: bool) -> str:
-        arrow = "\\uparrow" if higher else "\\downarrow"
-        return f"{escape_latex(name)} ${arrow}$"
-
-    def cell(system: str, measure: str) -> str:
-        e = control.entry(system, measure)
-        if e is None or math.isnan(e.mean):
-            return "--"
-        places = control.places(measure)
-        mean = _number(e.mean, places)
-        standing = standings[measure][system]
-        if standing.best:
-            mean = f"\\textbf{{{mean}}}"
-        letters = standing.letters_name
-        marked = f"\\textsuperscript{{{letters}}}" if letters else ""
-        return f"{mean} ({_number(e.deviation, places)}){marked}"
-
-    names = summary.technique_columns(control)
-    rows = [
-        [
-            escape_latex(system) + ("$^*$" if system in control.incomplete else ""),
-            *(_name(cells[n]) for _, cells in names),
-            *(cell(system, column.measure.name) for column in columns),
-        ]
-        for n, system in enumerate(control.systems)
-    ]
-    lacking = "".join(
-        f" {system} has nothing for {what}." for system, what in control.incomplete.items()
-    )
-    says = [
-        f"Results for {control.control}: mean over datasets and seeds",
-        summary.weights_in_words(),
-        "weighted standard deviation in brackets",
-        *summary.legend(control, "bold:"),
-        seeds_in_words(control.seeds_of_systems),
-    ]
-    caption = "; ".join(says) + "." + (f" *:{lacking}" if lacking else "")
-    head = [
-        *spanning_heads(["" for _ in names] + [name for name, of in groups for _ in of]),
-        " & ".join(
-            [
-                "System",
-                *(name.capitalize() for name, _ in names),
-                *(heading(c.name, c.measure.higher_is_better) for c in columns),
-            ]
+    def row(n: int, system: str) -> list[TableCell | str]:
+        lacks = control.incomplete.get(system, "")
+        name = TableCell(
+            system, letters="†" if lacks else "", remark=f"has nothing for {lacks}" if lacks else ""
         )
-        + " \\\\",
-    ]
-    left = "l" * (1 + len(names))
-    return booktabs(left + "r" * len(columns), head, rows, caption, wide=True)
-
-
-def _correspondence(control: ControlSummary, pair: Correspondence) -> str:
-    x, y = control.places(pair.x), control.places(pair.y)
-    rows = [
-        [
-            escape_latex(r.system),
-            f"{_number(r.x, x)} [{r.x_rank}]",
-            f"{_number(r.y, y)} [{r.y_rank}]",
+        results = [
+            _result(control.entry(system, measure), standings[measure].get(system), scales[measure])
+            for measure in standings
         ]
-        for r in pair.systems
+        return [name, *(cells[n] for _, cells in techniques), *results]
+
+    marks = [standing for of_systems in standings.values() for standing in of_systems.values()]
+    legend = [
+        "in round brackets the weighted deviation of the runs, in square brackets the rank",
+        *(["shares in percent"] if any(m.percent for m in control.measures) else []),
+        summary.weights_in_words(),
+        seeds_in_words(control.seeds_of_systems),
+        *(["† lacks something that others have"] if control.incomplete else []),
     ]
+    return Table(
+        [
+            TableColumn("system", words=True),
+            *(TableColumn(name, words=True, repeated=True) for name, _ in techniques),
+            *(
+                TableColumn(
+                    column.name,
+                    above,
+                    column.measure.name,
+                    higher_is_better=column.measure.higher_is_better,
+                )
+                for above, column in columns
+            ),
+        ],
+        [row(n, system) for n, system in enumerate(control.systems)],
+        caption=f"results for {control.control}: mean over datasets and seeds",
+        legend=legend,
+        best=BEST if any(standing.best for standing in marks) else "",
+        letters=letters_in_words("system", _FAMILIES[summary.resampling.family])
+        if any(standing.letters for standing in marks)
+        else "",
+        notes=control.notes,
+        wide=True,
+    )
+
+
+def _result(entry: TableEntry | None, standing: Standing | None, scale: Scale) -> TableCell:
+    if entry is None:
+        return TableCell()
+    remark = f"n = {entry.n:,}, {entry.undefined:,} undefined"
+    if standing is None or math.isnan(entry.mean):
+        return TableCell(remark=remark, below=("undefined",))
+    interval = entry.interval
+    ends = f"{scale(interval.low)} to {scale(interval.high)}"
+    return TableCell(
+        scale(entry.mean),
+        standing.best,
+        f"({scale(entry.deviation)}) [{standing.rank}]",
+        standing.letters_name,
+        below=(
+            *([] if interval.why_no_interval else [ends]),
+            *([f"{entry.undefined:,} undefined"] if entry.undefined else []),
+        ),
+        value=entry.mean,
+        remark=remark,
+    )
+
+
+def _correspondence_table(control: ControlSummary, pair: Correspondence) -> Table:
+    x, y = (Scale(control.places(name), scientific=False) for name in (pair.x, pair.y))
     outcome = (
         f"no correlation: {pair.why}"
         if pair.why
         else f"Pearson's r {pair.pearson:.2f}, Spearman's rho {pair.spearman:.2f}"
     )
-    head = [" & ".join(["System", escape_latex(pair.x), escape_latex(pair.y)]) + " \\\\"]
-    caption = f"{pair.x} against {pair.y} for {control.control} ({outcome}); ranks in brackets."
-    return booktabs("lrr", head, rows, caption, wide=True)
+    return Table(
+        [TableColumn("system", words=True), TableColumn(pair.x), TableColumn(pair.y)],
+        [[r.system, f"{x(r.x)} [{r.x_rank}]", f"{y(r.y)} [{r.y_rank}]"] for r in pair.systems],
+        caption=f"{pair.x} against {pair.y} for {control.control} ({outcome}); ranks in brackets",
+    )
 
 
-def _costs(control: ControlSummary, summary: StudySummary) -> str:
-    names = summary.technique_columns(control)
+def _cost_table(control: ControlSummary, summary: StudySummary) -> Table:
+    techniques = summary.technique_columns(control)
     place = {system: n for n, system in enumerate(control.systems)}
-    passes = any(c.passes_per_token for c in control.costs)
-    rows = [
+    passes = any(cost.passes_per_token for cost in control.costs)
+
+    def or_dash(value: float | None, digits: int) -> str:
+        return NONE if value is None or math.isnan(value) else f"{value:.{digits}g}"
+
+    heads = ["seconds a text", "tokens a second", *(["passes a token"] if passes else [])]
+    rows: list[list[TableCell | str]] = [
         [
-            escape_latex(c.system),
-            *(_name(cells[place[c.system]]) for _, cells in names),
-            "--" if math.isnan(c.seconds) else f"{c.seconds:.3g} $\\pm$ {c.deviation:.2g}",
-            "--" if math.isnan(c.tokens_per_second) else f"{c.tokens_per_second:.4g}",
-            *([f"{c.passes_per_token:.3g}" if c.passes_per_token else "--"] if passes else []),
-            bytes_in_words(c.peak_bytes).replace("–", "--"),
+            cost.system,
+            *(cells[place[cost.system]] for _, cells in techniques),
+            TableCell(
+                or_dash(cost.seconds, 3),
+                beside="" if math.isnan(cost.seconds) else f"± {cost.deviation:.2g}",
+            ),
+            or_dash(cost.tokens_per_second, 4),
+            *([or_dash(cost.passes_per_token, 3)] if passes else []),
+            bytes_in_words(cost.peak_bytes),
         ]
-        for c in control.costs
+        for cost in control.costs
     ]
-    left = ["System", *(name.capitalize() for name, _ in names)]
-    right = ["Seconds a text", "Tokens a second", *(["Passes a token"] if passes else [])]
-    head = [" & ".join([*left, *right, "Peak memory"]) + " \\\\"]
-    columns = "l" * len(left) + "r" * (len(right) + 1)
-    return booktabs(columns, head, rows, f"What the texts for {control.control} cost.", wide=True)
+    return Table(
+        [
+            *(TableColumn(name, words=True) for name in ["system", *(n for n, _ in techniques)]),
+            *(TableColumn(name) for name in [*heads, "peak memory"]),
+        ],
+        rows,
+        caption=f"cost of the texts for {control.control}",
+        wide=True,
+    )
 
 
-def _name(name: str) -> str:
-    return escape_latex(name).replace("–", "--")
-
-
-def _number(value: float, places: int) -> str:
-    return "--" if math.isnan(value) else f"{value:z,.{places}f}".replace("-", "$-$")
+def study_latex(summary: StudySummary) -> str:
+    """Returns, per kind of control, the table of results, measures side by side, and costs."""
+    tables = []
+    for control in summary.controls:
+        tables.append(results_table(control, summary))
+        tables += [_correspondence_table(control, pair) for pair in control.correspondences]
+        tables += [_cost_table(control, summary)] * bool(control.costs)
+    signatures = comment_lines(_signatures(summary))
+    return "\n".join([*signatures, *(table.to_latex() for table in tables)]) + "\n"
 
 
 def study_markdown(summary: StudySummary) -> str:
     """Returns the table of results of each kind of control, with its legend, and signatures."""
-    parts = [part for control in summary.controls for part in _markdown_results(control, summary)]
-    signatures = [s for of_metric in summary.signatures.values() for s in of_metric]
-    return "\n\n".join([*parts, code_block(signatures)]) + "\n"
+    parts = []
+    for control in summary.controls:
+        table = results_table(control, summary).to_markdown()
+        parts += [f"## {escape_markdown(control.control)}", table]
+    return "\n\n".join([*parts, code_block(_signatures(summary))]) + "\n"
 
 
-def _markdown_results(control: ControlSummary, summary: StudySummary) -> Iterator[str]:
-    measures = [column.measure for _, of in grouped_columns(control) for column in of]
-    standings = {m.name: control.standings(m.name) for m in measures}
-
-    def cell(system: str, measure: str) -> str:
-        entry = control.entry(system, measure)
-        if entry is None or math.isnan(entry.mean):
-            return "–"
-        scale = Scale(control.places(measure), scientific=False)
-        standing = standings[measure][system]
-        mean = f"**{scale(entry.mean)}**" if standing.best else scale(entry.mean)
-        letters = f" <sup>{standing.letters_name}</sup>" if standing.letters else ""
-        return f"{mean} ({scale(entry.deviation)}) [{standing.rank}]{letters}"
-
-    names = summary.technique_columns(control)
-    yield f"## {escape_markdown(control.control)}"
-    yield markdown_table(
-        [
-            "system",
-            *(name for name, _ in names),
-            *(f"{escape_markdown(m.name)} {'↑' if m.higher_is_better else '↓'}" for m in measures),
-        ],
-        (
-            [
-                escape_markdown(system),
-                *(escape_markdown(cells[n]) for _, cells in names),
-                *(cell(system, m.name) for m in measures),
-            ]
-            for n, system in enumerate(control.systems)
-        ),
-    )
-    legend = ["mean (weighted deviation) [rank]", *summary.legend(control, "**bold**")]
-    yield "; ".join([*legend, escape_markdown(summary.weights_in_words())])
-    if control.notes:
-        yield "\n".join(f"- {escape_markdown(note)}" for note in control.notes)
+def _signatures(summary: StudySummary) -> list[str]:
+    return [signature for of_metric in summary.signatures.values() for signature in of_metric]

@@ -10,13 +10,11 @@ from typing import NamedTuple
 from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.standing import (
     Standing,
-    best_in_words,
-    letters_in_words,
     scale_for,
     standings,
 )
 from levelfield.stats.estimate import Estimate
-from levelfield.stats.resampling import DEFAULT, Family, Resampling
+from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.observations import ALL, Measure
 from levelfield.study.plan import SystemTechnique
 
@@ -205,9 +203,6 @@ class ControlSummary:
         )
 
 
-_FAMILIES: Mapping[Family, str] = {"metric": "a measure", "run": "a kind of control"}
-
-
 @dataclass(frozen=True)
 class StudySummary:
     """The tables of a study.
@@ -243,20 +238,6 @@ class StudySummary:
             (name, [getattr(row, name) or "–" if row else "–" for row in rows])
             for name in SystemTechnique._fields
         ]
-
-    def legend(self, control: ControlSummary, best: str) -> list[str]:
-        """Returns what the numbers and marks of a kind of control mean, of those that it has.
-
-        Args:
-            best: the mark of what is shown best.
-        """
-        found = [s for m in control.measures for s in control.standings(m.name).values()]
-        lines = ["shares in percent"] if any(m.percent for m in control.measures) else []
-        if any(s.best for s in found):
-            lines.append(best_in_words(best))
-        if any(s.letters for s in found):
-            lines.append(letters_in_words("system", _FAMILIES[self.resampling.family]))
-        return lines
 
 
 def places(entries: Sequence[TableEntry]) -> int:

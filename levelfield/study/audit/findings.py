@@ -15,7 +15,7 @@ from scipy.special import bdtr, bdtrc, gammaln
 from scipy.stats import mannwhitneyu
 
 from levelfield.core.continuation import prompt_end
-from levelfield.io.tables import booktabs, escape_latex
+from levelfield.io.tables import Table, TableColumn
 from levelfield.study.audit.texts import Text
 from levelfield.study.cells import Cell, CellKey
 
@@ -380,12 +380,14 @@ class AuditReport:
 
     def to_latex(self) -> str:
         """Returns a booktabs table of the findings."""
-        rows = (
-            [escape_latex(text) for text in (f.severity, f.check, f.system or "all", f.what)]
-            for f in self.findings
+        names = [TableColumn(name, words=True) for name in ("severity", "check", "system")]
+        table = Table(
+            [*names, TableColumn("finding", words=True, sentences=True)],
+            [[f.severity, f.check, f.system or "all", f.what] for f in self.findings],
+            caption=f"audit of {self.study}",
+            wide=True,
         )
-        head = ["Severity & Check & System & Finding \\\\"]
-        return booktabs("lllp{.5\\textwidth}", head, rows, f"Audit of {self.study}.", wide=True)
+        return table.to_latex()
 
 
 def counted_findings(findings: Sequence[Finding]) -> str:

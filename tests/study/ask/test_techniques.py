@@ -247,17 +247,17 @@ def test_tables_have_techniques_and_bases_in_columns_of_their_own(
     (ours, _) = study_status(study).to_dict()["cells"]
     assert (ours["technique"], ours["base"]) == ("base", "tiny")
     assert ours["cost"]["forward_passes"] == 24
-    assert "S & base & tiny & 1 of 1" in study_status(study).to_latex()
+    assert "S & base & tiny & 1 & 4 of 4" in study_status(study).to_latex()
     report = Study("A study", "study.toml", study).report(audit=False)
     (control,) = report.summary.controls
     assert [cost.passes_per_token for cost in control.costs] == [3.0, None]
     assert report.to_markdown().splitlines()[2:6] == [
         "| system | technique | base |",
-        "| :-- | --: | --: |",
+        "| :-- | :-- | :-- |",
         "| S | base | tiny |",
         "| T | – | – |",
     ]
-    assert "System & Technique & Base & Seconds a text" in report.to_latex()
+    assert "System & Technique & Base & seconds a text" in report.to_latex()
     assert "T & -- & -- &" in report.to_latex()
     only = replace(study, systems=(other,))
     without = Study("A study", "study.toml", only).report(audit=False)
