@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
 from levelfield.metrics import environments
-from levelfield.metrics.environments import Environment
+from levelfield.metrics.environments import Environment, Worker
 from levelfield.metrics.sample_metric import (
     MISSING,
     Against,
@@ -42,9 +42,6 @@ from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, Kind, Loading, LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 from levelfield.models.tokens import AS_TEXT
-
-if TYPE_CHECKING:
-    from levelfield.metrics.environments.worker import Worker
 
 Combine = Literal["max", "mean"]
 
@@ -347,8 +344,6 @@ def _comet(environment: Environment, checkpoint: Checkpoint) -> tuple[Worker, st
     Raises:
         ModelError: it does not start, or the checkpoint can't be loaded.
     """
-    from levelfield.metrics.environments.worker import Worker
-
     key = (os.getpid(), environment.path, checkpoint.path)
     if key in _RUNNING and _RUNNING[key][0].is_running:
         return _RUNNING[key]

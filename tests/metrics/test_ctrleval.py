@@ -25,7 +25,7 @@ from levelfield.metrics import (
     iwf,
 )
 from levelfield.metrics.aspects import load_aspect
-from levelfield.metrics.ctrleval import CTRLEval, combine, family
+from levelfield.metrics.ctrleval import CTRLEval, combine
 from levelfield.models.loading import Loading
 from levelfield.text.segmenter import sentences
 
@@ -397,9 +397,10 @@ def test_the_docstrings_examples_run():
     pytest.importorskip("torch")
 
     import levelfield.core.signature
+    from levelfield.metrics import ctrleval
     from levelfield.models import tokens
     from levelfield.text import segmenter
 
-    for module in (family, segmenter, tokens, levelfield.core.signature):
+    for module in (ctrleval, segmenter, tokens, levelfield.core.signature):
         failed, tried = doctest.testmod(module)
         assert (failed, tried > 0) == (0, True)
