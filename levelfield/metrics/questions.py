@@ -27,7 +27,6 @@ import numpy as np
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample, wanted_name
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_CONTEXT,
@@ -192,19 +191,15 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
     def _question(self) -> YesNoQuestion:
         """The question."""
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         question = self._question
         segmented = {"segmenter": f"punkt-{self.language}"} if self._by_sentence else {}
-        choices = {
+        return {
             "model": self._resolved.label,
             "question": f"{question.name}@{question.digest}",
             "over": self.over,
             **segmented,
-            **self.computation,
         }
-        return signature(self.name, choices)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from scipy.special import expit
@@ -406,7 +401,6 @@ class QuestionsNaturalness(_ShippedQuestion):
     """
 
     name: ClassVar[str] = "questions.naturalness"
-    requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ m_t = log p_e(x_t | …) − log p_a(x_t | …), in nats; the sequence of them i
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -17,7 +17,6 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.continuation import continuation
 from levelfield.core.errors import ModelError, UserError
-from levelfield.core.metric import Level
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
@@ -45,7 +44,13 @@ from levelfield.metrics.cdm.pairs import (
 )
 from levelfield.metrics.keywords import keywords_of
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
+from levelfield.metrics.sample_metric import (
+    ChoiceSignature,
+    SampleMetric,
+    SampleValue,
+    of_defined,
+    rule_weights,
+)
 from levelfield.models.contracts import InfillingModel
 from levelfield.models.files import fills_in_the_middle
 from levelfield.models.load import load
@@ -55,7 +60,7 @@ from levelfield.text import segmenter
 
 
 @dataclass(frozen=True)
-class CDMMomentum(LoadingOptions, SampleMetric):
+class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
     r"""Momentum of each text: how much likelier a large model finds its tokens than a small one.
 
     m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
@@ -125,8 +130,6 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     language: str = segmenter.LANGUAGE
 
     name: ClassVar[str] = "cdm.momentum"
-    level: ClassVar[Level] = "sample"
-    higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
@@ -160,18 +163,14 @@ class CDMMomentum(LoadingOptions, SampleMetric):
             return "causal"
         return "infilling" if self.gap or self._form == "infilling" else "encoder-decoder"
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         pooler = {"pooler": self._pooler.digest} if self._pooler else {}
-        return signature(
-            self.name, {**self._choices, "pooling": self.pooling, **pooler, **self.computation}
-        )
+        return {**self._momentum_choices, "pooling": self.pooling, **pooler}
 
     @functools.cached_property
     def momentum_signature(self) -> str:
         """Every choice that could change the momentum of a text's tokens, whatever the pooling."""
-        choices = {**self._choices, **self.computation}
+        choices = {**self._momentum_choices, **self.computation}
         return signature(self.name, choices).rpartition("|v:")[0]
 
     def momentum(self, samples: Sequence[Sample]) -> list[list[UnitMomentum] | Undefined]:
@@ -220,7 +219,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         return "infilling" if fills else "conditional"
 
     @functools.cached_property
-    def _choices(self) -> dict[str, object]:
+    def _momentum_choices(self) -> dict[str, object]:
         a, e = self._resolved
         choices: dict[str, object] = {}
         if a.kind == "encoder-decoder" and self._form == "conditional":
@@ -337,11 +336,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
 
     def _weights(self, m: Floats) -> Floats:
         """Returns the weight of each token in the pooling, where that is a weighted mean: (T,)."""
-        if self.pooling in ("max", "min"):
-            weights = np.zeros(len(m))
-            weights[m.argmax() if self.pooling == "max" else m.argmin()] = 1.0
-            return weights
-        return np.full(len(m), 1 / len(m))
+        return rule_weights(m, self.pooling if self.pooling in ("max", "min") else "mean")
 
 
 def _without_blank(turns: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from levelfield.core.arrays import Floats
 from levelfield.core.continuation import continuation
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     CERTAIN_ALONE,
     EMPTY_TEXT,
@@ -95,14 +94,13 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
     def _without_meaning(self, form: str) -> Sequence[str]:  # noqa: ARG002
         return "weights", "iwf", "patterns", "normalize"
 
-    def _pattern_choices(self, choices: Mapping[str, object]) -> dict[str, object]:
+    def _own(self) -> Mapping[str, object]:
         if self._chosen_form():
-            return self._choices(choices)
-        nisf = self.weights == "nisf"
-        source = iwf_lists.source_of(self.iwf, self._resolved.model_type) if nisf else ""
-        return self._choices(
-            {"weights": self.weights, **({"iwf": source} if nisf else {}), **choices}
-        )
+            return {}
+        if self.weights != "nisf":
+            return {"weights": self.weights}
+        source = iwf_lists.source_of(self.iwf, self._resolved.model_type)
+        return {"weights": self.weights, "iwf": source}
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         if form := self._chosen_form():
@@ -191,10 +189,9 @@ class CTRLEvalCoherence(_PatternMetric):
     _end: ClassVar[bool] = True
     _forms: ClassVar[tuple[str, ...]] = ("share", "nats", "log-p")
 
-    @functools.cached_property
-    def signature(self) -> str:
+    def _own(self) -> Mapping[str, object]:
         choices = {"single": self.single, "segmenter": f"punkt-{self.language}"}
-        return signature(self.name, self._pattern_choices(choices))
+        return {**super()._own(), **choices}
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         sentences = segmenter.sentences(sample.text, self.language)
@@ -265,9 +262,8 @@ class CTRLEvalConsistency(_PatternMetric):
     _end: ClassVar[bool] = False
     _forms: ClassVar[tuple[str, ...]] = ("log-p", "share")
 
-    @functools.cached_property
-    def signature(self) -> str:
-        return signature(self.name, self._pattern_choices({"match": self.match}))
+    def _own(self) -> Mapping[str, object]:
+        return {**super()._own(), "match": self.match}
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         prompt = sample.prompt

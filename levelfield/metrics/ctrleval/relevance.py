@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -13,7 +12,6 @@ from levelfield.core.continuation import EMPTY_OUTPUT, EmptyOutput
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Sample, single_value
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     LABEL_WITHOUT_TOKEN,
@@ -106,21 +104,19 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
     _forms: ClassVar[tuple[str, ...]] = ("after", "channel", "after-calibrated")
 
-    @functools.cached_property
-    def signature(self) -> str:
+    def _own(self) -> Mapping[str, object]:
         if self.attribute == "auto":
             named = "auto@" + "+".join(a.digest for a in shipped().values())
         else:
             aspect = load_aspect(self.attribute)
             named = f"{aspect.attribute}@{aspect.digest}"
         form = self._chosen_form()
-        choices = {
+        return {
             "attribute": named,
             **({} if form == "channel" else {"weights": self._weighting}),
             "empty": self.empty,
             **({"normalize": self.normalize} if form else {}),
         }
-        return signature(self.name, self._choices(choices))
 
     def _without_meaning(self, form: str) -> Sequence[str]:
         return "patterns", *(("weights",) if form == "channel" else ())
