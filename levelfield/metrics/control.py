@@ -506,12 +506,3 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
             shares.setdefault((attribute, judge), []).append(n_right / n)
         of_judges = [math.fsum(of_labels) / len(of_labels) for of_labels in shares.values()]
         return CorpusValue(math.fsum(of_judges) / len(of_judges), truncated=state.truncated)
-
-
-__all__ = [
-    "ControlAverage",
-    "ControlBalancedAccuracy",
-    "ControlBoth",
-    "ControlMajority",
-    "ControlProbability",
-]

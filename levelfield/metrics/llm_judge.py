@@ -396,16 +396,6 @@ class LLMJudgeCommonsense(_LLMJudge):
     name: ClassVar[str] = "llm-judge.commonsense"
 
 
-ASPECTS = (
-    LLMJudgeOverall,
-    LLMJudgeCoherence,
-    LLMJudgeConsistency,
-    LLMJudgeRelevance,
-    LLMJudgeFluency,
-    LLMJudgeCommonsense,
-)
-
-
 @functools.lru_cache(maxsize=16)
 def _client(metric: _LLMJudge) -> ChatModel:
     """One client a metric, so that their costs are told apart."""

@@ -39,6 +39,7 @@ from levelfield.core.undefined import (
 )
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.scorers import have_tokens
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.models.contracts import EncoderDecoderModel, Gapped, Target
 from levelfield.text import segmenter
@@ -138,10 +139,6 @@ def _check(table: TomlTable, question: YesNoQuestion) -> None:
         table.wrong_field("template", "expected <text> in it, where the text goes")
 
 
-_BEGINNING = 10_000
-"""Characters of a text that tell whether a model has any tokens for it."""
-
-
 class QuestionInput(NamedTuple):
     """One part of a sample's text, with what else the question about it names.
 
@@ -207,10 +204,10 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
         question, model = self._question, self._seq2seq()
         whole = _share_a_beginning(question, model)
         answers = [Target(question.yes, end=whole), Target(question.no, end=whole)]
-        readable = model.token_ids([sample.text[:_BEGINNING] for sample in samples])
+        readable = have_tokens((sample.text for sample in samples), model.token_ids)
         inputs = [
-            self._inputs(sample) if ids or not sample.text.strip() else Undefined(UNREADABLE)
-            for sample, ids in zip(samples, readable, strict=True)
+            self._inputs(sample) if is_read or not sample.text.strip() else Undefined(UNREADABLE)
+            for sample, is_read in zip(samples, readable, strict=True)
         ]
 
         def answers_of(flat: list[QuestionInput]) -> Iterable[tuple[str, float, bool]]:
@@ -412,13 +409,3 @@ class QuestionsUnderstandability(_ShippedQuestion):
 
     name: ClassVar[str] = "questions.understandability"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "context"})
-
-
-__all__ = [
-    "CustomQuestion",
-    "QuestionsCoherence",
-    "QuestionsEngagingness",
-    "QuestionsGroundedness",
-    "QuestionsNaturalness",
-    "QuestionsUnderstandability",
-]

@@ -33,16 +33,13 @@ from levelfield.metrics.likelihood import (
     label_prompts,
 )
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
-from levelfield.metrics.scorers import LabelEvaluator, Scorer, label_evaluators
+from levelfield.metrics.scorers import LabelEvaluator, Scorer, have_tokens, label_evaluators
 
 ATTRIBUTE = option(
     "auto",
     "Attribute: sentiment (72 evaluators), topic (32), a TOML file of your own, or auto: "
     "whichever of the shipped ones the sample's control names.",
 )
-
-_BEGINNING = 10_000
-"""Characters of a text that tell whether a model has any tokens for it."""
 
 
 class LabelQuestion(NamedTuple):
@@ -124,10 +121,10 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         form = self._chosen_form()
         scorer = self._likelihood_scorer() if form else self._scorer()
-        readable = scorer.token_ids([sample.text[:_BEGINNING] for sample in samples])
+        readable = have_tokens((sample.text for sample in samples), scorer.token_ids)
         questions = [
-            self._question(sample, scorer.gap_token, readable=bool(ids))
-            for sample, ids in zip(samples, readable, strict=True)
+            self._question(sample, scorer.gap_token, readable=is_read)
+            for sample, is_read in zip(samples, readable, strict=True)
         ]
         values = of_defined(questions, lambda defined: self._relevances(defined, scorer))
         if self.empty == "undefined":
