@@ -73,14 +73,15 @@ class StubJudge(StubAspect):
 
 def put_stubs(monkeypatch: Any) -> None:
     """No composite metric asks a real model."""
-    from levelfield.metrics.composite import aspects, base
+    from levelfield.metrics import composite
+    from levelfield.metrics.composite import base
 
     def resolve(name: str, _: Loading) -> Resolved:
         kind = "encoder" if "minilm" in name or "encoder" in name else "causal"
         return Resolved(name, Path(), f"{sum(map(ord, name)):012}", kind, "stub")  # type: ignore[arg-type]
 
     monkeypatch.setattr(base, "resolve", resolve)
-    monkeypatch.setattr(aspects, "CTRLEvalCoherence", StubAspect)
-    monkeypatch.setattr(aspects, "CTRLEvalConsistency", StubAspect)
-    monkeypatch.setattr(aspects, "CTRLEvalAttributeRelevance", StubAspect)
-    monkeypatch.setattr(aspects, "ControlProbability", StubJudge)
+    monkeypatch.setattr(composite, "CTRLEvalCoherence", StubAspect)
+    monkeypatch.setattr(composite, "CTRLEvalConsistency", StubAspect)
+    monkeypatch.setattr(composite, "CTRLEvalAttributeRelevance", StubAspect)
+    monkeypatch.setattr(composite, "ControlProbability", StubJudge)

@@ -16,8 +16,7 @@ average=tokens leaves both out, of the sum and of m.
 from __future__ import annotations
 
 import abc
-import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -26,7 +25,6 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_SOURCE,
     EMPTY_TEXT,
@@ -35,7 +33,14 @@ from levelfield.core.undefined import (
     NO_REFERENCES,
     Undefined,
 )
-from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.sample_metric import (
+    AgainstReferences,
+    SampleValue,
+    in_groups,
+    of_defined,
+    rule_weights,
+    weighted_sum,
+)
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.contracts import Gapped, Target
 
@@ -71,20 +76,13 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         """What is scored of a sample: groups of directions, each of which is averaged."""
 
-    @abc.abstractmethod
-    def _own_choice(self) -> tuple[str, str]:
-        """The option that this metric has beside the others' and its value."""
+    @property
+    def _rule(self) -> Literal["mean", "max"]:
+        """The value of several groups."""
+        return "mean"
 
-    def _weights(self, of_groups: Floats) -> Floats:
-        """How much each group counts: (groups,), in sum 1."""
-        return np.full(len(of_groups), 1 / len(of_groups))
-
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        choice = dict([self._own_choice()])
-        choices = {"model": self._resolved.label, "average": self.average, **choice}
-        return signature(self.name, {**choices, **self.computation})
+    def _choices(self) -> Mapping[str, object]:
+        return {"model": self._resolved.label, "average": self.average}
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         authors = self.average == "authors"
@@ -118,12 +116,11 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         if reason := next(filter(None, (unfit(direction.log_p) for direction in scored)), ""):
             return Undefined(reason)
         s = np.array([direction.log_p.mean() for direction in scored]).reshape(groups, -1)
-        weights = np.repeat(self._weights(s.mean(axis=1)) / s.shape[1], s.shape[1])
-        # a part without weight may be −∞
-        value = float(s.ravel()[weights > 0] @ weights[weights > 0])
+        of_groups = rule_weights(s.mean(axis=1), self._rule)
+        weights = np.repeat(of_groups / s.shape[1], s.shape[1])
         parts = [direction.part for direction in scored]
-        rows = list(zip(parts, s.ravel().tolist(), weights.tolist(), strict=True))
-        return SampleValue(value, rows, any(direction.cut for direction in scored))
+        cut = any(direction.cut for direction in scored)
+        return weighted_sum(parts, s.ravel(), weights, cut=cut)
 
 
 @dataclass(frozen=True)
@@ -153,8 +150,8 @@ class BARTScoreFromSource(_BARTScore):
         super().__post_init__()
         object.__setattr__(self, "requires", frozenset({"text", self.given}))
 
-    def _own_choice(self) -> tuple[str, str]:
-        return "given", self.given
+    def _choices(self) -> Mapping[str, object]:
+        return {**super()._choices(), "given": self.given}
 
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         x, missing = {
@@ -168,37 +165,31 @@ class BARTScoreFromSource(_BARTScore):
 
 
 @dataclass(frozen=True)
-class _BARTScoreReferences(_BARTScore, abc.ABC):
+class _BARTScoreReferences(_BARTScore, AgainstReferences, abc.ABC):
     """A direction between a text and its references."""
 
     references: Literal["mean", "max"] = option(
         "mean", "Value of several references: the mean of their values, or the largest."
     )
 
-    requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
     _precision: ClassVar[bool]
     _recall: ClassVar[bool]
 
-    def _own_choice(self) -> tuple[str, str]:
-        return "references", self.references
+    @property
+    def _rule(self) -> Literal["mean", "max"]:
+        return self.references
+
+    def _choices(self) -> Mapping[str, object]:
+        return {**super()._choices(), "references": self.references}
 
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         references = [reference for reference in sample.references if reference.strip()]
-        if not references:
-            return Undefined(NO_REFERENCES)
         groups = []
         for n, reference in enumerate(references, 1):
             precision = Direction(f"reference {n} → text", reference, sample.text)
             recall = Direction(f"text → reference {n}", sample.text, reference)
             groups.append([precision] * self._precision + [recall] * self._recall)
-        return groups
-
-    def _weights(self, of_groups: Floats) -> Floats:
-        if self.references == "mean":
-            return super()._weights(of_groups)
-        weights = np.zeros(len(of_groups))
-        weights[of_groups.argmax()] = 1.0
-        return weights
+        return groups or Undefined(NO_REFERENCES)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from levelfield.core.metric import Level
 from levelfield.core.options import option
 from levelfield.core.sample import Sample, single_value
 from levelfield.core.scores import Scores
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     JUDGE_CANT_READ,
     NO_ATTRIBUTE,
@@ -50,7 +49,12 @@ from levelfield.metrics.judges import (
     lacking,
     load,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
+from levelfield.metrics.sample_metric import (
+    ChoiceSignature,
+    SampleMetric,
+    SampleValue,
+    of_defined,
+)
 from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.tokens import AS_TEXT
 
@@ -129,7 +133,7 @@ class WantedLabel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JudgedMetric(LoadingOptions, abc.ABC):
+class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
     """Base of the metrics of control: options, and the way from samples to votes."""
 
     judges: str = option(
@@ -142,7 +146,6 @@ class JudgedMetric(LoadingOptions, abc.ABC):
 
     higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
-    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,12 +155,10 @@ class JudgedMetric(LoadingOptions, abc.ABC):
     def kinds(self) -> tuple[Kind, ...]:
         return tuple(kinds_of(self._chosen, self.loading))
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         judges = describe(self._chosen, self.loading)
         read = {"text": self.text, "empty": self.empty, **AS_TEXT}
-        return signature(self.name, {"judges": judges, **self._own(), **read, **self.computation})
+        return {"judges": judges, **self._own(), **read}
 
     def lacking(self, attributes: Collection[str] | None) -> list[ModelError]:
         """Returns an error for each model that the judges of these attributes lack."""
@@ -505,12 +506,3 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
             shares.setdefault((attribute, judge), []).append(n_right / n)
         of_judges = [math.fsum(of_labels) / len(of_labels) for of_labels in shares.values()]
         return CorpusValue(math.fsum(of_judges) / len(of_judges), truncated=state.truncated)
-
-
-__all__ = [
-    "ControlAverage",
-    "ControlBalancedAccuracy",
-    "ControlBoth",
-    "ControlMajority",
-    "ControlProbability",
-]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,13 +14,17 @@ from levelfield.core.continuation import READING, Reading, continuation
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     UNREADABLE,
     Undefined,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
+from levelfield.metrics.sample_metric import (
+    ChoiceSignature,
+    SampleMetric,
+    SampleValue,
+    of_defined,
+)
 from levelfield.models.contracts import Classifier
 from levelfield.models.load import load
 from levelfield.models.loading import Kind, LoadingOptions
@@ -33,7 +37,7 @@ LABELS = {"negative", "positive"}
 
 
 @dataclass(frozen=True)
-class DiscriminatorScore(LoadingOptions, SampleMetric):
+class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
     """P(positive | text) of a discriminator, a classifier trained on human texts and negatives.
 
     What it measures is what the negatives lack: with negatives from a contrast of two models it is
@@ -80,18 +84,14 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
     def kinds(self) -> tuple[Kind, ...]:
         return ("classifier",)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        choices = {
+    def _choices(self) -> Mapping[str, object]:
+        return {
             "model": self._resolved().label,
             "value": self.value,
             "text": self.text,
             "task": self.task,
             **AS_TEXT,
-            **self.computation,
         }
-        return signature(self.name, choices)
 
     def _resolved(self) -> Resolved:
         if not self.model.strip():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -21,8 +21,8 @@ from levelfield.core.corpus import CorpusValue, OfGroups
 from levelfield.core.metric import Level, partitions
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import no_text_of, too_few_ngrams
+from levelfield.metrics.sample_metric import ChoiceSignature
 from levelfield.text.words import words
 
 TokenIds = Callable[[Sequence[str]], list[Hashes]]
@@ -124,7 +124,7 @@ class NGrams:
 
 
 @dataclass(frozen=True)
-class _NGramDiversity(Options, OfGroups, abc.ABC):
+class _NGramDiversity(Options, ChoiceSignature, OfGroups, abc.ABC):
     """Base of the metrics of diversity."""
 
     tokenizer: str = option(
@@ -136,13 +136,7 @@ class _NGramDiversity(Options, OfGroups, abc.ABC):
     level: ClassVar[Level] = "corpus"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     higher_is_better: ClassVar[bool] = True
-    name: ClassVar[str]
     n: ClassVar[int]
-
-    @property
-    @abc.abstractmethod
-    def signature(self) -> str:
-        """Every choice that could change a value."""
 
     @abc.abstractmethod
     def value(self, state: NGrams) -> CorpusValue:
@@ -194,14 +188,12 @@ class Distinct(_NGramDiversity):
         otherwise="all of them",
     )
 
-    @functools.cached_property
-    def signature(self) -> str:
-        choices = {
+    def _choices(self) -> Mapping[str, object]:
+        return {
             "tokenizer": tokenizer_label(self.tokenizer),
             "denominator": self.denominator,
             "floor": "none" if self.floor is None else self.floor,
         }
-        return signature(self.name, choices)
 
     def value(self, state: NGrams) -> CorpusValue:
         """Returns distinct n-grams / n-grams, or / tokens."""
@@ -233,10 +225,8 @@ class HDD(_NGramDiversity):
         least=1,
     )
 
-    @functools.cached_property
-    def signature(self) -> str:
-        choices = {"tokenizer": tokenizer_label(self.tokenizer), "draws": self.draws}
-        return signature(self.name, choices)
+    def _choices(self) -> Mapping[str, object]:
+        return {"tokenizer": tokenizer_label(self.tokenizer), "draws": self.draws}
 
     def value(self, state: NGrams) -> CorpusValue:
         """Returns the expected number of types among m n-grams / m."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -16,10 +16,7 @@ import numpy.typing as npt
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
-    EMPTY_TEXT,
     STATES_NOT_NUMBERS,
     UNREADABLE,
     Undefined,
@@ -27,15 +24,11 @@ from levelfield.core.undefined import (
 )
 from levelfield.io.streams import read_text
 from levelfield.metrics.sample_metric import (
-    MISSING,
-    Against,
     AgainstReferences,
     AgainstSource,
-    SampleMetric,
-    SampleValue,
-    compared,
-    in_groups,
-    of_defined,
+    ComparedTexts,
+    PairComparison,
+    PairValue,
 )
 from levelfield.metrics.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
@@ -46,33 +39,8 @@ from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 
 
-class ComparedTexts(NamedTuple):
-    """A text and what it is compared with, under the name that it is reported by."""
-
-    text: str
-    other: str
-    part: str
-
-
-class PairValue(NamedTuple):
-    """The value of a pair, and whether either text was cut."""
-
-    value: float
-    cut: bool
-
-
-def pairs_of(sample: Sample, against: Against) -> list[ComparedTexts] | Undefined:
-    """Returns the text of a sample with each text to compare it with; blank ones are left out."""
-    if not sample.text.strip():
-        return Undefined(EMPTY_TEXT)
-    pairs = [
-        ComparedTexts(sample.text, other, name) for name, other in compared(sample, against).items()
-    ]
-    return pairs or Undefined(MISSING[against])
-
-
 @dataclass(frozen=True)
-class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
+class ComparisonMetric(LoadingOptions, PairComparison, abc.ABC):
     """A metric that compares a text with its source or with the best of its references."""
 
     model: str = option(
@@ -81,46 +49,15 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
         "themselves, any other takes the mean of its last layer.",
     )
 
-    against: ClassVar[Against]
-
-    @abc.abstractmethod
-    def _compared(self, pairs: Sequence[ComparedTexts]) -> Sequence[PairValue | Undefined]:
-        """Returns the value of each of these pairs."""
-
-    @abc.abstractmethod
-    def _choices(self) -> Mapping[str, object]:
-        """Returns the options that could change a value, the model among them."""
-
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    @property
+    def computation(self) -> Mapping[str, str]:
+        """What the signature says of references, and of how the model is computed."""
         best = {"references": "best"} if self.against == "references" else {}
-        return signature(self.name, {**self._choices(), **best, **self.computation})
+        return {**best, **super().computation}
 
     @property
     def _resolved(self) -> Resolved:
         return resolve(self.model, self.loading)
-
-    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        def scored(pairs: list[ComparedTexts]) -> Iterable[tuple[str, PairValue | Undefined]]:
-            return zip((pair.part for pair in pairs), self._compared(pairs), strict=True)
-
-        return of_defined(
-            (pairs_of(sample, self.against) for sample in samples),
-            lambda of_samples: map(self._best, in_groups(of_samples, scored)),
-        )
-
-    def _best(
-        self, comparisons: Sequence[tuple[str, PairValue | Undefined]]
-    ) -> SampleValue | Undefined:
-        """The best of some comparisons; what can't be compared is left out like a blank."""
-        defined = [(name, c) for name, c in comparisons if isinstance(c, PairValue)]
-        if not defined:
-            return next(c for _, c in comparisons if isinstance(c, Undefined))
-        values = np.array([c.value for _, c in defined])
-        best = int(values.argmax() if self.higher_is_better else values.argmin())
-        rows = [(name, c.value, float(i == best)) for i, (name, c) in enumerate(defined)]
-        return SampleValue(float(values[best]), rows, any(c.cut for _, c in defined))
 
 
 @dataclass(frozen=True)

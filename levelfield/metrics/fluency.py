@@ -27,7 +27,6 @@ from levelfield.core.metric import Level
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_TEXT_WITH_VALUE,
@@ -37,7 +36,7 @@ from levelfield.core.undefined import (
     Undefined,
     holds_gap_token,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
+from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue, of_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.metrics.unigram import SHIPPED, Unigrams
 from levelfield.metrics.unigram import count as count_unigrams
@@ -84,7 +83,7 @@ def _exp(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class _FluencyMetric(LoadingOptions, abc.ABC):
+class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
     """Base of the metrics of fluency."""
 
     model: str = option(
@@ -98,7 +97,6 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
         "follows the prompt, given the prompt.",
     )
 
-    name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
     def __post_init__(self) -> None:
@@ -109,20 +107,9 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
     def kinds(self) -> tuple[Kind, ...]:
         return ("causal",)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        choices = {
-            "model": resolve(self.model, self.loading).label,
-            "bos": self._tokens().bos,
-            "text": self.text,
-            **self._own_choices(),
-            **self.computation,
-        }
-        return signature(self.name, choices)
-
-    def _own_choices(self) -> Mapping[str, object]:
-        return {}
+    def _choices(self) -> Mapping[str, object]:
+        label = resolve(self.model, self.loading).label
+        return {"model": label, "bos": self._tokens().bos, "text": self.text}
 
     def _tokens(self) -> CausalVocabulary:
         return load("causal-tokens", self.model, self.loading)
@@ -255,10 +242,9 @@ class SLOR(_FluencySampleMetric):
             return self
         return dataclasses.replace(self, corpus=count_unigrams(texts, self._tokens()))
 
-    def _own_choices(self) -> Mapping[str, object]:
-        return {
-            "unigram": "bos" if self.unigram == "bos" else f"corpus@{self._counts.digest}",
-        }
+    def _choices(self) -> Mapping[str, object]:
+        unigram = "bos" if self.unigram == "bos" else f"corpus@{self._counts.digest}"
+        return {**super()._choices(), "unigram": unigram}
 
     @property
     def _corpus(self) -> str | tuple[str, ...] | Unigrams | None:
@@ -404,17 +390,13 @@ class InfillingPerplexity(Seq2SeqMetric):
     def kinds(self) -> tuple[Kind, ...]:
         return ("infilling",)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        choices = {
+    def _choices(self) -> Mapping[str, object]:
+        return {
             "model": self._resolved.label,
             "source": "gap",
             "value": self.value,
             "end": "scored" if self.end else "no",
-            **self.computation,
         }
-        return signature(self.name, choices)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         model = load("infilling", self.model, self.loading)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -67,26 +68,19 @@ def source_of(choice: str, model_type: str) -> str:
         ) from error
 
 
-def load(
-    choice: str, model_type: str, vocabulary: int, token_ids: TokenIds
-) -> InverseWordFrequency:
+def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> InverseWordFrequency:
     """Returns the inverse word frequencies that a choice stands for.
 
     Args:
         choice: `auto`, `published`, `wordfreq[:LANGUAGE]`, or a file as `levelfield train iwf`
             writes it.
-        model_type: what `auto` depends on.
+        source: what `source_of` makes of the choice.
         vocabulary: size of the model's vocabulary.
         token_ids: the model's tokenizer.
 
     Raises:
         UserError: the list is of another vocabulary or can't be read.
     """
-    return read(choice, source_of(choice, model_type), vocabulary, token_ids)
-
-
-def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> InverseWordFrequency:
-    """Does what `load` does, with `source` from `source_of`."""
     if source.startswith("wordfreq-"):
         return _from_wordfreq(source.removeprefix("wordfreq-"), vocabulary, token_ids)
     path = fetch(IWF_PEGASUS) if source.startswith("published@") else Path(choice).expanduser()
@@ -143,19 +137,11 @@ def count(
     """
     holding = np.zeros(vocabulary, np.int64)
     total = 0
-    pending: list[str] = []
-
-    def add() -> None:
-        for ids in token_ids(pending):
+    sentences = iter(sentences)
+    while batch_of_sentences := list(itertools.islice(sentences, batch)):
+        total += len(batch_of_sentences)
+        for ids in token_ids(batch_of_sentences):
             holding[list(set(ids))] += 1
-
-    for sentence in sentences:
-        pending.append(sentence)
-        total += 1
-        if len(pending) == batch:
-            add()
-            pending.clear()
-    add()
     if not total:
         raise UserError("there is no sentence in the corpus")
     with np.errstate(divide="ignore"):
@@ -163,5 +149,5 @@ def count(
 
 
 def write(values: Floats, file: TextIO) -> None:
-    """Writes a list so that `load` reads it: one number a vocabulary id."""
+    """Writes a list so that `read` accepts it: one number a vocabulary id."""
     file.writelines(f"{value!r}\n" for value in values.tolist())

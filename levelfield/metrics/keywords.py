@@ -13,9 +13,8 @@ from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Rea
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Control, Sample, wanted_values
-from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
 from levelfield.text.words import plain, whole_word, words
 
 Found = Mapping[str, bool]
@@ -25,7 +24,7 @@ _PIPELINE = "en_core_web_sm"
 
 
 @dataclass(frozen=True)
-class _KeywordMetric(Options, SampleMetric, abc.ABC):
+class _KeywordMetric(Options, ChoiceSignature, SampleMetric, abc.ABC):
     """Base of the metrics of keywords."""
 
     text: Reading = READING
@@ -38,14 +37,12 @@ class _KeywordMetric(Options, SampleMetric, abc.ABC):
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "prompt", "control"}))
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        return signature(self.name, {**self._choices(), "text": self.text, "empty": self.empty})
+    def _choices(self) -> Mapping[str, object]:
+        return {**self._rules(), "text": self.text, "empty": self.empty}
 
     @abc.abstractmethod
-    def _choices(self) -> Mapping[str, object]:
-        """Those that are the metric's own."""
+    def _rules(self) -> Mapping[str, object]:
+        """Returns the choices that say how a keyword is found."""
 
     @abc.abstractmethod
     def _found(self, text: str, keywords: Sequence[str]) -> Found:
@@ -112,7 +109,7 @@ class KeywordsCoverage(_KeywordMetric):
 
     name: ClassVar[str] = "keywords.coverage"
 
-    def _choices(self) -> Mapping[str, object]:
+    def _rules(self) -> Mapping[str, object]:
         by = f"@{_lemminflect()}" if self.match == "lemma" else ""
         return {"match": self.match + by, "case": self.case}
 
@@ -165,7 +162,7 @@ class _LemmaCoverage(_KeywordMetric, abc.ABC):
         "picks one lemma from the context), as the published values have them.",
     )
 
-    def _choices(self) -> Mapping[str, object]:
+    def _rules(self) -> Mapping[str, object]:
         return {"lemmas": _lemminflect() if self.lemmas == "lemminflect" else _spacy()}
 
     def _tokens(self, text: str) -> list[tuple[str, str | None]]:
@@ -213,9 +210,9 @@ class KeywordsExtCov(_LemmaCoverage):
 
     name: ClassVar[str] = "keywords.ext-cov"
 
-    def _choices(self) -> Mapping[str, object]:
+    def _rules(self) -> Mapping[str, object]:
         also = f"+{_lemminflect()}" if self.lemmas == "spacy" else ""
-        return {"lemmas": f"{super()._choices()['lemmas']}{also}"}
+        return {"lemmas": f"{super()._rules()['lemmas']}{also}"}
 
     def _found(self, text: str, keywords: Sequence[str]) -> Found:
         text_lemmas = {

@@ -14,10 +14,10 @@ import atexit
 import contextlib
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,113 +25,52 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, group, option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
-from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
+from levelfield.core.undefined import EMPTY_SOURCE, UNREADABLE, Undefined
 from levelfield.metrics import environments
-from levelfield.metrics.environments import Environment
+from levelfield.metrics.environments import Environment, Worker
 from levelfield.metrics.sample_metric import (
-    MISSING,
-    Against,
-    SampleMetric,
-    SampleValue,
-    compared,
-    in_groups,
-    of_defined,
+    AgainstReferences,
+    AgainstSource,
+    ComparedTexts,
+    PairComparison,
+    PairValue,
 )
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, Kind, Loading, LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 from levelfield.models.tokens import AS_TEXT
 
-if TYPE_CHECKING:
-    from levelfield.metrics.environments.worker import Worker
 
-Combine = Literal["max", "mean"]
-
-
-class ComparisonInput(NamedTuple):
-    """A text beside one that it is compared with, under the name that it is reported by."""
-
-    part: str
-    source: str
-    reference: str
-    text: str
-
-
-class _LearnedMetric(SampleMetric, abc.ABC):
-    """A metric whose value is made of one comparison, or of one a reference."""
-
-    requires: ClassVar[frozenset[str]]
+class _LearnedMetric(PairComparison, abc.ABC):
+    """A metric whose model gives each comparison a number."""
 
     @abc.abstractmethod
-    def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
+    def _values(self, pairs: Sequence[ComparedTexts]) -> tuple[Floats, Bools]:
         """A number for each, NaN where the model can't read it; and whether it was cut."""
 
     @property
-    def _combine(self) -> Combine:
-        return "max"
+    def _reference_choice(self) -> Mapping[str, object]:
+        return {"references": self._rule} if self.against == "references" else {}
 
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {}
-
-    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        def scored(flat: list[ComparisonInput]) -> Iterable[tuple[ComparisonInput, float, bool]]:
-            return zip(flat, *self._values(flat), strict=True)
-
-        return of_defined(
-            (self._comparisons(sample) for sample in samples),
-            lambda of_samples: map(self._sample_value, in_groups(of_samples, scored)),
-        )
-
-    def _comparisons(self, sample: Sample) -> list[ComparisonInput] | Undefined:
-        if not sample.text.strip():
-            return Undefined(EMPTY_TEXT)
-        if "source" in self.requires and not sample.source.strip():
-            return Undefined(EMPTY_SOURCE)
-        against: Against = "references" if "references" in self.requires else "source"
-        comparisons = [
-            ComparisonInput(name, sample.source, other, sample.text)
-            for name, other in compared(sample, against).items()
+    def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
+        values, cut = self._values(pairs)
+        return [
+            Undefined(UNREADABLE) if np.isnan(value) else PairValue(value, bool(is_cut))
+            for value, is_cut in zip(values.tolist(), cut, strict=True)
         ]
-        return comparisons or Undefined(MISSING[against])
-
-    def _sample_value(
-        self, values: Sequence[tuple[ComparisonInput, float, bool]]
-    ) -> SampleValue | Undefined:
-        read = [
-            (comparison, float(value), bool(cut))
-            for comparison, value, cut in values
-            if not np.isnan(value)
-        ]
-        if not read:
-            return Undefined(UNREADABLE)
-        v = np.array([value for _, value, _ in read])
-        weights = np.full(v.size, 1 / v.size)
-        if self._combine == "max":
-            weights = np.where(np.arange(v.size) == v.argmax(), 1.0, 0.0)
-        parts = [
-            (comparison.part, value, float(w))
-            for (comparison, value, _), w in zip(read, weights, strict=True)
-        ]
-        return SampleValue(float(v @ weights), parts, any(cut for *_, cut in read))
 
 
 @dataclass(frozen=True)
-class _OverReferences(_LearnedMetric, abc.ABC):
+class _OverReferences(_LearnedMetric, AgainstReferences, abc.ABC):
     """A metric whose value of several references is a choice."""
 
-    references: Combine = option(
+    references: Literal["max", "mean"] = option(
         "max", "Value of several references: the largest of their values, or the mean."
     )
 
     @property
-    def _combine(self) -> Combine:
+    def _rule(self) -> Literal["max", "mean"]:
         return self.references
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {"references": self.references}
 
 
 @dataclass(frozen=True)
@@ -155,24 +94,19 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
             )
         return resolved
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        choices = {"model": self._resolved.label, **self._own_choices, **AS_TEXT}
-        return signature(self.name, {**choices, **self.computation})
+    def _choices(self) -> Mapping[str, object]:
+        return {"model": self._resolved.label, **self._reference_choice, **AS_TEXT}
 
     def kinds(self) -> tuple[Kind, ...]:
         return ("regressor",)
 
-    def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
+    def _values(self, pairs: Sequence[ComparedTexts]) -> tuple[Floats, Bools]:
         regressor = load("regressor", self.model, self.loading)
-        return regressor.values(
-            [(comparison.reference, comparison.text) for comparison in comparisons]
-        )
+        return regressor.values([(pair.other, pair.text) for pair in pairs])
 
 
 @dataclass(frozen=True)
-class BLEURTSource(_BLEURT):
+class BLEURTSource(_BLEURT, AgainstSource):
     """BLEURT of each text, its source taken as the reference.
 
     v = w · h_[CLS](source, text) + b, h of a BERT that was trained on synthetic pairs and then on
@@ -184,7 +118,6 @@ class BLEURTSource(_BLEURT):
     """
 
     name: ClassVar[str] = "bleurt.source"
-    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
 
 
 @dataclass(frozen=True)
@@ -198,7 +131,6 @@ class BLEURTReferences(_OverReferences, _BLEURT):
     """
 
     name: ClassVar[str] = "bleurt.references"
-    requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
 
 
 class Checkpoint(NamedTuple):
@@ -268,20 +200,18 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
             )
         return environment, _checkpoint(self.model)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         environment, checkpoint = self._found
-        choices = {"model": checkpoint.label, "comet": environment.version, **self._own_choices}
-        return signature(self.name, {**choices, "dtype": "float32"})
+        choices = {"model": checkpoint.label, "comet": environment.version}
+        return {**choices, **self._reference_choice, "dtype": "float32"}
 
     @abc.abstractmethod
-    def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
+    def _read(self, pair: ComparedTexts, references: str) -> dict[str, str]:
         """What the model reads; references: `required`, `optional`, or `none` if it takes none."""
 
-    def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
+    def _values(self, pairs: Sequence[ComparedTexts]) -> tuple[Floats, Bools]:
         worker, references = _comet(*self._found)
-        inputs = [self._read(comparison, references) for comparison in comparisons]
+        inputs = [self._read(pair, references) for pair in pairs]
         answer = worker.ask({"score": inputs, "batch": self.batch, "device": self.loading.device})
         try:
             values = np.array(answer["values"], np.float64)
@@ -294,7 +224,7 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
 
 
 @dataclass(frozen=True)
-class COMETSource(_COMET):
+class COMETSource(_COMET, AgainstSource):
     """COMET of each text and its source.
 
     v = FFN([h, r, h ⊙ s, h ⊙ r, |h − s|, |h − r|]), s, h, r the pooled embeddings of source, text
@@ -308,11 +238,10 @@ class COMETSource(_COMET):
     """
 
     name: ClassVar[str] = "comet.source"
-    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
 
-    def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
-        read = {"src": comparison.source, "mt": comparison.text}
-        return {**read, "ref": comparison.source} if references == "required" else read
+    def _read(self, pair: ComparedTexts, references: str) -> dict[str, str]:
+        read = {"src": pair.other, "mt": pair.text}
+        return {**read, "ref": pair.other} if references == "required" else read
 
 
 @dataclass(frozen=True)
@@ -329,12 +258,17 @@ class COMETReferences(_OverReferences, _COMET):
     name: ClassVar[str] = "comet.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source", "references"})
 
-    def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
+    def _pairs(self, sample: Sample) -> list[ComparedTexts] | Undefined:
+        if sample.text.strip() and not sample.source.strip():
+            return Undefined(EMPTY_SOURCE)
+        return super()._pairs(sample)
+
+    def _read(self, pair: ComparedTexts, references: str) -> dict[str, str]:
         if references == "none":
             raise ModelError(
                 f"model '{self.model}' reads no references; --metric comet.source is what it gives"
             )
-        return {"src": comparison.source, "mt": comparison.text, "ref": comparison.reference}
+        return {"src": pair.sample.source, "mt": pair.text, "ref": pair.other}
 
 
 _RUNNING: dict[tuple[Any, ...], tuple[Worker, str]] = {}
@@ -347,8 +281,6 @@ def _comet(environment: Environment, checkpoint: Checkpoint) -> tuple[Worker, st
     Raises:
         ModelError: it does not start, or the checkpoint can't be loaded.
     """
-    from levelfield.metrics.environments.worker import Worker
-
     key = (os.getpid(), environment.path, checkpoint.path)
     if key in _RUNNING and _RUNNING[key][0].is_running:
         return _RUNNING[key]

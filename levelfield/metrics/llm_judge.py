@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -18,10 +18,8 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.limits import RETRIES
-from levelfield.core.metric import Level
 from levelfield.core.options import Options, group, option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_MASS,
@@ -33,7 +31,12 @@ from levelfield.core.undefined import (
     no_number,
 )
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
+from levelfield.metrics.sample_metric import (
+    ChoiceSignature,
+    SampleMetric,
+    SampleValue,
+    of_defined,
+)
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
@@ -51,7 +54,7 @@ SAMPLES = 20
 
 
 @dataclass(frozen=True)
-class _LLMJudge(Options, SampleMetric):
+class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     """Base of the aspects."""
 
     model: str = option(
@@ -124,10 +127,7 @@ class _LLMJudge(Options, SampleMetric):
     )
     loading: Loading = group(AS_USUAL, without=("batch_tokens", "engine"))
 
-    name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
-    level: ClassVar[Level] = "sample"
-    higher_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,37 +144,33 @@ class _LLMJudge(Options, SampleMetric):
             )
         object.__setattr__(self, "requires", self._template.requires)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value. With `expectation=auto` a server is asked once,
-        whether it gives log-probabilities, so that the signature says what is done."""
+    def _choices(self) -> Mapping[str, object]:
+        """With `expectation=auto` a server is asked once, whether it gives log-probabilities, so
+        that the signature says what is done."""
         template = self._template
         choices: dict[str, object] = {
             "template": template.label,
             "scale": f"{template.scale[0]}-{template.scale[-1]}",
         }
         if not self.base_url:
-            label = resolve(self.model, self.loading).label
-            exact: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
-            return signature(
-                self.name,
-                {**exact, **computation(("choices",), self.loading.replace(engine=REFERENCE))},
-            )
-        drawn = self._expectation == "samples"
-        return signature(
-            self.name,
-            {
-                "model": self.model,
-                "server": self._server.host,
+            return {
+                "model": resolve(self.model, self.loading).label,
                 **choices,
-                "expectation": self._expectation,
-                **({} if drawn else {"top": self.top_logprobs}),
-                "samples": self._samples,
-                "temperature": self._temperature,
-                "max-tokens": "none" if self.max_tokens is None else self.max_tokens,
-                "seed": "none" if self.seed is None else self.seed,
-            },
-        )
+                "expectation": "exact",
+                **computation(("choices",), self.loading.replace(engine=REFERENCE)),
+            }
+        drawn = self._expectation == "samples"
+        return {
+            "model": self.model,
+            "server": self._server.host,
+            **choices,
+            "expectation": self._expectation,
+            **({} if drawn else {"top": self.top_logprobs}),
+            "samples": self._samples,
+            "temperature": self._temperature,
+            "max-tokens": "none" if self.max_tokens is None else self.max_tokens,
+            "seed": "none" if self.seed is None else self.seed,
+        }
 
     @property
     def costs(self) -> Costs | None:
@@ -346,7 +342,6 @@ class LLMJudgeCoherence(_LLMJudge):
     """
 
     name: ClassVar[str] = "llm-judge.coherence"
-    requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
 
 @dataclass(frozen=True)
@@ -389,7 +384,6 @@ class LLMJudgeFluency(_LLMJudge):
     """
 
     name: ClassVar[str] = "llm-judge.fluency"
-    requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
 
 @dataclass(frozen=True)
@@ -400,17 +394,6 @@ class LLMJudgeCommonsense(_LLMJudge):
     """
 
     name: ClassVar[str] = "llm-judge.commonsense"
-    requires: ClassVar[frozenset[str]] = frozenset({"text"})
-
-
-ASPECTS = (
-    LLMJudgeOverall,
-    LLMJudgeCoherence,
-    LLMJudgeConsistency,
-    LLMJudgeRelevance,
-    LLMJudgeFluency,
-    LLMJudgeCommonsense,
-)
 
 
 @functools.lru_cache(maxsize=16)

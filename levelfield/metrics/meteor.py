@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
+
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.core.signature import signature
 from levelfield.metrics.sample_metric import (
     AgainstReferences,
     AgainstSource,
     SampleValue,
     TextComparison,
+    rule_weights,
+    weighted_sum,
 )
 from levelfield.text.wordnet import WordNet, installed_wordnet
 from levelfield.text.words import stem, stemmer_label, treebank_label, treebank_words
@@ -61,15 +64,9 @@ class METEOR(Options, TextComparison):
     beta: float = option(3.0, "Exponent β of the penalty γ (c/m)^β.", least=0)
     gamma: float = option(0.5, "Largest penalty γ, of matches without order.", least=0, most=1)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value.
-
-        Raises:
-            UserError: WordNet is asked for and not installed.
-        """
+    def _choices(self) -> Mapping[str, object]:
         wordnet = self._wordnet()
-        choices = {
+        return {
             "variant": self.variant,
             "tokenizer": treebank_label() if self.variant == "nltk" else "whitespace",
             "stemmer": stemmer_label(),
@@ -78,9 +75,13 @@ class METEOR(Options, TextComparison):
             "beta": self.beta,
             "gamma": self.gamma,
         }
-        return signature(self.name, choices)
 
     def _wordnet(self) -> WordNet | None:
+        """Returns the source of synonyms.
+
+        Raises:
+            UserError: WordNet is asked for and not installed.
+        """
         wordnet = None if self.synonyms == "none" else installed_wordnet()
         if self.synonyms == "wordnet" and not wordnet:
             raise UserError(
@@ -91,13 +92,10 @@ class METEOR(Options, TextComparison):
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
         words = self._words(text)
-        values = {
-            n: self._of_alignment(words, self._words(reference))
-            for n, reference in references.items()
-        }
-        best = max(values, key=values.__getitem__)
-        rows = [(name, value, float(name == best)) for name, value in values.items()]
-        return SampleValue(values[best], rows, cut=False)
+        values = np.array(
+            [self._of_alignment(words, self._words(other)) for other in references.values()]
+        )
+        return weighted_sum([*references], values, rule_weights(values, "max"), cut=False)
 
     def _words(self, text: str) -> list[str]:
         cut = treebank_words(text) if self.variant == "nltk" else text.split()

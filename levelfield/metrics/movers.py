@@ -31,13 +31,16 @@ from levelfield.core.options import option
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
 from levelfield.io.streams import read_text
 from levelfield.metrics.embedding import (
-    ComparedTexts,
     ComparisonMetric,
-    PairValue,
     StateComparison,
     Weighted,
 )
-from levelfield.metrics.sample_metric import AgainstReferences, AgainstSource
+from levelfield.metrics.sample_metric import (
+    AgainstReferences,
+    AgainstSource,
+    ComparedTexts,
+    PairValue,
+)
 from levelfield.metrics.wordvectors import label, word_vectors
 from levelfield.models.load import load
 from levelfield.models.loading import REFERENCE

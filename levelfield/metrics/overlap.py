@@ -21,7 +21,6 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Level
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     NO_REFERENCES,
     NO_TEXT_WITH_TOKEN,
@@ -34,6 +33,7 @@ from levelfield.metrics.sample_metric import (
     Against,
     AgainstReferences,
     AgainstSource,
+    ChoiceSignature,
     SampleValue,
     TextComparison,
     compared,
@@ -91,9 +91,7 @@ class SentenceBLEU(Options, TextComparison):
         if self.variant != "sacrebleu" and self.tokenize != "13a":
             raise UserError(f"{self.name}: variant={self.variant} has no tokenizer to choose")
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         if self.variant == "sacrebleu":
             choices = _bleu_choices(self.tokenize, self.lowercase) | {"effective-order": "yes"}
         else:
@@ -102,7 +100,7 @@ class SentenceBLEU(Options, TextComparison):
                 "tokenizer": treebank_label(self._rules),
                 "smoothing": "method1",
             }
-        return signature(self.name, {"variant": self.variant, **choices})
+        return {"variant": self.variant, **choices}
 
     @property
     def _rules(self) -> Rules:
@@ -135,19 +133,14 @@ class _CHRF(Options):
         2, "Weight β of recall: how many times it counts as much as precision.", least=1, most=100
     )
 
-    name: ClassVar[str]
-
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        choices = {
+    def _choices(self) -> Mapping[str, object]:
+        return {
             "case": "mixed",
             "char-order": self.char_order,
             "word-order": self.word_order,
             "beta": self.beta,
             "sacrebleu": version("sacrebleu"),
         }
-        return signature(self.name, choices)
 
     def _sacrebleu(self) -> CHRF:
         return _chrf(self.char_order, self.word_order, self.beta)
@@ -188,19 +181,13 @@ class OverlapCounts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _OfCorpus(OfGroups, abc.ABC):
+class _OfCorpus(ChoiceSignature, OfGroups, abc.ABC):
     """A value of a group from statistics of its texts that are summed."""
 
     level: ClassVar[Level] = "corpus"
     higher_is_better: ClassVar[bool] = True
-    name: ClassVar[str]
     requires: ClassVar[frozenset[str]]
     against: ClassVar[Against]
-
-    @property
-    @abc.abstractmethod
-    def signature(self) -> str:
-        """Every choice that could change a value."""
 
     @abc.abstractmethod
     def _sacrebleu(self) -> BLEU | CHRF:
@@ -256,10 +243,8 @@ class CorpusBLEU(Options, _OfCorpus):
     tokenize: Tokenize = _TOKENIZE
     lowercase: bool = _LOWERCASE
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        return signature(self.name, _bleu_choices(self.tokenize, self.lowercase))
+    def _choices(self) -> Mapping[str, object]:
+        return _bleu_choices(self.tokenize, self.lowercase)
 
     def _sacrebleu(self) -> BLEU:
         return _bleu(self.tokenize, self.lowercase, effective_order=False)

@@ -27,7 +27,6 @@ import numpy as np
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample, wanted_name
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_CONTEXT,
@@ -40,6 +39,7 @@ from levelfield.core.undefined import (
 )
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.scorers import have_tokens
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.models.contracts import EncoderDecoderModel, Gapped, Target
 from levelfield.text import segmenter
@@ -139,10 +139,6 @@ def _check(table: TomlTable, question: YesNoQuestion) -> None:
         table.wrong_field("template", "expected <text> in it, where the text goes")
 
 
-_BEGINNING = 10_000
-"""Characters of a text that tell whether a model has any tokens for it."""
-
-
 class QuestionInput(NamedTuple):
     """One part of a sample's text, with what else the question about it names.
 
@@ -192,19 +188,15 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
     def _question(self) -> YesNoQuestion:
         """The question."""
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         question = self._question
         segmented = {"segmenter": f"punkt-{self.language}"} if self._by_sentence else {}
-        choices = {
+        return {
             "model": self._resolved.label,
             "question": f"{question.name}@{question.digest}",
             "over": self.over,
             **segmented,
-            **self.computation,
         }
-        return signature(self.name, choices)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from scipy.special import expit
@@ -212,10 +204,10 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
         question, model = self._question, self._seq2seq()
         whole = _share_a_beginning(question, model)
         answers = [Target(question.yes, end=whole), Target(question.no, end=whole)]
-        readable = model.token_ids([sample.text[:_BEGINNING] for sample in samples])
+        readable = have_tokens((sample.text for sample in samples), model.token_ids)
         inputs = [
-            self._inputs(sample) if ids or not sample.text.strip() else Undefined(UNREADABLE)
-            for sample, ids in zip(samples, readable, strict=True)
+            self._inputs(sample) if is_read or not sample.text.strip() else Undefined(UNREADABLE)
+            for sample, is_read in zip(samples, readable, strict=True)
         ]
 
         def answers_of(flat: list[QuestionInput]) -> Iterable[tuple[str, float, bool]]:
@@ -406,7 +398,6 @@ class QuestionsNaturalness(_ShippedQuestion):
     """
 
     name: ClassVar[str] = "questions.naturalness"
-    requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
 
 @dataclass(frozen=True)
@@ -418,13 +409,3 @@ class QuestionsUnderstandability(_ShippedQuestion):
 
     name: ClassVar[str] = "questions.understandability"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "context"})
-
-
-__all__ = [
-    "CustomQuestion",
-    "QuestionsCoherence",
-    "QuestionsEngagingness",
-    "QuestionsGroundedness",
-    "QuestionsNaturalness",
-    "QuestionsUnderstandability",
-]

@@ -6,7 +6,6 @@ Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries"; in the thesi
 from __future__ import annotations
 
 import abc
-import functools
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,13 +17,14 @@ import numpy.typing as npt
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
 from levelfield.metrics.sample_metric import (
     AgainstReferences,
     AgainstSource,
     SampleValue,
     TextComparison,
+    rule_weights,
+    weighted_sum,
 )
 from levelfield.text.words import stem, stemmer_label, treebank_label, treebank_words, words
 
@@ -122,11 +122,9 @@ class ROUGE(Options, TextComparison, abc.ABC):
                 f"{self.name}: variant={self.variant} has no tokenizer or stemmer to choose"
             )
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
+    def _choices(self) -> Mapping[str, object]:
         of_variant = {"rouge-1.0": "white-space", "lai-2022": treebank_label("3.4")}
-        choices = {
+        return {
             "variant": self.variant,
             "tokenizer": of_variant.get(self.variant, self.tokenizer),
             "stemmer": stemmer_label() if self.stemmer else "none",
@@ -134,7 +132,6 @@ class ROUGE(Options, TextComparison, abc.ABC):
             "beta": "precision/recall" if self._beta is None else self._beta,
             "multiple": self.multiple,
         }
-        return signature(self.name, choices)
 
     @property
     def _beta(self) -> float | None:
@@ -179,12 +176,8 @@ class ROUGE(Options, TextComparison, abc.ABC):
             sides = {"f": "either", "precision": "the text", "recall": f"the {self.against}"}
             return Undefined(no_unit(self._unit, sides[self.value]))
         weights = weights_of(np.array([f for *_, f in defined]), self.multiple)
-        value = float(weights @ np.array([value for _, value, _ in defined]))
-        rows = [
-            (part, value, weight)
-            for (part, value, _), weight in zip(defined, weights.tolist(), strict=True)
-        ]
-        return SampleValue(value, rows, cut=False)
+        values = np.array([value for _, value, _ in defined])
+        return weighted_sum([part for part, *_ in defined], values, weights, cut=False)
 
     def _sentences(self, text: str) -> Sequence[Tokens]:
         """Only variants of the package `rouge` cut a text into sentences; none without a token."""
@@ -266,13 +259,10 @@ def weights_of(
     the second best once, when the best is left out.
     """
     k = len(f)
-    if multiple == "mean":
-        return np.full(k, 1 / k)
+    if multiple != "jackknife" or k == 1:
+        return rule_weights(f, "mean" if multiple == "mean" else "max")
     weights = np.zeros(k)
-    descending = np.argsort(-f, kind="stable")
-    weights[descending[0]] = 1.0
-    if multiple == "jackknife" and k > 1:
-        weights[descending[:2]] = (k - 1) / k, 1 / k
+    weights[np.argsort(-f, kind="stable")[:2]] = (k - 1) / k, 1 / k
     return weights
 
 

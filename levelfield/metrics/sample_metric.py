@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
+from levelfield.core.arrays import Floats
 from levelfield.core.metric import Level, partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, NO_REFERENCES, Undefined
 
 X = TypeVar("X")
@@ -25,6 +28,21 @@ class SampleValue(NamedTuple):
     value: float
     parts: Sequence[tuple[str, float, float]]
     cut: bool
+
+
+class ChoiceSignature(abc.ABC):
+    """The signature of a metric: its choices, and how its models are computed."""
+
+    name: ClassVar[str]
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        return signature(self.name, {**self._choices(), **getattr(self, "computation", {})})
+
+    @abc.abstractmethod
+    def _choices(self) -> Mapping[str, object]:
+        """Returns the options that could change a value, the models among them."""
 
 
 class SampleMetric(abc.ABC):
@@ -103,6 +121,29 @@ def in_groups(
     return [[next(results) for _ in group] for group in groups]
 
 
+def rule_weights(values: Floats, rule: Literal["max", "min", "mean"]) -> Floats:
+    """Returns the weight of each value, in sum 1: all on the first that is best, or equal ones.
+
+    >>> rule_weights(np.array([3.0, 1.0, 3.0]), "max").tolist()
+    [1.0, 0.0, 0.0]
+    """
+    n = len(values)
+    if rule == "mean":
+        return np.full(n, 1 / n)
+    weights = np.zeros(n)
+    weights[values.argmax() if rule == "max" else values.argmin()] = 1.0
+    return weights
+
+
+def weighted_sum(
+    parts: Sequence[str], values: Floats, weights: Floats, *, cut: bool
+) -> SampleValue:
+    """Returns Σ_i w_i x_i with its parts. One without weight may be infinite."""
+    value = float(weights @ np.where(weights > 0, values, 0.0))
+    rows = list(zip(parts, values.tolist(), weights.tolist(), strict=True))
+    return SampleValue(value, rows, cut)
+
+
 Against = Literal["source", "references"]
 MISSING: dict[Against, str] = {"source": EMPTY_SOURCE, "references": NO_REFERENCES}
 """Reason why a sample is undefined that has nothing to compare its text with."""
@@ -120,6 +161,13 @@ def compared(sample: Sample, against: Against) -> dict[str, str]:
     return {name: reference for name, reference in written.items() if reference.strip()}
 
 
+def comparisons(sample: Sample, against: Against) -> dict[str, str] | Undefined:
+    """Returns what `compared` does, at least one, or why there is nothing to compare."""
+    if not sample.text.strip():
+        return Undefined(EMPTY_TEXT)
+    return compared(sample, against) or Undefined(MISSING[against])
+
+
 class AgainstSource:
     """A metric of each text against its source."""
 
@@ -134,7 +182,7 @@ class AgainstReferences:
     requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
 
 
-class TextComparison(SampleMetric):
+class TextComparison(ChoiceSignature, SampleMetric):
     """A metric of samples that compares strings.
 
     `AgainstSource` or `AgainstReferences` says with what.
@@ -150,9 +198,74 @@ class TextComparison(SampleMetric):
         return [self._sample_value(sample) for sample in samples]
 
     def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
-        if not sample.text.strip():
-            return Undefined(EMPTY_TEXT)
-        references = compared(sample, self.against)
-        if not references:
-            return Undefined(MISSING[self.against])
+        references = comparisons(sample, self.against)
+        if isinstance(references, Undefined):
+            return references
         return self._compare(sample.text, references)
+
+
+class ComparedTexts(NamedTuple):
+    """A text and what it is compared with, under the name that it is reported by."""
+
+    sample: Sample
+    other: str
+    part: str
+
+    @property
+    def text(self) -> str:
+        return self.sample.text
+
+
+class PairValue(NamedTuple):
+    """The value of a pair, and whether either text was cut."""
+
+    value: float
+    cut: bool
+
+
+class PairComparison(ChoiceSignature, SampleMetric):
+    """A metric of samples whose value is made of one comparison, or of one a reference.
+
+    `AgainstSource` or `AgainstReferences` says with what.
+    """
+
+    against: ClassVar[Against]
+
+    @abc.abstractmethod
+    def _compared(self, pairs: Sequence[ComparedTexts]) -> Sequence[PairValue | Undefined]:
+        """Returns the value of each of these pairs."""
+
+    @property
+    def _rule(self) -> Literal["max", "min", "mean"]:
+        """The value of several references: the best of theirs, unless a metric says otherwise."""
+        return "max" if self.higher_is_better else "min"
+
+    def _pairs(self, sample: Sample) -> list[ComparedTexts] | Undefined:
+        others = comparisons(sample, self.against)
+        if isinstance(others, Undefined):
+            return others
+        return [ComparedTexts(sample, other, part) for part, other in others.items()]
+
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        def scored(pairs: list[ComparedTexts]) -> Iterable[tuple[str, PairValue | Undefined]]:
+            return zip((pair.part for pair in pairs), self._compared(pairs), strict=True)
+
+        return of_defined(
+            (self._pairs(sample) for sample in samples),
+            lambda of_samples: map(self._combined, in_groups(of_samples, scored)),
+        )
+
+    def _combined(
+        self, scored: Sequence[tuple[str, PairValue | Undefined]]
+    ) -> SampleValue | Undefined:
+        """Returns the value over several pairs; one without a value is left out like a blank."""
+        defined = [(part, pair) for part, pair in scored if isinstance(pair, PairValue)]
+        if not defined:
+            return next(reason for _, reason in scored if isinstance(reason, Undefined))
+        values = np.array([pair.value for _, pair in defined])
+        return weighted_sum(
+            [part for part, _ in defined],
+            values,
+            rule_weights(values, self._rule),
+            cut=any(pair.cut for _, pair in defined),
+        )

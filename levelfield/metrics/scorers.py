@@ -7,7 +7,7 @@ should fit it (CTRLEval, Ke et al. 2022, section 3.1).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -119,6 +119,17 @@ class InfillingScorer:
             return Target(g, end)
         blank = "" if f.without_gap[-1:].isspace() or g[:1].isspace() else " "
         return Target(f.without_gap + blank + g, end)
+
+
+_BEGINNING = 10_000
+"""Characters of a text that tell whether a model has any tokens for it."""
+
+
+def have_tokens(
+    texts: Iterable[str], token_ids: Callable[[Sequence[str]], list[list[int]]]
+) -> list[bool]:
+    """Returns whether a model has any tokens for each text."""
+    return [bool(ids) for ids in token_ids([text[:_BEGINNING] for text in texts])]
 
 
 def reduced(log_p: Floats, normalize: Normalize) -> float:

@@ -11,7 +11,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.options import option
 from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
-from levelfield.metrics.sample_metric import SampleMetric
+from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric
 from levelfield.models.contracts import EncoderDecoderModel
 from levelfield.models.load import load
 from levelfield.models.loading import Kind, LoadingOptions
@@ -19,7 +19,7 @@ from levelfield.models.resolve import Resolved, resolve
 
 
 @dataclass(frozen=True)
-class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
+class Seq2SeqMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     """A metric of single samples that asks an encoder-decoder model."""
 
     model: str = option(help="Encoder-decoder model: a hub name or a folder.", positional=True)

@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Literal
 
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
 from levelfield.models.contracts import CausalModel
 from levelfield.models.loading import Kind as ModelKind
 from levelfield.models.loading import LoadingOptions
@@ -51,7 +50,7 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class StyleDegenerate(Options, SampleMetric):
+class StyleDegenerate(Options, ChoiceSignature, SampleMetric):
     """Share of outputs that are no rewrite: empty, a copy of the source, or one word.
 
     1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
@@ -65,10 +64,8 @@ class StyleDegenerate(Options, SampleMetric):
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
     higher_is_better: ClassVar[bool] = False
 
-    @property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        return signature(self.name, {"kinds": "empty,copy,one-word", "white-space": "ignored"})
+    def _choices(self) -> Mapping[str, object]:
+        return {"kinds": "empty,copy,one-word", "white-space": "ignored"}
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return [self._sample_value(sample) for sample in samples]
@@ -113,7 +110,7 @@ def _models_by_label(choice: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class StylePerplexity(LoadingOptions, SampleMetric):
+class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
     """Perplexity of each text under the language model of its wanted style.
 
     `fluency.perplexity` of the text under the causal model that belongs to the label its control
@@ -151,14 +148,11 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     def kinds(self) -> tuple[ModelKind, ...]:
         return ("causal",)
 
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        models = {
+    def _choices(self) -> Mapping[str, object]:
+        return {
             f"model-{label}": resolve(metric.model, self.loading).label
             for label, metric in sorted(self._of.items())
         }
-        return signature(self.name, {**models, **self.computation})
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]

@@ -25,7 +25,7 @@ from levelfield.metrics import (
     iwf,
 )
 from levelfield.metrics.aspects import load_aspect
-from levelfield.metrics.ctrleval import CTRLEval, combine, family
+from levelfield.metrics.ctrleval import CTRLEval, combine
 from levelfield.models.loading import Loading
 from levelfield.text.segmenter import sentences
 
@@ -349,17 +349,17 @@ def test_the_published_list_is_of_pegasus_and_of_no_other_model():
     def no_ids(texts):
         return [[] for _ in texts]
 
-    found = iwf.load("auto", "pegasus", 96103, no_ids)
+    found = iwf.read("auto", iwf.source_of("auto", "pegasus"), 96103, no_ids)
     assert found.values.shape == (96103,)
     assert not found.fold_case
     with pytest.raises(UserError, match="96103 numbers for a vocabulary of 30522"):
-        iwf.load("published", "bert", 30522, no_ids)
+        iwf.read("published", iwf.source_of("published", "bert"), 30522, no_ids)
 
 
 @pytest.mark.parametrize("choice", ["nowhere.txt", "wordfreq:tlh"])
 def test_word_frequencies_that_are_not_there_are_an_error(choice):
     with pytest.raises(UserError, match="iwf="):
-        iwf.load(choice, "bert", 10, lambda texts: [[] for _ in texts])
+        iwf.read(choice, iwf.source_of(choice, "bert"), 10, lambda texts: [[] for _ in texts])
 
 
 def test_what_ctrleval_can_not_use_is_said(tmp_path):
@@ -397,9 +397,10 @@ def test_the_docstrings_examples_run():
     pytest.importorskip("torch")
 
     import levelfield.core.signature
+    from levelfield.metrics import ctrleval
     from levelfield.models import tokens
     from levelfield.text import segmenter
 
-    for module in (family, segmenter, tokens, levelfield.core.signature):
+    for module in (ctrleval, segmenter, tokens, levelfield.core.signature):
         failed, tried = doctest.testmod(module)
         assert (failed, tried > 0) == (0, True)

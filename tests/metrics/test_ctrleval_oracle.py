@@ -46,7 +46,8 @@ class PlainLoop:
         self.model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.family = family
-        self.iwf = iwf.load("wordfreq", "", self.model.config.vocab_size, self.ids).values
+        vocabulary = self.model.config.vocab_size
+        self.iwf = iwf.read("wordfreq", "wordfreq-en", vocabulary, self.ids).values
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         return self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]

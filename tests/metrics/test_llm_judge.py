@@ -22,9 +22,10 @@ from levelfield.core.sample import Sample
 from levelfield.core.undefined import NO_MASS, QUESTION_TOO_LONG, UNRESOLVED
 from levelfield.metrics import llm_judge, llm_prompts
 from levelfield.metrics.llm_judge import (
-    ASPECTS,
     LLMJudgeCoherence,
+    LLMJudgeCommonsense,
     LLMJudgeConsistency,
+    LLMJudgeFluency,
     LLMJudgeOverall,
     LLMJudgeRelevance,
 )
@@ -43,6 +44,14 @@ scale = [1, 5]
 shows = { text = "The text" }
 """
 OVERALL = shipped()["text", "overall"]
+ASPECTS = (
+    LLMJudgeOverall,
+    LLMJudgeCoherence,
+    LLMJudgeConsistency,
+    LLMJudgeRelevance,
+    LLMJudgeFluency,
+    LLMJudgeCommonsense,
+)
 
 
 @pytest.fixture(autouse=True)

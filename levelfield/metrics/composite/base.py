@@ -13,7 +13,6 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import LacksModels, Metric
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import Undefined, undefined_parts
 from levelfield.metrics.composite.scales import (
     SHIPPED,
@@ -22,7 +21,7 @@ from levelfield.metrics.composite.scales import (
     scale_key,
     scales_digest,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
 from levelfield.metrics.scorers import Normalize
 from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve
@@ -121,7 +120,7 @@ class StandardPart:
 
 
 @dataclass(frozen=True)
-class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
+class CompositeMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     """Base of the composite aspects."""
 
     model: str = option(
@@ -154,8 +153,7 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         metrics = [component.metric for component in self.components()]
         return tuple(k for m in metrics if isinstance(m, LoadingOptions) for k in m.kinds())
 
-    @functools.cached_property
-    def signature(self) -> str:
+    def _choices(self) -> Mapping[str, object]:
         words = []
         used: dict[str, StandardScale] = {}
         for attribute, parts in self._standard_parts.items():
@@ -167,8 +165,7 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
                 for label, key in part.component.keys.items()
             }
         made_of = {"parts": " ".join(words), "weights": "equal", "scales": scales_digest(used)}
-        choices = {**self.models(), **self._own(), **made_of, **self.computation}
-        return signature(self.name, choices)
+        return {**self.models(), **self._own(), **made_of}
 
     @property
     def part_names(self) -> tuple[str, ...]:

@@ -123,21 +123,17 @@ def scales_text(header: str, facts: Mapping[str, object], scales: Sequence[Measu
         header: lines of comment.
         facts: what the scales rest on: numbers, strings and lists of tables.
     """
+    # JSON writes strings, numbers and lists of them as TOML does
     lines = [f"# {line}".rstrip() for line in header.splitlines()]
-    lines += [f"{name} = {_toml(value)}" for name, value in facts.items()]
+    lines += [f"{name} = {json_text(value)}" for name, value in facts.items()]
     for measured in scales:
         lines += [
             "",
             "[[scales]]",
-            f"part = {_toml(measured.part)}",
-            f"component = {_toml(measured.key)}",
+            f"part = {json_text(measured.part)}",
+            f"component = {json_text(measured.key)}",
             f"n = {measured.n}",
             f"mean = {measured.scale.mean!r}",
             f"sd = {measured.scale.sd!r}",
         ]
     return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    """A string, number or list of strings; JSON writes these as TOML does."""
-    return json_text(value)

@@ -14,7 +14,12 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
 from levelfield.metrics.likelihood import LikelihoodScorer
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import (
+    ChoiceSignature,
+    SampleMetric,
+    SampleValue,
+    rule_weights,
+)
 from levelfield.metrics.scorers import (
     EmbeddingScorer,
     InfillingScorer,
@@ -45,7 +50,7 @@ _KINDS: Mapping[ReadAs, Kind] = {
 
 
 @dataclass(frozen=True)
-class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
+class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     """Base of the aspects."""
 
     model: str = option(
@@ -65,7 +70,6 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     _: KW_ONLY
     form: str = option("auto", "Form by which a causal model scores.")
 
-    name: ClassVar[str]
     _forms: ClassVar[tuple[str, ...]]
     """How a causal model can score the aspect, the default first."""
 
@@ -125,7 +129,11 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     def _default(self, option: str) -> object:
         return next(field.default for field in fields(self) if field.name == option)
 
-    def _choices(self, choices: Mapping[str, object]) -> dict[str, object]:
+    @abc.abstractmethod
+    def _own(self) -> Mapping[str, object]:
+        """Returns the choices of this aspect alone."""
+
+    def _choices(self) -> Mapping[str, object]:
         form = self._chosen_form()
         of_scorer: Mapping[str, object] = AS_TEXT
         if form:
@@ -136,8 +144,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
             "model": self._resolved.label,
             "scorer": self._read_as,
             **of_scorer,
-            **choices,
-            **self.computation,
+            **self._own(),
         }
 
     def _scorer(self) -> Scorer:
@@ -179,14 +186,8 @@ def combine(s: Floats, mass: Floats, how: Combine | None) -> tuple[float, Floats
     β is `mass` normalised (the plain mean when all of it is zero), or by `how`: equal for `mean`,
     all on the largest or smallest s_j for `max` and `min`.
     """
-    n = len(s)
-    if how in ("max", "min"):
-        beta = np.zeros(n)
-        beta[s.argmax() if how == "max" else s.argmin()] = 1.0
-    elif how == "mean" or mass.sum() == 0:
-        beta = np.full(n, 1 / n)
-    else:
-        beta = mass / mass.sum()
+    equal = how or ("mean" if mass.sum() == 0 else None)
+    beta = rule_weights(s, equal) if equal else mass / mass.sum()
     return float(beta @ s), beta
 
 

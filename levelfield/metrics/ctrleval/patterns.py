@@ -1,12 +1,19 @@
-"""Coherence and consistency: how likely a span of a text is, given the rest of it."""
+"""Coherence and consistency: how likely a span of a text is, given the rest of it.
+
+Models that fill gaps and encoders score pattern evaluators. One pass of a causal model over a text
+gives log P(Y_j | everything before it) of every span Y_j; what else its forms need is log P(Y_j) of
+the span as a text of its own. All log P are sums over tokens, in nats; |Y_j| is the number of
+tokens of Y_j in the text.
+"""
 
 from __future__ import annotations
 
 import abc
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -14,31 +21,48 @@ from levelfield.core.arrays import Floats
 from levelfield.core.continuation import continuation
 from levelfield.core.options import option
 from levelfield.core.sample import Sample
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
+    CERTAIN_ALONE,
     EMPTY_TEXT,
     FIRST_SENTENCE_TOO_LONG,
+    INFINITE,
     NO_PROMPT,
     ONE_SENTENCE,
+    PROBABILITIES_NOT_NUMBERS,
     PROMPT_TOO_LONG,
     Undefined,
     holds_gap_token,
     unreadable,
 )
 from levelfield.metrics import iwf as iwf_lists
-from levelfield.metrics.ctrleval import likelihood
 from levelfield.metrics.ctrleval.base import CTRLEvalMetric, ScoredEvaluator, ensemble
-from levelfield.metrics.likelihood import Span
+from levelfield.metrics.likelihood import LikelihoodScorer, Span, SpanLikelihood
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.metrics.scorers import Evaluator, Scorer
 from levelfield.models.contracts import Gapped
 from levelfield.text import segmenter
+
+Form = Literal["share", "nats", "log-p"]
 
 PROMPT_MATCH = option(
     "exact",
     "Demand that the text begin with the prompt character by character (exact), or let white "
     "space and case differ (loose).",
 )
+
+
+class TextSpans(NamedTuple):
+    """A text, and the spans of it that an aspect scores.
+
+    Attributes:
+        least: how many spans make a value.
+        too_long: why there is none where the model reads fewer.
+    """
+
+    text: str
+    spans: Sequence[Span]
+    least: int
+    too_long: str
 
 
 @dataclass(frozen=True)
@@ -64,24 +88,23 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
         """Returns the pattern evaluators of a sample."""
 
     @abc.abstractmethod
-    def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:
+    def _text_spans(self, sample: Sample, form: str) -> TextSpans | Undefined:
         """Returns what a causal model scores of a sample."""
 
     def _without_meaning(self, form: str) -> Sequence[str]:  # noqa: ARG002
         return "weights", "iwf", "patterns", "normalize"
 
-    def _pattern_choices(self, choices: Mapping[str, object]) -> dict[str, object]:
+    def _own(self) -> Mapping[str, object]:
         if self._chosen_form():
-            return self._choices(choices)
-        nisf = self.weights == "nisf"
-        source = iwf_lists.source_of(self.iwf, self._resolved.model_type) if nisf else ""
-        return self._choices(
-            {"weights": self.weights, **({"iwf": source} if nisf else {}), **choices}
-        )
+            return {}
+        if self.weights != "nisf":
+            return {"weights": self.weights}
+        source = iwf_lists.source_of(self.iwf, self._resolved.model_type)
+        return {"weights": self.weights, "iwf": source}
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         if form := self._chosen_form():
-            return self._likelihood_values(samples, cast(likelihood.Form, form))
+            return self._likelihood_values(samples, cast(Form, form))
         scorer = self._scorer()
 
         def scored(evaluators: list[Evaluator]) -> Iterable[ScoredEvaluator]:
@@ -95,11 +118,11 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
         )
 
     def _likelihood_values(
-        self, samples: Sequence[Sample], form: likelihood.Form
+        self, samples: Sequence[Sample], form: Form
     ) -> list[SampleValue | Undefined]:
         texts = [self._text_spans(sample, form) for sample in samples]
         scorer = self._likelihood_scorer()
-        values = of_defined(texts, lambda defined: likelihood.values(defined, form, scorer))
+        values = of_defined(texts, lambda defined: span_values(defined, form, scorer))
         return [*values]
 
     def _masses(self, evaluators: Sequence[Evaluator], scorer: Scorer) -> Floats:
@@ -166,10 +189,9 @@ class CTRLEvalCoherence(_PatternMetric):
     _end: ClassVar[bool] = True
     _forms: ClassVar[tuple[str, ...]] = ("share", "nats", "log-p")
 
-    @functools.cached_property
-    def signature(self) -> str:
+    def _own(self) -> Mapping[str, object]:
         choices = {"single": self.single, "segmenter": f"punkt-{self.language}"}
-        return signature(self.name, self._pattern_choices(choices))
+        return {**super()._own(), **choices}
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         sentences = segmenter.sentences(sample.text, self.language)
@@ -190,7 +212,7 @@ class CTRLEvalCoherence(_PatternMetric):
         # a sentence alone has a log P, and nothing that it could rise by
         return *super()._without_meaning(form), *(("single",) if form != "log-p" else ())
 
-    def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:
+    def _text_spans(self, sample: Sample, form: str) -> TextSpans | Undefined:
         text = sample.text.strip()
         sentences = segmenter.spans(text, self.language)
         if not sentences:
@@ -203,7 +225,7 @@ class CTRLEvalCoherence(_PatternMetric):
             for j, (begin, end) in enumerate(sentences)
         ]
         least = 1 if form == "log-p" else 2
-        return likelihood.TextSpans(text, spans, least, FIRST_SENTENCE_TOO_LONG)
+        return TextSpans(text, spans, least, FIRST_SENTENCE_TOO_LONG)
 
 
 @dataclass(frozen=True)
@@ -240,9 +262,8 @@ class CTRLEvalConsistency(_PatternMetric):
     _end: ClassVar[bool] = False
     _forms: ClassVar[tuple[str, ...]] = ("log-p", "share")
 
-    @functools.cached_property
-    def signature(self) -> str:
-        return signature(self.name, self._pattern_choices({"match": self.match}))
+    def _own(self) -> Mapping[str, object]:
+        return {**super()._own(), "match": self.match}
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         prompt = sample.prompt
@@ -259,13 +280,13 @@ class CTRLEvalConsistency(_PatternMetric):
             Evaluator("rest → prompt", Gapped("", after), prompt),
         ]
 
-    def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:  # noqa: ARG002
+    def _text_spans(self, sample: Sample, form: str) -> TextSpans | Undefined:  # noqa: ARG002
         rest = self._rest(sample)
         if isinstance(rest, Undefined):
             return rest
         begin, end = len(sample.text) - len(rest), len(sample.text)
         span = Span("prompt → rest", begin, begin, end)
-        return likelihood.TextSpans(sample.text, [span], 1, PROMPT_TOO_LONG)
+        return TextSpans(sample.text, [span], 1, PROMPT_TOO_LONG)
 
     def _rest(self, sample: Sample) -> str | Undefined:
         return continuation(sample, match="words" if self.match == "loose" else "exact")
@@ -274,3 +295,68 @@ class CTRLEvalConsistency(_PatternMetric):
 @functools.lru_cache(maxsize=4)
 def _frequencies(choice: str, source: str, scorer: Scorer) -> iwf_lists.InverseWordFrequency:
     return iwf_lists.read(choice, source, scorer.vocabulary_size, scorer.token_ids)
+
+
+def span_values(
+    texts: Sequence[TextSpans], form: Form, scorer: LikelihoodScorer
+) -> list[SampleValue | Undefined]:
+    """The value of each text.
+
+    Of a text longer than the model takes, the spans that it reads make the value: the last of
+    them may be the beginning of one, which is then compared with the same beginning alone.
+    """
+    likelihoods = scorer.spans(
+        [text.text for text in texts], [text.spans for text in texts], alone=form != "log-p"
+    )
+    return [_value(text, form, of_text) for text, of_text in zip(texts, likelihoods, strict=True)]
+
+
+def _value(
+    text: TextSpans, form: Form, likelihoods: Sequence[SpanLikelihood]
+) -> SampleValue | Undefined:
+    unread = [span.cut and not (span.given.size and span.alone.size) for span in likelihoods]
+    if any(unread) and unread.count(False) < text.least:
+        return Undefined(text.too_long)
+    value = combined(
+        form,
+        [span for span, no in zip(text.spans, unread, strict=True) if not no],
+        [span for span, no in zip(likelihoods, unread, strict=True) if not no],
+    )
+    return value if isinstance(value, Undefined) else value._replace(cut=value.cut or any(unread))
+
+
+def combined(
+    form: Form, spans: Sequence[Span], likelihoods: Sequence[SpanLikelihood]
+) -> SampleValue | Undefined:
+    """S = Σ_j β_j s_j over spans of a text; β_j is proportional to a mass.
+
+        form   s_j                                             mass
+        share  (log P(Y_j | Y_<j) − log P(Y_j)) / −log P(Y_j)  −log P(Y_j)
+        nats   (log P(Y_j | Y_<j) − log P(Y_j)) / |Y_j|        |Y_j|
+        log-p  log P(Y_j | Y_<j) / |Y_j|                       |Y_j|
+
+    So S is the sum of what stands above the fraction line, divided by the sum of what stands below.
+    """
+    scored = []
+    for span, (in_text, alone, cut) in zip(spans, likelihoods, strict=True):
+        if not (in_text.size and alone.size):
+            return Undefined(unreadable(span.part))
+        in_context, by_itself, tokens = (
+            float(in_text.sum()),
+            float(alone.sum()),
+            float(in_text.size),
+        )
+        if np.isnan(in_text).any() or np.isnan(alone).any():
+            return Undefined(PROBABILITIES_NOT_NUMBERS)
+        if math.isinf(in_context) or math.isinf(by_itself):
+            return Undefined(INFINITE)
+        if form == "share":
+            if not by_itself:
+                return Undefined(CERTAIN_ALONE)
+            s, mass = (in_context - by_itself) / -by_itself, -by_itself
+        elif form == "nats":
+            s, mass = (in_context - by_itself) / tokens, tokens
+        else:
+            s, mass = in_context / tokens, tokens
+        scored.append(ScoredEvaluator(span.part, s, mass, cut))
+    return ensemble(scored, None)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -13,7 +12,6 @@ from levelfield.core.continuation import EMPTY_OUTPUT, EmptyOutput
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Sample, single_value
-from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     LABEL_WITHOUT_TOKEN,
@@ -35,16 +33,13 @@ from levelfield.metrics.likelihood import (
     label_prompts,
 )
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
-from levelfield.metrics.scorers import LabelEvaluator, Scorer, label_evaluators
+from levelfield.metrics.scorers import LabelEvaluator, Scorer, have_tokens, label_evaluators
 
 ATTRIBUTE = option(
     "auto",
     "Attribute: sentiment (72 evaluators), topic (32), a TOML file of your own, or auto: "
     "whichever of the shipped ones the sample's control names.",
 )
-
-_BEGINNING = 10_000
-"""Characters of a text that tell whether a model has any tokens for it."""
 
 
 class LabelQuestion(NamedTuple):
@@ -106,21 +101,19 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
     _forms: ClassVar[tuple[str, ...]] = ("after", "channel", "after-calibrated")
 
-    @functools.cached_property
-    def signature(self) -> str:
+    def _own(self) -> Mapping[str, object]:
         if self.attribute == "auto":
             named = "auto@" + "+".join(a.digest for a in shipped().values())
         else:
             aspect = load_aspect(self.attribute)
             named = f"{aspect.attribute}@{aspect.digest}"
         form = self._chosen_form()
-        choices = {
+        return {
             "attribute": named,
             **({} if form == "channel" else {"weights": self._weighting}),
             "empty": self.empty,
             **({"normalize": self.normalize} if form else {}),
         }
-        return signature(self.name, self._choices(choices))
 
     def _without_meaning(self, form: str) -> Sequence[str]:
         return "patterns", *(("weights",) if form == "channel" else ())
@@ -128,10 +121,10 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         form = self._chosen_form()
         scorer = self._likelihood_scorer() if form else self._scorer()
-        readable = scorer.token_ids([sample.text[:_BEGINNING] for sample in samples])
+        readable = have_tokens((sample.text for sample in samples), scorer.token_ids)
         questions = [
-            self._question(sample, scorer.gap_token, readable=bool(ids))
-            for sample, ids in zip(samples, readable, strict=True)
+            self._question(sample, scorer.gap_token, readable=is_read)
+            for sample, is_read in zip(samples, readable, strict=True)
         ]
         values = of_defined(questions, lambda defined: self._relevances(defined, scorer))
         if self.empty == "undefined":

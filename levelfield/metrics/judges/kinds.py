@@ -13,7 +13,7 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.metrics.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.metrics.judges.judge import LABEL, Ask, Judge, LoadedJudge
-from levelfield.metrics.scorers import EmbeddingScorer, label_evaluators
+from levelfield.metrics.scorers import EmbeddingScorer, have_tokens, label_evaluators
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load as load_model
 from levelfield.models.loading import AS_USUAL, Kind, Loading
@@ -199,7 +199,7 @@ def _words(judge: Judge, loading: Loading) -> LoadedJudge:
         ]
         likelihood = model.log_likelihood(sources, [targets] * len(texts))
         log_p = np.array([[of_word.sum() for of_word in row] for row in likelihood.log_p])
-        log_p[[not ids for ids in model.token_ids([t[:_BEGINNING] for t in texts])]] = np.nan
+        log_p[np.logical_not(have_tokens(texts, model.token_ids))] = np.nan
         return softmax(log_p, axis=1), np.array(likelihood.source_cut, np.bool_)
 
     return LoadedJudge(judge, judge.attribute, labels, ask)
@@ -228,7 +228,7 @@ def _one_model_per_label(judge: Judge, loading: Loading) -> LoadedJudge:
             )
             p[:, column] = of_label[:, 1]
             cut |= cut_here
-        p[[not ids for ids in models[0].token_ids([t[:_BEGINNING] for t in texts])]] = np.nan
+        p[np.logical_not(have_tokens(texts, models[0].token_ids))] = np.nan
         p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return p, cut
 
@@ -285,7 +285,3 @@ def _vader() -> Ask:
         return np.stack([1 - positive, positive], axis=1), np.zeros(len(texts), np.bool_)
 
     return ask
-
-
-_BEGINNING = 10_000
-"""Characters of a text that tell whether a model has any tokens for it."""
