@@ -169,8 +169,6 @@ def test_over_sum_the_answers_to_each_sentence_are_added_up(t5):
         questions.QuestionsEngagingness(model=t5, over=over) for over in ("sentences", "sum")
     )
     assert sum_.score([sample]).values[0] == pytest.approx(3 * mean.score([sample]).values[0])
-    long = dataclasses.replace(sample, text="It froze. We skated on it! Did you? " * 20)
-    assert sum_.score([long]).values[0] > 1
     one = dataclasses.replace(sample, text="It froze.")
     assert sum_.score([one]).values[0] == pytest.approx(mean.score([one]).values[0])
     assert "|over:sum|segmenter:punkt-english|" in sum_.signature
