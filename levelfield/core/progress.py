@@ -14,8 +14,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
 
 from levelfield.core.errors import UserError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
 
 Progress = Callable[[int], None]
 """Called with the number of samples just finished."""
@@ -111,3 +117,19 @@ def timed() -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
         signal.signal(signal.SIGALRM, before)
         _armed.reset(armed)
+
+
+def in_background(work: Callable[[], T]) -> Future[T]:
+    """Starts a piece of work in a thread that ends with the process."""
+    from concurrent import futures
+
+    outcome: Future[T] = futures.Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -21,7 +19,7 @@ from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
 from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
 from levelfield.io.streams import STDIN, copy_limited, open_bytes, sha256
-from levelfield.io.writing import temporary_folder
+from levelfield.io.writing import lasting_folder
 
 PROGRESS_EVERY = 1_000
 
@@ -37,9 +35,7 @@ class Spool:
 
     @functools.cached_property
     def file(self) -> Path:
-        stack = ExitStack()
-        weakref.finalize(self, stack.close)
-        file = stack.enter_context(temporary_folder()) / "input"
+        file = lasting_folder(self) / "input"
         with file.open("wb") as copy:
             if self._path != STDIN:
                 with open_bytes(Path(self._path)) as stream:

@@ -7,13 +7,13 @@ import errno
 import hashlib
 import io
 import os
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, TextIO, TypeVar
 
 from levelfield.core.limits import LINE_BYTES, LIST_BYTES, PIPE_WAIT_S, STREAM_BYTES
+from levelfield.core.progress import in_background
 from levelfield.io.problems import Wrong
 
 T = TypeVar("T")
@@ -53,19 +53,10 @@ def _opened(path: Path, call: Callable[[], T], use: str, mend: str) -> T:
         return call()
     from concurrent import futures
 
-    outcome: futures.Future[T] = futures.Future()
-
-    def wait() -> None:
-        try:
-            outcome.set_result(call())
-        except OSError as error:
-            outcome.set_exception(error)
-
-    waiting = threading.Thread(target=wait, daemon=True)
-    waiting.start()
+    outcome = in_background(call)
     if not futures.wait([outcome], PIPE_WAIT_S).done:
         end = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the other end, so that the thread ends
-        waiting.join()
+        futures.wait([outcome])
         os.close(end)
         raise TimeoutError(
             errno.ETIMEDOUT,

@@ -9,7 +9,6 @@ the temporary files until the process ends.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import json
@@ -28,8 +27,8 @@ from levelfield.io.writing import (
     FULL,
     file_replacement,
     folder_replacement,
+    lasting_folder,
     temporary_file,
-    temporary_folder,
     user_cache,
 )
 from levelfield.models import llama_gguf
@@ -300,7 +299,4 @@ def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
 @functools.cache
 def _passing() -> Path:
     """Returns a folder that is removed when the process ends."""
-    stack = contextlib.ExitStack()
-    folder = stack.enter_context(temporary_folder())
-    atexit.register(stack.close)
-    return folder
+    return lasting_folder(_passing)
