@@ -17,13 +17,13 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, open_samples
-from levelfield.io.lines import STDIN
 from levelfield.io.opening import open_source
 from levelfield.io.problems import Wrong
 from levelfield.io.ratings import COLUMNS
 from levelfield.io.reading import PathLike
 from levelfield.io.records import has
 from levelfield.io.scores import is_of_scores, load_score_files
+from levelfield.io.streams import STDIN
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.estimate import finite
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from levelfield.core.errors import UserError, first_line
@@ -53,6 +53,23 @@ def _entries(group: str, _folders: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     return {e.name: e for e in sorted(entry_points(group=group), key=lambda e: e.name)}
 
 
+def load_foreign(load: Callable[[], T], failure: str) -> T:
+    """Returns what another distribution's module, or a user's file, gives.
+
+    Args:
+        failure: begins the message where it raises anything.
+
+    Raises:
+        UserError: with the first line of what it raises.
+    """
+    try:
+        return load()
+    except (UserError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # whatever a third party's module raises when imported
+        raise UserError(f"{failure}: {type(error).__name__}: {first_line(error)}") from error
+
+
 class Extensible(Mapping[str, T], Generic[T]):
     """Things by name: those of levelfield, then those of other distributions.
 
@@ -85,13 +102,7 @@ class Extensible(Mapping[str, T], Generic[T]):
 
     def _load(self, entry: EntryPoint) -> T:
         where = f"entry point '{entry.name}' of {self._group} ({entry.value})"
-        try:
-            value = entry.load()
-        except (UserError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # whatever a third party's module raises when imported
-            failure = f"{type(error).__name__}: {first_line(error)}"
-            raise UserError(f"{where} can't be loaded: {failure}") from error
+        value = load_foreign(entry.load, f"{where} can't be loaded")
         if not isinstance(value, self._kind):
             raise UserError(
                 f"{where}: expected a {self._kind.__name__}, got a {type(value).__name__}"

@@ -12,8 +12,7 @@ from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from levelfield.core.errors import LevelfieldError, UserError, first_line, models_needed
-from levelfield.core.patience import TimeIsUp, timed
-from levelfield.core.progress import Progress, no_progress
+from levelfield.core.progress import Progress, TimeIsUp, no_progress, timed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 

@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from levelfield.core.corpus import OfScores
-from levelfield.core.errors import UserError, first_line
-from levelfield.core.extensions import entries
+from levelfield.core.errors import UserError
+from levelfield.core.extensions import entries, load_foreign
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.options import Declaration, choices, make, parsed, required
 
@@ -63,38 +63,28 @@ class MetricFile:
             raise UserError(
                 f"metric '{self}': {self.path}: {error.strerror or error}; check the path"
             ) from None
-        return _classes(self.path.absolute(), content).named(self)
-
-
-@dataclass(frozen=True)
-class _Classes:
-    """The classes of metrics in a file, by name."""
-
-    by_name: dict[str, type]
-
-    def named(self, file: MetricFile) -> type:
-        if file.cls in self.by_name:
-            return self.by_name[file.cls]
-        names = [f"{file.path}:{name}" for name in self.by_name]
+        classes = _classes(self.path.absolute(), content)
+        if self.cls in classes:
+            return classes[self.cls]
+        names = [f"{self.path}:{name}" for name in classes]
         raise UserError(
-            f"metric '{file}': {file.path} has no such metric; "
+            f"metric '{self}': {self.path} has no such metric; "
             + (f"there is {', '.join(names)}" if names else "a metric is a class with a `score`")
         )
 
 
 @functools.lru_cache(maxsize=32)
-def _classes(path: Path, content: bytes) -> _Classes:
+def _classes(path: Path, content: bytes) -> Mapping[str, type]:
+    """Returns the classes of metrics in a file, by name."""
     module = _module(path, content)
     mark = f"|file:{path.name}|sha256:{hashlib.sha256(content).hexdigest()[:12]}"
-    return _Classes(
-        {
-            name: _marked(cls, mark, functools.partial(_new, path, content, name))
-            for name, cls in vars(module).items()
-            if inspect.isclass(cls)
-            and cls.__module__ == module.__name__
-            and callable(getattr(cls, "score", None))
-        }
-    )
+    return {
+        name: _marked(cls, mark, functools.partial(_new, path, content, name))
+        for name, cls in vars(module).items()
+        if inspect.isclass(cls)
+        and cls.__module__ == module.__name__
+        and callable(getattr(cls, "score", None))
+    }
 
 
 def _module(path: Path, content: bytes) -> ModuleType:
@@ -116,7 +106,7 @@ def _module(path: Path, content: bytes) -> ModuleType:
 
 def _new(path: Path, content: bytes, name: str) -> object:
     """Returns an empty object of a class in a file, wherever it is unpickled."""
-    cls = _classes(path, content).by_name[name]
+    cls = _classes(path, content)[name]
     return object.__new__(cls)
 
 
@@ -184,13 +174,8 @@ def metric_class(name: str) -> Callable[..., Metric]:
             return _in_files[name]
         raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
     origin = str(file.path) if file else installed()[name].value
-    try:
-        factory: Callable[..., Metric] = (file or installed()[name]).load()
-    except (UserError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # whatever a third party's module raises when imported
-        failure = f"{type(error).__name__}: {first_line(error)}"
-        raise UserError(f"metric '{name}' can't be loaded from {origin}: {failure}") from error
+    failure = f"metric '{name}' can't be loaded from {origin}"
+    factory: Callable[..., Metric] = load_foreign((file or installed()[name]).load, failure)
     if not callable(factory):
         raise UserError(f"metric '{name}' can't be loaded: {origin} is not a class")
     if file:

@@ -10,9 +10,8 @@ True
 from levelfield.datasets import lpf
 from levelfield.datasets.loading import load, paths
 from levelfield.datasets.lpf import PublishedRun
-from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.datasets.prompts import PROMPT_SETS, prompts, wordlist
 from levelfield.datasets.registry import DataSet, dataset, names
-from levelfield.datasets.wordlists import wordlist
 
 __all__ = [
     "PROMPT_SETS",

@@ -1,8 +1,12 @@
-"""Prompt sets: the content prefixes that systems were asked to continue."""
+"""Prompt sets and word lists: the prefixes that systems continue, and the words of a topic."""
 
 from __future__ import annotations
 
+import re
+
 from levelfield.core.errors import UserError
+from levelfield.datasets.loading import paths
+from levelfield.datasets.registry import dataset
 
 _TOPIC = (
     "In summary",
@@ -61,3 +65,22 @@ def prompts(name: str) -> tuple[str, ...]:
     if name not in PROMPT_SETS:
         raise UserError(f"there is no prompt set '{name}'; there are {', '.join(PROMPT_SETS)}")
     return PROMPT_SETS[name]
+
+
+# a terminal's status line got into one of the published files
+_TRAILING = re.compile(r"\s+\[\d+/\d+\]$")
+
+
+def wordlist(topic: str) -> tuple[str, ...]:
+    """Returns the words and phrases of one of PPLM's topics, in the order of the file.
+
+    Args:
+        topic: a part of the data set `pplm-wordlists`, e.g. `science`.
+
+    Raises:
+        UserError: there is no list of that topic, or it can't be obtained.
+    """
+    dataset("pplm-wordlists").part(topic)
+    (path,) = paths("pplm-wordlists", part=topic).values()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(word for line in lines if (word := _TRAILING.sub("", line).strip()))

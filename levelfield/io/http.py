@@ -11,13 +11,14 @@ import functools
 import json
 import logging
 import sys
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from levelfield.core.progress import in_background
 
 if TYPE_CHECKING:
     import requests
@@ -66,15 +67,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
     import requests
 
-    outcome: futures.Future[T] = futures.Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(work())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
+    outcome = in_background(work)
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         # a longer wait may not hear Ctrl-C

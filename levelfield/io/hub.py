@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from levelfield.core.errors import UserError, first_line
 from levelfield.io.formats.text import Row
 from levelfield.io.http import asking_the_hub
 from levelfield.io.problems import printable, shown
-from levelfield.io.writing import temporary_folder
+from levelfield.io.writing import lasting_folder
 
 PREFIX = "hf:"
 OPTIONS = ("split", "config", "revision", "columns")
@@ -83,9 +82,7 @@ class ReadOnce:
 
     @cached_property
     def _folder(self) -> Path:
-        stack = ExitStack()
-        weakref.finalize(self, stack.close)
-        return stack.enter_context(temporary_folder())
+        return lasting_folder(self)
 
     def _keeping(self, file: Path) -> Iterator[Row]:
         with file.open("wb") as kept:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
-from levelfield.io import rows, values
+from levelfield.io import values
 from levelfield.io.guesses import (
     field_guesses,
     id_mapping,
@@ -20,10 +20,10 @@ from levelfield.io.guesses import (
     several_columns,
     source_guess,
 )
-from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.problems import Problems, listed, printable, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.records import FIELDS, BadRecord, Rules, has, unmatched
-from levelfield.io.rows import Places
+from levelfield.io.records import FIELDS, BadRecord, Record, Rules, has, unmatched
+from levelfield.io.rows import Book, Places, inputs
 from levelfield.io.source import Input
 
 COLUMNS = ("aspect", "rater", "value")
@@ -91,17 +91,16 @@ def load_ratings(
     Rating(id='7', aspect='fluency', rater='ann', value=81.0)
     """
     rules = Rules(mapping={field: path for field, path in mapping.items() if field not in COLUMNS})
-    book = _Book(rules, {name: mapping.get(name, name) for name in COLUMNS}, optional)
-    inputs = rows.inputs(paths, format)
-    for source in inputs:
-        for number, record in rows.records(source, book.problems, "ratings"):
-            if book.add(source, number, record):
-                break
+    columns = {name: mapping.get(name, name) for name in COLUMNS}
+    book = _RatingBook(rules, columns, optional)
+    sources = inputs(paths, format)
+    for source in sources:
+        book.read(source)
     book.finish()
     book.problems.raise_if_any()
     if not book.ratings:
         book.problems.add(
-            f"no ratings in {', '.join(source.name for source in inputs)}; expected samples with "
+            f"no ratings in {', '.join(source.name for source in sources)}; expected samples with "
             f"ratings.ASPECT.RATER, or rows of id, {', '.join(COLUMNS)}"
         )
     book.problems.raise_if_any()
@@ -125,27 +124,25 @@ class _Known:
     varying: frozenset[str] = frozenset()
 
 
-class _Book:
+class _RatingBook(Book):
     """Collects ratings and what is said of their samples, record by record."""
 
+    noun = "ratings"
+
     def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
-        self.problems = Problems()
+        super().__init__(Problems())
         self.ratings: dict[tuple[str, str, str], float] = {}
         self._places = Places()
         self._known: dict[str, _Known] = {}
         self._rules = rules
         self._columns = columns
-        self._files: set[str] = set()
         self._without_raters: set[str] = set()
         unseen = {**rules.mapping, **{o: t for o, t in columns.items() if o != t}}
         self._unseen = {o: t for o, t in unseen.items() if o not in optional}
-        self._fields: Iterable[str] = ()
 
-    def add(self, source: Input, number: int, record: Mapping[str, Any]) -> bool:
-        """Takes a record; true if the file needs no further reading, as it is of another kind."""
-        first = source.name not in self._files
-        self._files.add(source.name)
-        self._fields = self._fields or tuple(record)
+    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
+        """Takes a record: a rating, or a sample with its ratings."""
+        self.fields = self.fields or tuple(record)
         self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
         lacking = [column for column in self._columns.values() if column not in record]
         if first and lacking == ["rater"]:
@@ -155,12 +152,11 @@ class _Book:
         text = self._rules.mapping.get("text", "text")
         has_text = has(record, "text", text) or has(record, "text", "text")
         if lacking and not has_text and not self._has_ratings(record):
-            self.problems.add(
-                f"{source.place(0 if first else number)}: no sample, as there is no "
-                f"{shown(text)}, and no rating, as there is no {listed(lacking)}; the fields are "
-                f"{listed(record)}; name yours, for example {self._example(record)}"
+            return (
+                f"no sample, as there is no {shown(text)}, and no rating, as there is no "
+                f"{listed(lacking)}; the fields are {listed(record)}; name yours, for example "
+                f"{self._example(record)}"
             )
-            return first
         place = source.place(number)
         rest = record
         rater = ""
@@ -182,17 +178,16 @@ class _Book:
         except BadRecord as bad:
             for problem in bad.problems:
                 self.problems.add(f"{place}: {problem}")
-            return False
+            return ""
         if not sample.id:
             named = id_mapping(record, self._rules.mapping)
             if first and named and not has(record, "id", self._rules.mapping.get("id", "id")):
-                self.problems.add(
-                    f"{source.name}: no id; the fields are {listed(record)}; say which sample a "
-                    f"rating is of, for example {map_words(named)}"
+                return (
+                    f"no id; the fields are {listed(record)}; say which sample a rating is of, for "
+                    f"example {map_words(named)}"
                 )
-                return True
             self.problems.add(f"{place}: id: missing; say which sample the rating is of")
-            return False
+            return ""
         entries: Iterable[tuple[str, str, float]]
         if lacking:
             entries = [
@@ -210,15 +205,15 @@ class _Book:
             else:
                 self.ratings[key] = value
                 self._places.add(source, number)
-        return False
+        return ""
 
-    def _has_ratings(self, record: Mapping[str, Any]) -> bool:
+    def _has_ratings(self, record: Record) -> bool:
         mapping = {o: t for o, t in self._rules.mapping.items() if o.partition(".")[0] == "ratings"}
         return any(has(record, o, t) for o, t in mapping.items()) or any(
             name.partition(".")[0] == "ratings" for name in record
         )
 
-    def _example(self, record: Mapping[str, Any]) -> str:
+    def _example(self, record: Record) -> str:
         """Returns `--map` words for what a record lacks: columns of ratings or of an aspect."""
         columns = {**self._rules.mapping, **self._columns}
         named = {o: t for o, t in columns.items() if o != t and has(record, o, t)}
@@ -237,10 +232,10 @@ class _Book:
 
     def finish(self) -> None:
         """Reports the fields that the user named and no record has."""
-        for name, column in self._unseen.items() if self._fields else ():
+        for name, column in self._unseen.items() if self.fields else ():
             if name in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
-            self.problems.add(unmatched(name, column, self._fields))
+            self.problems.add(unmatched(name, column, self.fields))
 
     def rated(self) -> Rated:
         texts_in: set[str] = set().union(*(record.texts_in for record in self._known.values()))
@@ -259,31 +254,16 @@ class _Book:
         ratings = (Rating(*key, value) for key, value in self.ratings.items())
         return Rated(tuple(ratings), samples)
 
-    def _one(
-        self, place: str, record: Mapping[str, Any], cells: bool
-    ) -> Iterator[tuple[str, str, float]]:
+    def _one(self, place: str, record: Record, cells: bool) -> Iterator[tuple[str, str, float]]:
         """Yields the rating that a row is; none if its value is missing."""
-        aspect, rater, value = (record[self._columns[name]] for name in COLUMNS)
-        wrongs = []
-        names = []
-        for column, word in (("aspect", aspect), ("rater", rater)):
-            try:
-                if values.absent(word):
-                    raise Wrong("is empty; name it")
-                names.append(values.name(word, cells))
-            except Wrong as wrong:
-                wrongs.append(wrong.inside(column))
-        number = math.nan
-        try:
-            number = values.rating(value, cells)
-        except Wrong as wrong:
-            wrongs.append(wrong.inside("value"))
-        for problem in wrongs:
-            self.problems.add(f"{place}: {problem}")
-        if not (wrongs or math.isnan(number)):
-            yield names[0], names[1], number
+        aspect, rater = (
+            self.name(place, name, record[self._columns[name]], cells) for name in COLUMNS[:2]
+        )
+        value = self.number(place, "value", record[self._columns["value"]], cells)
+        if aspect and rater and value is not None and not math.isnan(value):
+            yield aspect, rater, value
 
-    def _twice(self, place: str, key: tuple[str, str, str], record: Mapping[str, Any]) -> None:
+    def _twice(self, place: str, key: tuple[str, str, str], record: Record) -> None:
         id, aspect, rater = key
         column = rater_guess(record) if self._columns["rater"] not in record else ""
         mend = (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 from array import array
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import ClassVar
 
+from levelfield.io import values
 from levelfield.io.opening import open_samples
 from levelfield.io.problems import Problems, Wrong, printable
 from levelfield.io.reading import PathLike
+from levelfield.io.records import Record
 from levelfield.io.source import Input
 
 
@@ -18,23 +21,70 @@ def inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence
     return open_samples(files, format=format).inputs  # rows, not samples, are what is read here
 
 
-def records(
-    source: Input, problems: Problems, noun: str
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yields the readable records of a file and reports the others."""
-    rows = 0
-    try:
-        for number, record in source.rows():
-            rows += 1
-            if isinstance(record, Wrong):
-                problems.add(f"{source.place(number)}: {record}")
-            else:
-                yield number, record
-    except OSError as error:
-        problems.add(f"{source.name}: can't be read: {printable(error.strerror or str(error))}")
-        return
-    if not rows:
-        problems.add(f"no {noun} in {source.name}; is it the file you mean?")
+class Book(abc.ABC):
+    """Base of what collects the records of files, and the problems among them.
+
+    Attributes:
+        noun: what the records are, for messages.
+        fields: of the first record, as far as the subclass reads them from it.
+    """
+
+    noun: ClassVar[str]
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+        self.fields: tuple[str, ...] = ()
+
+    @abc.abstractmethod
+    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
+        """Takes a record.
+
+        Args:
+            first: whether it is the first readable record of its file.
+
+        Returns:
+            What the record lacks to be one of the noun, in words; of a first record, the file is
+            then of another kind.
+        """
+
+    def read(self, source: Input) -> None:
+        """Takes the readable records of a file and reports the others."""
+        first, is_empty = True, True
+        try:
+            for number, record in source.rows():
+                is_empty = False
+                if isinstance(record, Wrong):
+                    self.problems.add(f"{source.place(number)}: {record}")
+                    continue
+                if lacking := self.add(source, number, record, first=first):
+                    self.problems.add(f"{source.place(0 if first else number)}: {lacking}")
+                    if first:
+                        return
+                first = False
+        except OSError as error:
+            reason = printable(error.strerror or str(error))
+            self.problems.add(f"{source.name}: can't be read: {reason}")
+            return
+        if is_empty:
+            self.problems.add(f"no {self.noun} in {source.name}; is it the file you mean?")
+
+    def name(self, place: str, column: str, value: object, cells: bool) -> str:
+        """Returns a name; empty, and a problem, where there is none."""
+        try:
+            if not values.absent(value):
+                return values.name(value, cells)
+            raise Wrong("is empty; name it")
+        except Wrong as wrong:
+            self.problems.add(f"{place}: {wrong.inside(column)}")
+            return ""
+
+    def number(self, place: str, column: str, value: object, cells: bool) -> float | None:
+        """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
+        try:
+            return values.rating(value, cells)
+        except Wrong as wrong:
+            self.problems.add(f"{place}: {wrong.inside(column)}")
+            return None
 
 
 class Places:

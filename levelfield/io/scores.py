@@ -10,13 +10,12 @@ from pathlib import PurePath
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import with_choices
-from levelfield.io import values
 from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import MISSING, Record, field_of, has
-from levelfield.io.rows import Places, inputs, records
+from levelfield.io.rows import Book, Places, inputs
 from levelfield.io.source import Input
 
 _OURS = ("id", "metric", "value", "signature")
@@ -69,12 +68,9 @@ def load_scores(
 
     >>> load_scores("scores.csv", mapping={"metric.bleurt": "BLEURT"})  # doctest: +SKIP
     """
-    _check(mapping)
-    book = _Book(mapping, Problems())
-    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
-        book.read(path)
-    book.problems.raise_if_any()
-    _check_seen(mapping, [book])
+    files = [paths] if isinstance(paths, str | os.PathLike) else paths
+    book = _ScoreBook(mapping, Problems())
+    _read([(path, book) for path in files], mapping)
     return book.scores()
 
 
@@ -82,18 +78,10 @@ def load_score_files(
     paths: Sequence[PathLike], *, mapping: Mapping[str, str] = {}
 ) -> list[tuple[str, ScoreColumn]]:
     """`load_scores` of each file by itself, with the file; a column may be in one of them only."""
-    _check(mapping)
     problems = Problems()
-    books = [_Book(mapping, problems) for _ in paths]
-    for path, book in zip(paths, books, strict=True):
-        book.read(path)
-    problems.raise_if_any()
-    _check_seen(mapping, books)
-    return [
-        (os.fspath(path), column)
-        for path, book in zip(paths, books, strict=True)
-        for column in book.scores()
-    ]
+    books = [(path, _ScoreBook(mapping, problems)) for path in paths]
+    _read(books, mapping)
+    return [(os.fspath(path), column) for path, book in books for column in book.scores()]
 
 
 def is_of_scores(field: str) -> bool:
@@ -101,27 +89,37 @@ def is_of_scores(field: str) -> bool:
     return field in _LONG or field.startswith(WIDE)
 
 
-def _check(mapping: Mapping[str, str]) -> None:
-    for name, column in mapping.items():
-        if name != "id" and (not is_of_scores(name) or name == WIDE):
+def _read(files: Sequence[tuple[PathLike, _ScoreBook]], mapping: Mapping[str, str]) -> None:
+    """Reads each file into its book.
+
+    Raises:
+        UserError: scores have no field of the mapping, or no file uses it; an `id` may be unused.
+        InputError: with all problems of the files.
+    """
+    names = [name for name in mapping if name != "id"]
+    for name in names:
+        if not is_of_scores(name) or name == WIDE:
             raise UserError(
-                f"mapping {printable(f'{name}={column}')}: scores have no such field; there are "
-                "id, metric, score and metric.NAME"
+                f"mapping {printable(f'{name}={mapping[name]}')}: scores have no such field; there "
+                "are id, metric, score and metric.NAME"
             )
-
-
-def _check_seen(mapping: Mapping[str, str], books: Sequence[_Book]) -> None:
-    """Raises `UserError` for a mapping that no file uses; an `id` may be unused."""
-    fields = next((book.fields for book in books if book.fields), None)
-    seen = set[str]().union(*(book.seen for book in books))
-    for name, column in mapping.items():
-        if name != "id" and name not in seen:
+    for path, book in files:
+        suffix = PurePath(path).suffix.lower()
+        has_format = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
+        (source,) = inputs([path], None if has_format else "jsonl")
+        book.read(source)
+    for _, book in files:
+        book.problems.raise_if_any()
+    fields = next((book.fields for _, book in files if book.fields), None)
+    seen = set[str]().union(*(book.seen for _, book in files))
+    for name in names:
+        if name not in seen:
             alternative = (
                 f"the columns are {listed(fields)}" if fields else "levelfield wrote them all"
             )
             raise UserError(
-                f"mapping {printable(f'{name}={column}')}: no scores have {shown(column)}; "
-                f"{alternative}"
+                f"mapping {printable(f'{name}={mapping[name]}')}: no scores have "
+                f"{shown(mapping[name])}; {alternative}"
             )
 
 
@@ -144,7 +142,7 @@ class _Column:
     others: set[str] = field(default_factory=set)
 
 
-class _Book:
+class _ScoreBook(Book):
     """Collects scores, record by record.
 
     Attributes:
@@ -152,9 +150,10 @@ class _Book:
         seen: fields of the mapping that a record has.
     """
 
+    noun = "scores"
+
     def __init__(self, mapping: Mapping[str, str], problems: Problems) -> None:
-        self.problems = problems
-        self.fields: tuple[str, ...] = ()
+        super().__init__(problems)
         self.seen: set[str] = set()
         self._mapping = mapping
         self._columns: dict[str, _Column] = {}
@@ -165,22 +164,15 @@ class _Book:
             for name, c in self._columns.items()
         ]
 
-    def read(self, path: PathLike) -> None:
-        """Takes the records of a file."""
-        suffix = PurePath(path).suffix.lower()
-        has_format = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
-        (source,) = inputs([path], None if has_format else "jsonl")
-        first = True
-        for number, record in records(source, self.problems, "scores"):
-            if all(name in record for name in _OURS):
-                self._add_ours(source, number, record)
-            elif lacking := self._lacking(record):
-                self.problems.add(f"{source.place(0 if first else number)}: {lacking}")
-                if first:
-                    break
-            else:
-                self._add_other(source, number, record)
-            first = False
+    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:  # noqa: ARG002
+        """Takes a record of `levelfield score` or of another program."""
+        if all(name in record for name in _OURS):
+            self._add_ours(source, number, record)
+        elif lacking := self._lacking(record):
+            return lacking
+        else:
+            self._add_other(source, number, record)
+        return ""
 
     def _lacking(self, record: Record) -> str:
         """Returns what a foreign record lacks to be scores, with words that would name it."""
@@ -222,9 +214,9 @@ class _Book:
     def _add_ours(self, source: Input, number: int, record: Record) -> None:
         place, cells = source.place(number), source.cells
         id, metric, signature = (
-            self._said(place, name, record[name], cells) for name in ("id", "metric", "signature")
+            self.name(place, name, record[name], cells) for name in ("id", "metric", "signature")
         )
-        value = self._number(place, "value", record["value"], cells)
+        value = self.number(place, "value", record["value"], cells)
         if id and metric and signature and value is not None:
             self._keep(source, number, id, metric, value, signature)
 
@@ -238,37 +230,19 @@ class _Book:
         except Wrong as wrong:
             self.problems.add(f"{place}: {wrong}")
             return
-        id = self._said(place, "id", record["id"] if id is MISSING else id, source.cells)
+        id = self.name(place, "id", record["id"] if id is MISSING else id, source.cells)
         items = [
             (metric, column, field_of(record, WIDE, column, source.cells))
             for metric, column in self._wide(record)
         ]
         if not items and (columns := self._long(record)):
             metric, value = (field_of(record, WIDE, column, source.cells) for column in columns)
-            items = [(self._said(place, "metric", metric, source.cells), "", value)]
+            items = [(self.name(place, "metric", metric, source.cells), "", value)]
         for metric, column, cell in items:
-            value = self._number(place, column or "score", cell, source.cells)
+            value = self.number(place, column or "score", cell, source.cells)
             if id and metric and value is not None:
                 signature = _signature(source, metric, column)
                 self._keep(source, number, id, metric, value, signature, record)
-
-    def _said(self, place: str, column: str, value: object, cells: bool) -> str:
-        """Returns a name; empty, and a problem, where there is none."""
-        try:
-            if not values.absent(value):
-                return values.name(value, cells)
-            raise Wrong("is empty; name it")
-        except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong.inside(column)}")
-            return ""
-
-    def _number(self, place: str, column: str, value: object, cells: bool) -> float | None:
-        """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
-        try:
-            return values.rating(value, cells)
-        except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong.inside(column)}")
-            return None
 
     def _keep(
         self,

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
-from levelfield.core.errors import InputError
+from levelfield.core.errors import InputError, UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
-from levelfield.io.lines import Spool
 from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
 from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
-from levelfield.io.streams import sha256
+from levelfield.io.streams import STDIN, copy_limited, open_bytes, sha256
+from levelfield.io.writing import lasting_folder
 
 PROGRESS_EVERY = 1_000
+
+
+class Spool:
+    """Standard input, or another stream that can be read only once, kept as a temporary file.
+
+    The file is made when it is first asked for and goes away with this object.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @functools.cached_property
+    def file(self) -> Path:
+        file = lasting_folder(self) / "input"
+        with file.open("wb") as copy:
+            if self._path != STDIN:
+                with open_bytes(Path(self._path)) as stream:
+                    copy_limited(stream, copy)
+            elif sys.stdin is None or sys.stdin.closed:
+                raise UserError("standard input is closed; name a file instead of -")
+            else:
+                copy_limited(sys.stdin.buffer, copy)
+        return file
 
 
 @dataclass(frozen=True)

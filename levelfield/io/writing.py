@@ -19,6 +19,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -62,6 +63,13 @@ def temporary_folder(folder: Path | None = None) -> AbstractContextManager[Path]
         OSError: it can't be made.
     """
     return _temporary(folder or Path(tempfile.gettempdir()), lambda path: path.mkdir(0o700))
+
+
+def lasting_folder(owner: object) -> Path:
+    """Makes a temporary folder that goes away with its owner, at the latest with the process."""
+    stack = ExitStack()
+    weakref.finalize(owner, stack.close)
+    return stack.enter_context(temporary_folder())
 
 
 @contextmanager

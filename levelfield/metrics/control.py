@@ -25,7 +25,7 @@ from levelfield.core.errors import ModelError
 from levelfield.core.metric import Level
 from levelfield.core.options import option
 from levelfield.core.sample import Sample, single_value
-from levelfield.core.scores import Scores
+from levelfield.core.scores import EMPTY, UNDECIDED, Scores, part_name
 from levelfield.core.undefined import (
     JUDGE_CANT_READ,
     NO_ATTRIBUTE,
@@ -37,7 +37,6 @@ from levelfield.core.undefined import (
     several_wanted,
     unknown_to_judge,
 )
-from levelfield.core.votes import EMPTY, UNDECIDED, part_name
 from levelfield.metrics.judges import (
     TIE,
     Judge,

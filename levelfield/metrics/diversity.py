@@ -37,7 +37,7 @@ def tokenizer_label(name: str) -> str:
     if name == "words":
         return "words-casefold"
     if name == "gpt2":
-        from levelfield.models.published import GPT2_MERGES, GPT2_VOCABULARY
+        from levelfield.models.files import GPT2_MERGES, GPT2_VOCABULARY
 
         return f"gpt2@{GPT2_VOCABULARY.sha256[:12]}+{GPT2_MERGES.sha256[:12]}"
     from levelfield.models.resolve import resolve
@@ -76,7 +76,7 @@ def _gpt2() -> TokenIds:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     from levelfield.io.fetch import fetch
-    from levelfield.models.published import GPT2_MERGES, GPT2_VOCABULARY
+    from levelfield.models.files import GPT2_MERGES, GPT2_VOCABULARY
 
     bpe = models.BPE.from_file(str(fetch(GPT2_VOCABULARY)), str(fetch(GPT2_MERGES)))
     tokenizer = Tokenizer(bpe)

@@ -22,7 +22,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.io.fetch import fetch
 from levelfield.io.streams import read_bytes, read_text
-from levelfield.models.published import IWF_PEGASUS
+from levelfield.models.files import IWF_PEGASUS
 
 TokenIds = Callable[[Sequence[str]], list[list[int]]]
 

@@ -6,7 +6,7 @@ The first token of a text is scored given BOS (see `causal_tokens`); no end toke
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -263,18 +263,17 @@ class BatchedCausalModel(abc.ABC):
         Prompts are ids and read as they are, nothing is put before them; they are not empty.
         """
         log_p: list[Floats] = [np.empty(0)] * len(targets)
-        nonempty = np.array([i for i, target in enumerate(targets) if target], np.intp)
-        lengths = [len(prompts[i]) + len(targets[i]) - 1 for i in nonempty]
-        for bucket in buckets(lengths, self._batch_tokens):
-            rows = nonempty[bucket].tolist()
-            inputs = [np.array([*prompts[i], *targets[i][:-1]], np.int64) for i in rows]
-            places = [
-                np.arange(len(prompts[i]) - 1, len(ids))
-                for i, ids in zip(rows, inputs, strict=True)
-            ]
-            tokens = [np.array(targets[i], np.int64) for i in rows]
-            for i, values in zip(rows, self._log_p_at(inputs, places, tokens), strict=True):
-                log_p[i] = values
+        nonempty = [i for i, target in enumerate(targets) if target]
+        rows = [
+            (
+                np.array([*prompts[i], *targets[i][:-1]], np.int64),
+                np.arange(len(prompts[i]) - 1, len(prompts[i]) + len(targets[i]) - 1),
+                np.array(targets[i], np.int64),
+            )
+            for i in nonempty
+        ]
+        for i, values in zip(nonempty, self._rows_log_p(rows), strict=True):
+            log_p[i] = values
         return log_p
 
     @abc.abstractmethod
@@ -304,39 +303,44 @@ class BatchedCausalModel(abc.ABC):
             self._recent_tokens -= 1 + len(oldest.ids)
         return likelihood
 
-    def _scored(self, texts: Sequence[str]) -> list[tuple[str, Tokenised, Floats]]:
+    def _scored(self, texts: Sequence[str]) -> Iterator[tuple[str, Tokenised, Floats]]:
         tokenised = self._tokens.fit(texts)
-        log_p: list[Floats] = [np.empty(0)] * len(texts)
-        readable = np.array(
-            [i for i, text_tokens in enumerate(tokenised) if text_tokens.ids.size], np.intp
-        )
-        lengths = [len(tokenised[i].ids) for i in readable]
-        for bucket in buckets(lengths, self._batch_tokens):
-            rows = readable[bucket].tolist()
-            of_rows = self._log_p([tokenised[i].ids for i in rows])
-            for i, values in zip(rows, of_rows, strict=True):
-                log_p[i] = values
-        return list(zip(texts, tokenised, log_p, strict=True))
+        bos = [self._tokens.bos_id]
+        rows = [
+            (np.concatenate([bos, ids[:-1]]), np.arange(len(ids)), ids)
+            for ids in (text_tokens.ids for text_tokens in tokenised)
+            if ids.size
+        ]
+        log_p = iter(self._rows_log_p(rows))
+        for text, text_tokens in zip(texts, tokenised, strict=True):
+            yield text, text_tokens, next(log_p) if text_tokens.ids.size else np.empty(0)
 
-    def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
-        """Returns log-probabilities of the tokens of one batch of texts, after BOS."""
-        inputs = [np.concatenate([[self._tokens.bos_id], row[:-1]]) for row in ids]
-        return self._log_p_at(inputs, [np.arange(len(row)) for row in ids], ids)
+    def _rows_log_p(self, rows: Sequence[tuple[Ints, Ints, Ints]]) -> list[Floats]:
+        """Returns the log-probabilities of the tokens of each row, rows of like length together.
+
+        Args:
+            rows: the inputs, places and tokens of each, as `_log_p_at` has them.
+        """
+        log_p: list[Floats] = [np.empty(0)] * len(rows)
+        for bucket in buckets([len(ids) for ids, *_ in rows], self._batch_tokens):
+            batch = [rows[i] for i in bucket]
+            of_batch = self._log_p_at(*zip(*batch, strict=True))
+            for i, values in zip(bucket, of_batch, strict=True):
+                log_p[i] = values
+        return log_p
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
         """Returns the log-probabilities of the scored tokens of each tree, path by path."""
         log_p = [np.empty(len(tree.scored)) for tree in trees]
-        branches: list[Branch] = []
-        tree_of: list[int] = []
-        for i, tree in enumerate(trees):
-            if tree.scored:
-                branches += tree.branches()
-                tree_of += [i] * (len(branches) - len(tree_of))
-        for bucket in buckets([len(branch.ids) for branch in branches], self._batch_tokens):
-            batch = [branches[i] for i in bucket]
-            of_batch = self._log_p_at(*zip(*(branch[:3] for branch in batch), strict=True))
-            for i, branch, values in zip(bucket, batch, of_batch, strict=True):
-                log_p[tree_of[i]][branch.which] = values
+        branches = [
+            (of_tree, branch)
+            for tree, of_tree in zip(trees, log_p, strict=True)
+            if tree.scored
+            for branch in tree.branches()
+        ]
+        of_branches = self._rows_log_p([branch[:3] for _, branch in branches])
+        for (of_tree, branch), values in zip(branches, of_branches, strict=True):
+            of_tree[branch.which] = values
         return log_p
 
     def _put(

@@ -9,7 +9,6 @@ the temporary files until the process ends.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import json
@@ -17,6 +16,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,8 @@ from levelfield.io.writing import (
     FULL,
     file_replacement,
     folder_replacement,
+    lasting_folder,
     temporary_file,
-    temporary_folder,
     user_cache,
 )
 from levelfield.models import llama_gguf
@@ -95,8 +95,19 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
         ModelError: the package that reads the file is not installed, the file is damaged, there is
             no room for the copy, or no folder that can be written.
     """
-    name = f"{gguf.stem}-{sha256[:12]}-{VERSION}"
-    return _somewhere(name, gguf.name, lambda folder: _complete(folder, gguf, weights=weights))
+    names = (*_TEXTS, *([WEIGHTS] if weights else ()))
+
+    def make(folder: Path) -> Path:
+        def write() -> None:
+            if not _is_whole(folder, _TEXTS):
+                _write_texts(folder, gguf)
+            if weights and not _is_whole(folder, names):
+                _write_weights(folder, gguf)
+
+        no_room = partial(_no_room, folder, gguf)
+        return _complete(folder, folder, lambda: _is_whole(folder, names), write, no_room)
+
+    return _somewhere(f"{gguf.stem}-{sha256[:12]}-{VERSION}", gguf.name, make)
 
 
 def conversion(
@@ -117,7 +128,25 @@ def conversion(
     """
     words = [model.rpartition("/")[2] or model, digest[:16], *made_by]
     name = "-".join(_NOT_IN_NAMES.sub("_", word) for word in words)
-    return _somewhere(name, model, lambda folder: _filled(folder, model, write))
+
+    def make(folder: Path) -> Path:
+        def fill() -> None:
+            shutil.rmtree(folder, ignore_errors=True)  # damaged
+            with folder_replacement(folder) as new:
+                write(new)
+                sizes = {path.name: path.stat().st_size for path in new.iterdir()}
+                _write(new / _SIZES, [json.dumps(sizes).encode()])
+
+        def no_room(reason: str | None) -> ModelError:
+            return ModelError(
+                f"there is no room for the conversion of {model} in "
+                f"{printable(str(folder.parent))}: {reason}; make room there, or name another "
+                "folder in $LEVELFIELD_CACHE"
+            )
+
+        return _complete(folder, folder.parent, lambda: _is_whole(folder), fill, no_room)
+
+    return _somewhere(name, model, make)
 
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+]")
@@ -143,75 +172,39 @@ def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
         ) from error
 
 
-def _filled(folder: Path, model: str, write: Callable[[Path], object]) -> Path:
-    """Returns the folder of a conversion, filled and put in its place if it is not there. One
-    process at a time does; others wait and find it.
+def _complete(
+    folder: Path,
+    scratch: Path,
+    is_whole: Callable[[], bool],
+    write: Callable[[], object],
+    no_room: Callable[[str | None], ModelError],
+) -> Path:
+    """Returns a folder of a conversion, with what it lacks written. One process at a time writes;
+    others wait and find it there.
+
+    Args:
+        scratch: the folder in which temporary files are made.
 
     Raises:
-        ModelError: there is no room.
+        ModelError: the model can't be read, or there is no room.
         OSError: the folder can't be written.
     """
-    if _is_as_written(folder):
+    if is_whole():
         return folder
     import filelock
 
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_file(folder.parent):  # as in `_complete`
-            pass
-        with filelock.FileLock(_lock(folder)):
-            if _is_as_written(folder):
-                return folder
-            shutil.rmtree(folder, ignore_errors=True)  # damaged
-            with folder_replacement(folder) as new:
-                write(new)
-                sizes = {path.name: path.stat().st_size for path in new.iterdir()}
-                _write(new / _SIZES, [json.dumps(sizes).encode()])
-    except OSError as error:
-        if error.errno in FULL:
-            raise ModelError(
-                f"there is no room for the conversion of {model} in "
-                f"{printable(str(folder.parent))}: {error.strerror}; make room there, or name "
-                "another folder in $LEVELFIELD_CACHE"
-            ) from error
-        raise
-    return folder
-
-
-def _is_as_written(folder: Path) -> bool:
-    """Returns whether a conversion is there, and its files as long as they were written."""
-    try:
-        sizes = read_json(folder / _SIZES)
-        return bool(sizes) and all((folder / n).stat().st_size == sizes[n] for n in sizes)
-    except (OSError, ValueError, TypeError):
-        return False
-
-
-def _complete(folder: Path, gguf: Path, *, weights: bool) -> Path:
-    """Makes what the folder lacks. One process at a time does; others wait and find it there.
-
-    Raises:
-        ModelError: the file can't be read, or there is no room.
-        OSError: the folder can't be written.
-    """
-    if _is_whole(folder, weights=weights):
-        return folder
-    import filelock
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+        scratch.mkdir(parents=True, exist_ok=True)
         # on Windows a lock waits for ever where nothing can be written; this fails, and it removes
         # what a process that was killed has left
-        with temporary_file(folder):
+        with temporary_file(scratch):
             pass
         with filelock.FileLock(_lock(folder)):
-            if not _is_whole(folder, weights=False):
-                _write_texts(folder, gguf)
-            if weights and not _is_whole(folder, weights=True):
-                _write_weights(folder, gguf)
+            if not is_whole():
+                write()
     except OSError as error:
         if error.errno in FULL:
-            raise _no_room(folder, gguf, error.strerror) from error
+            raise no_room(error.strerror) from error
         raise
     return folder
 
@@ -220,14 +213,12 @@ def _lock(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")
 
 
-def _is_whole(folder: Path, *, weights: bool) -> bool:
-    """Returns whether all files are there and as long as they were written."""
+def _is_whole(folder: Path, names: Iterable[str] | None = None) -> bool:
+    """Returns whether files, by default all, are there and as long as they were written."""
     try:
         sizes = read_json(folder / _SIZES)
-        return all(
-            (folder / name).stat().st_size == sizes[name]
-            for name in (*_TEXTS, *([WEIGHTS] if weights else ()))
-        )
+        names = sizes if names is None else names
+        return bool(sizes) and all((folder / n).stat().st_size == sizes[n] for n in names)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -308,7 +299,4 @@ def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
 @functools.cache
 def _passing() -> Path:
     """Returns a folder that is removed when the process ends."""
-    stack = contextlib.ExitStack()
-    folder = stack.enter_context(temporary_folder())
-    atexit.register(stack.close)
-    return folder
+    return lasting_folder(_passing)

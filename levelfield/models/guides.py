@@ -7,7 +7,6 @@ here needs PyTorch, so techniques refuse a control before they load a model.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +16,8 @@ from typing import Any, Literal, get_args
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import shown
-from levelfield.io.streams import sha256
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.models.resolve import OFFLINE_LM, resolve
+from levelfield.models.resolve import OFFLINE_LM, files_digest, local_folder, resolve
 
 GuideKind = Literal["class-lm", "future", "soft-prompt", "head", "latent", "encoder"]
 """`class-lm`: log P(token | label, text so far). `future`: P(label of the whole text | text so
@@ -125,12 +123,8 @@ def guide_named(name: str) -> Guide:
                 f"{SHIPPED[name][:12]}; install levelfield again"
             )
         return guide
-    try:
-        path = Path(name).expanduser().resolve()
-        is_folder = path.is_dir()
-    except (OSError, RuntimeError, ValueError):
-        is_folder = False
-    if not is_folder:
+    path = local_folder(name)
+    if path is None:
         raise ModelError(
             f"there is no guide folder {shown(name)}; `levelfield train guide` makes one"
         )
@@ -210,10 +204,7 @@ def guide_for(
 
 def checksum(folder: Path) -> str:
     """Returns one checksum for the files of a guide that can change what it computes."""
-    digest = hashlib.sha256()
-    for name in (ABOUT, WEIGHTS):
-        digest.update(f"{name} {sha256(folder / name)}\n".encode())
-    return digest.hexdigest()
+    return files_digest(folder, (folder / ABOUT, folder / WEIGHTS))
 
 
 def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:

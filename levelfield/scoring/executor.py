@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from levelfield.core.errors import LevelfieldError, UserError, first_line
 from levelfield.core.metric import Metric, score_checked
-from levelfield.core.patience import current_limit
+from levelfield.core.progress import current_limit
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 

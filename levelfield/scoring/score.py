@@ -25,12 +25,10 @@ from levelfield.core.metric import (
     partitions,
 )
 from levelfield.core.options import distributed, keywords
-from levelfield.core.patience import time_limit
-from levelfield.core.progress import Progress, Stages, no_stages
+from levelfield.core.progress import Progress, Stages, no_stages, time_limit
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores, concatenate
+from levelfield.core.scores import Scores, concatenate, tie_note, ties
 from levelfield.core.strings import json_text
-from levelfield.core.votes import tie_note, ties
 from levelfield.io.census import Census
 from levelfield.io.opening import open_source
 from levelfield.io.outputs import KINDS, FileHead

@@ -15,7 +15,7 @@ from typing import IO
 
 from levelfield.core.errors import LevelfieldError, first_line
 from levelfield.core.metric import Metric, MetricError, score_checked
-from levelfield.core.patience import time_limit
+from levelfield.core.progress import time_limit
 
 _LENGTH = struct.Struct("<Q")
 

@@ -18,7 +18,7 @@ from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.registry import metric_class
 from levelfield.core.sample import Sample
-from levelfield.core.votes import EMPTY
+from levelfield.core.scores import EMPTY
 from levelfield.study.cells import Cell, value_name
 
 Kind = Literal["metric", "corpus", "judge", "average", "majority", "both"]

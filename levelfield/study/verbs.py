@@ -11,11 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.core import patience
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
-from levelfield.core.progress import Stages, no_stages
+from levelfield.core.progress import Stages, no_stages, time_limit
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
 from levelfield.scoring.keeper import keeping
@@ -327,7 +326,7 @@ def _stale(cells: int) -> str:
 
 def _metrics(plan: Plan, execution: Execution) -> list[Metric]:
     """Returns the metrics of a study, known to work here."""
-    with patience.time_limit(execution.time_limit):
+    with time_limit(execution.time_limit):
         metrics = metrics_of(plan, execution.loading.to_dict())
         check_engine(execution.loading.engine, ready(metrics, plan.attributes))
     return metrics
@@ -346,7 +345,7 @@ def _measure(
     store = StudyStore(plan.out)
     texts = sum(record.answered for key in keys if (record := store.record(key)))
     with (
-        patience.time_limit(execution.time_limit),
+        time_limit(execution.time_limit),
         scoring_place(execution, metrics, texts, notes.append) as executor,
         keeping(notes, enabled=execution.cache, executor=executor) as keeper,
         stages("scores", texts * len(metrics)) as progress,

@@ -9,7 +9,6 @@ import pytest
 
 from levelfield.core.errors import InputError
 from levelfield.datasets import labelled, wordlist
-from levelfield.datasets import wordlists as module
 
 
 def archive(**members: str) -> bytes:
@@ -98,5 +97,5 @@ def test_archives_of_reviews_and_sentences(files):
 
 def test_words_of_a_topic_come_without_what_a_terminal_left(files, monkeypatch):
     lists = files(space={"space.txt": "moon\nsolar wind      [71/1852]\n\n orbit\n"})
-    monkeypatch.setattr(module, "paths", lambda *_, **__: lists["space"])
+    monkeypatch.setitem(wordlist.__globals__, "paths", lambda *_, **__: lists["space"])
     assert wordlist("space") == ("moon", "solar wind", "orbit")

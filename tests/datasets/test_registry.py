@@ -12,7 +12,7 @@ import pytest
 
 from levelfield import datasets
 from levelfield.core.errors import UserError
-from levelfield.models.published import IWF_PEGASUS
+from levelfield.models.files import IWF_PEGASUS
 
 SETS = [datasets.dataset(name) for name in datasets.names()]
 EACH = pytest.mark.parametrize("known", SETS, ids=datasets.names())

@@ -115,6 +115,6 @@ def test_a_text_file_has_one_text_a_line_and_an_empty_line_is_an_empty_text(read
 
 
 def test_a_line_without_end_is_not_read_into_memory(problems, monkeypatch):
-    monkeypatch.setattr("levelfield.io.lines.LINE_BYTES", 1_000)
+    monkeypatch.setattr("levelfield.io.streams.LINE_BYTES", 1_000)
     (found,) = problems("a.jsonl", b"\0" * 5_000)
     assert found.startswith("a.jsonl:1: a line of more than 1,000 bytes")

@@ -13,8 +13,7 @@ import pytest
 
 from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_ratings, load_samples, open_samples
-from levelfield.io.corpus import corpus_texts
-from levelfield.io.formats import parquet
+from levelfield.io.opening import corpus_texts
 from levelfield.io.outputs import OutputTarget, check_targets
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import atomic_writer
@@ -27,7 +26,7 @@ def small(monkeypatch):
     """Limits that a test reaches quickly."""
     monkeypatch.setattr("levelfield.io.values.TEXT_CHARACTERS", 1_000)
     monkeypatch.setattr("levelfield.io.formats.text.LIST_BYTES", 5_000)
-    monkeypatch.setattr("levelfield.io.lines.LINE_BYTES", 3_000)
+    monkeypatch.setattr("levelfield.io.streams.LINE_BYTES", 3_000)
     monkeypatch.setattr("levelfield.io.formats.table.LINE_BYTES", 3_000)
     monkeypatch.setattr("levelfield.io.streams.STREAM_BYTES", 5_000)
     monkeypatch.setattr("levelfield.io.toml.TOML_BYTES", 100)
@@ -88,7 +87,7 @@ def test_many_cells_of_one_row_are_not_read_into_memory(problems):
 
 
 def test_slices_of_parquet_have_few_rows_where_rows_are_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "SLICE_BYTES", 10_000)
+    monkeypatch.setattr("levelfield.io.formats.table.SLICE_BYTES", 10_000)
     asked = []
     slice_of = pl.LazyFrame.slice
 

@@ -166,7 +166,7 @@ def test_parquet_columns_may_be_lists_and_structs(tmp_path, frame):
 
 
 def test_parquet_is_read_in_slices(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.io.formats.parquet.SLICE", 3)
+    monkeypatch.setattr("levelfield.io.formats.table.SLICE", 3)
     for n in (1, 2, 3, 4, 6, 7):
         pl.DataFrame({"text": [str(i) for i in range(n)]}).write_parquet(tmp_path / "a.parquet")
         samples = load_samples(tmp_path / "a.parquet")

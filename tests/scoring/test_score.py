@@ -18,8 +18,7 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
-from levelfield.core.scores import PARTS_SCHEMA, Scores
-from levelfield.core.votes import part_name
+from levelfield.core.scores import PARTS_SCHEMA, Scores, part_name
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

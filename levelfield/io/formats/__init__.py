@@ -9,8 +9,6 @@ from pathlib import Path
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import Extensible
 from levelfield.io.formats import table, text
-from levelfield.io.formats.ctrleval import ctrleval_rows
-from levelfield.io.formats.parquet import parquet_rows
 from levelfield.io.formats.text import Row
 from levelfield.io.problems import printable, shown
 
@@ -39,9 +37,9 @@ _OWN = {
     "json": Format(text.json_list, (".json",), unit="item "),
     "csv": Format(table.comma_separated, (".csv",), cells=True, is_table=True),
     "tsv": Format(table.tab_separated, (".tsv",), cells=True, is_table=True),
-    "parquet": Format(parquet_rows, (".parquet",), unit="row ", is_table=True),
+    "parquet": Format(table.parquet_rows, (".parquet",), unit="row ", is_table=True),
     "text": Format(text.plain, (".txt",), is_table=True),
-    "ctrleval": Format(ctrleval_rows, cells=True, is_table=True),
+    "ctrleval": Format(table.ctrleval_rows, cells=True, is_table=True),
 }
 
 FORMATS: Mapping[str, Format] = Extensible("levelfield.formats", Format, _OWN)

@@ -1,4 +1,4 @@
-"""CSV and TSV: a header, then one record a row, quoted as spreadsheets and pandas quote."""
+"""Tables: CSV and TSV, Parquet, and the human-rated sets of CTRLEval."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
+
 from levelfield.core.limits import LINE_BYTES, TEXT_CHARACTERS
-from levelfield.io.formats.text import Row
-from levelfield.io.lines import lines
-from levelfield.io.problems import Wrong, listed
+from levelfield.io.formats.text import Row, without_end
+from levelfield.io.problems import Wrong, listed, printable, shown
+from levelfield.io.streams import lines
 
 _TOO_LONG = "too long"
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def comma_separated(path: Path) -> Iterator[Row]:
-    """Yields the rows; semicolons separate them where spreadsheets write decimal commas."""
+    """Yields the rows under a header, quoted as spreadsheets and pandas quote.
+
+    Semicolons separate the cells where spreadsheets write decimal commas.
+    """
     return _table(path, ",", or_else=";")
 
 
@@ -118,3 +123,90 @@ def _malformed(error: csv.Error, separator: str) -> Wrong:
 
 def _count(cells: list[str]) -> str:
     return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+
+
+SLICE = 500
+"""Most rows held at a time."""
+
+SLICE_BYTES = 1 << 25
+"""Bytes of the rows held at a time, as long as rows are about as long as those before them."""
+
+_FIRST = 16
+
+
+def parquet_rows(path: Path) -> Iterator[Row]:
+    """Yields rows with their values: lists as lists, structs as dicts."""
+    if not path.is_file():  # polars waits for ever for a pipe that nobody writes to
+        yield 0, Wrong("can't be read as Parquet: is no file; write it to one")
+        return
+    start, most = 0, min(_FIRST, SLICE)
+    while True:
+        try:
+            # as a file object would be read whole; a path with * must not be a pattern
+            scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            rows = scan.slice(start, most).collect()
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            reason = printable(str(error).partition("\n")[0])[:120]
+            yield start, Wrong(f"can't be read as Parquet: {reason}; write it again, or --format")
+            return
+        yield from enumerate(rows.iter_rows(named=True), start + 1)
+        if len(rows) < most:
+            return
+        start += most
+        fitting = SLICE_BYTES * len(rows) // max(1, int(rows.estimated_size()))
+        most = max(1, min(SLICE, 4 * most, fitting))
+
+
+ATTRIBUTES = {
+    "positive": "sentiment",
+    "negative": "sentiment",
+    "computers": "topic",
+    "politics": "topic",
+    "religion": "topic",
+    "science": "topic",
+}
+"""Label -> the attribute that it is a value of."""
+
+ASPECTS = ("coherence", "consistency", "attribute relevance")
+_FIELDS = 3 + len(ASPECTS)
+
+
+def ctrleval_rows(path: Path) -> Iterator[Row]:
+    """Yields the rows of a human-rated set of CTRLEval: six fields, not quoted, between tabs.
+
+    Label, prompt, text, then the means of its raters for coherence, consistency and attribute
+    relevance (Ke et al., 2022, "CTRLEval: An Unsupervised Reference-Free Metric for Evaluating
+    Controlled Text Generation", section 4).
+    """
+    for number, line in lines(path):
+        if isinstance(line, Wrong):
+            yield number, line
+            continue
+        if line.isspace():
+            continue
+        fields = without_end(line).split("\t")
+        if len(fields) != _FIELDS:
+            yield (
+                number,
+                Wrong(
+                    f"{len(fields)} fields separated by tabs, expected {_FIELDS}: label, prompt, "
+                    f"text, {', '.join(ASPECTS)}"
+                ),
+            )
+            continue
+        label, prompt, text, *ratings = fields
+        if label not in ATTRIBUTES:
+            yield (
+                number,
+                Wrong(f"unknown {shown(label)}, expected one of {', '.join(ATTRIBUTES)}", "label"),
+            )
+            continue
+        yield (
+            number,
+            {
+                "text": text,
+                "prompt": prompt,
+                "control": {ATTRIBUTES[label]: label},
+                "ratings": {a: {"mean": r} for a, r in zip(ASPECTS, ratings, strict=True)},
+            },
+        )

@@ -10,8 +10,8 @@ from typing import Any
 
 from levelfield.core.limits import LIST_BYTES
 from levelfield.io.json_input import DECODER, reason
-from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, kind, shown
+from levelfield.io.streams import lines
 
 Row = tuple[int, dict[str, Any] | Wrong]
 """Number of a line or row and its record, or what is wrong with it; number 0 is the whole file."""

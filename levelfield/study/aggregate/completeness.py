@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from levelfield.core.votes import tie_note
+from levelfield.core.scores import tie_note
 from levelfield.scoring.seeds import seeds_in_words
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.observations import ALL

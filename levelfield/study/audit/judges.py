@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 
-from levelfield.core.votes import EMPTY
+from levelfield.core.scores import EMPTY
 from levelfield.stats.kappa import kappa_of_labels
 from levelfield.study.audit.completeness import values_asked
 from levelfield.study.audit.findings import (

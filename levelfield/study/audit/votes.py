@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import median
 from typing import NamedTuple
 
-from levelfield.core.votes import EMPTY
+from levelfield.core.scores import EMPTY
 from levelfield.study.audit.findings import (
     LEVEL,
     Fault,

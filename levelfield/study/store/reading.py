@@ -13,7 +13,7 @@ import polars as pl
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.core.votes import UNDECIDED, is_tie
+from levelfield.core.scores import UNDECIDED, is_tie
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.problems import printable
 from levelfield.io.tables import csv_text

@@ -29,7 +29,7 @@ from scipy.stats import binom, fisher_exact
 from varied_study import varied_cells
 
 from levelfield.core.sample import Sample
-from levelfield.core.votes import EMPTY
+from levelfield.core.scores import EMPTY
 from levelfield.study.audit import audit
 from levelfield.study.audit.copies import copied_texts
 from levelfield.study.audit.findings import AuditedStudy, p_of_fewer, p_of_more, p_of_shares

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.datasets.prompts import wordlist
 from levelfield.datasets.registry import dataset
-from levelfield.datasets.wordlists import wordlist
 from levelfield.io.streams import sha256
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from levelfield.core import patience
+from levelfield.core import progress
 from levelfield.core.errors import UserError
-from levelfield.core.patience import TimeIsUp, time_limit, timed
+from levelfield.core.progress import TimeIsUp, time_limit, timed
 
 
 def test_what_takes_longer_is_interrupted_and_leaves_nothing_armed():
@@ -43,7 +43,7 @@ def test_work_inside_work_has_no_limit_of_its_own():
 
 
 def test_code_that_catches_everything_is_interrupted_again(monkeypatch):
-    monkeypatch.setattr(patience, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(progress, "_AGAIN_S", 0.05)
 
     def stubborn() -> None:
         try:
@@ -83,9 +83,9 @@ def test_another_thread_is_told_that_it_can_have_no_limit():
 def test_code_that_never_comes_back_to_python_ends_with_its_process():
     program = (
         "import itertools\n"
-        "from levelfield.core import patience\n"
-        "patience.GRACE_S = 0.1\n"
-        "with patience.time_limit(0.1), patience.timed():\n"
+        "from levelfield.core import progress\n"
+        "progress.GRACE_S = 0.1\n"
+        "with progress.time_limit(0.1), progress.timed():\n"
         "    sum(itertools.repeat(0))\n"
     )
     started = time.monotonic()
