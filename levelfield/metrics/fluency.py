@@ -243,8 +243,9 @@ class SLOR(_FluencySampleMetric):
         return dataclasses.replace(self, corpus=count_unigrams(texts, self._tokens()))
 
     def _choices(self) -> Mapping[str, object]:
+        choices = super()._choices()  # first: without the model no counts would help
         unigram = "bos" if self.unigram == "bos" else f"corpus@{self._counts.digest}"
-        return {**super()._choices(), "unigram": unigram}
+        return {**choices, "unigram": unigram}
 
     @property
     def _corpus(self) -> str | tuple[str, ...] | Unigrams | None:
