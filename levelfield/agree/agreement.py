@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
-from levelfield.io.tables import Table, TableColumn
+from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.correlation import estimates
@@ -191,6 +191,7 @@ class AgreementReport:
         signature: every choice that could change a number.
         z_scores: the ratings, standardised by rater; see `ratings.z_scores`.
         by, level: as for `agreement`.
+        confidence: level of the intervals.
         files: where the ratings come from.
     """
 
@@ -200,6 +201,7 @@ class AgreementReport:
     z_scores: tuple[Standardised, ...] = field(repr=False, compare=False)
     by: str = ""
     level: Measurement = "interval"
+    confidence: float = 0.95
     files: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -237,24 +239,13 @@ class AgreementReport:
 
         A dash is an undefined value.
         """
-        names = ["aspect", *([self.by] if self.by else [])]
-        numbers = ["α", "95 % interval", *_ICC, "items"]
+        numbers = ["α", self._interval, *_ICC, "items"]
         rows = [
-            [
-                g.aspect,
-                *([g.part] if self.by else []),
-                _written(g.alpha.value),
-                _written.ends(g.alpha),
-                *(_written(g.icc[name].value) for name in _ICC),
-                f"{g.alpha.n:,}",
-            ]
+            [*self._place(g), *_with_ends(g.alpha), *_values(g.icc[n] for n in _ICC), g.alpha.n]
             for g in self.groups
         ]
-        table = Table(
-            [
-                *(TableColumn(name, words=True) for name in names),
-                *(TableColumn(name) for name in numbers),
-            ],
+        table = self._table(
+            [TableColumn(name) for name in numbers],
             rows,
             caption=f"agreement of raters: Krippendorff's α ({self.level}) with its interval, and "
             "intraclass correlations of one rating and of the mean of k",
@@ -262,8 +253,157 @@ class AgreementReport:
         )
         return table.to_latex() + "\n"
 
+    def tables(self) -> list[Table]:
+        """The tables that a terminal shows, each with its caption: α, intraclass correlations,
+        pairs of raters, raters, and the items of the largest disagreement.
 
+        Of each group the first `MOST_PAIRS` pairs of raters are shown; JSON has all.
+        """
+        kappa = "κ" if self.level == "nominal" else "κ, quadratic"
+        names = TableColumn("raters", words=True, repeated=True)
+        return [
+            self._table(
+                map(TableColumn, ("α", self._interval, "items", "clusters", "ratings")),
+                [
+                    [*self._place(g), *_with_ends(g.alpha), g.alpha.n, g.alpha.clusters, g.ratings]
+                    for g in self.groups
+                ],
+                caption=f"Krippendorff's α ({self.level}), items with two ratings or more",
+            ),
+            self._intraclass_table(),
+            self._table(
+                [names, *map(TableColumn, ("r", self._interval, "ρ", kappa, "items"))],
+                [
+                    [
+                        *self._place(g),
+                        f"{p.a}, {p.b}",
+                        *_with_ends(p.pearson),
+                        *_values((p.spearman, p.kappa)),
+                        p.items,
+                    ]
+                    for g in self.groups
+                    for p in g.pairs[:MOST_PAIRS]
+                ],
+                caption="two raters, on the items both rated",
+            ),
+            self._table(
+                [
+                    replace(names, name="rater"),
+                    *map(TableColumn, ("ratings", "mean", "sd", "lowest", "highest")),
+                ],
+                [
+                    [*self._place(g), r.rater, r.n, *map(_rating, (r.mean, r.sd, r.low, r.high))]
+                    for g in self.groups
+                    for r in g.raters
+                ],
+                caption="raters",
+            ),
+            *([self._worst_table()] if self.worst else []),
+        ]
+
+    def _intraclass_table(self) -> Table:
+        """Returns a row a group; of the only group, a row a coefficient, with its interval."""
+        caption = "intraclass correlations, complete items: one rating, and the mean of k"
+        if len(self.groups) == 1:
+            (group,) = self.groups
+            return self._table(
+                [
+                    TableColumn("ICC", words=True, repeated=True),
+                    *map(TableColumn, ("value", self._interval, "items")),
+                ],
+                [[*self._place(group), n, *_with_ends(e), e.n] for n, e in group.icc.items()],
+                caption=caption,
+            )
+        names = list(self.groups[0].icc)
+        return self._table(
+            [*(TableColumn(name.removeprefix("ICC")) for name in names), TableColumn("items")],
+            [
+                [
+                    *self._place(g),
+                    *_values(g.icc[name] for name in names),
+                    g.icc["ICC(2,1)"].n or g.icc["ICC(1,1)"].n,
+                ]
+                for g in self.groups
+            ],
+            caption=caption,
+        )
+
+    def _worst_table(self) -> Table:
+        heads = [TableColumn(name, words=name != "variance") for name in _WORST]
+        rows = [
+            [
+                d.aspect,
+                d.id,
+                _rating(d.variance),
+                ", ".join(f"{rater}: {_rating(value)}" for rater, value in d.values.items()),
+            ]
+            for d in self.worst
+        ]
+        return Table(heads, rows, caption="largest disagreements")
+
+    def _table(
+        self,
+        columns: Iterable[TableColumn],
+        rows: Sequence[Sequence[object]],
+        *,
+        caption: str,
+        signatures: Sequence[str] = (),
+    ) -> Table:
+        """Returns a table of groups, whose first cells are `_place`."""
+        by = [TableColumn(self.by, words=True, repeated=True)] if self.by else []
+        return Table(
+            [TableColumn("aspect", words=True), *by, *columns],
+            [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows],
+            caption=caption,
+            signatures=signatures,
+        )
+
+    @property
+    def _interval(self) -> str:
+        return f"{100 * self.confidence:g} % interval"
+
+    def _place(self, group: Agreement) -> list[str]:
+        return [group.aspect, *([group.part] if self.by else [])]
+
+    def notes(self) -> list[str]:
+        """What the tables leave out and why numbers are missing, each reason once with the places
+        where it holds."""
+        dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in self.groups)
+        where: dict[str, list[str]] = {}
+        for g in self.groups:
+            place = f"{g.aspect}, {self.by} {g.part}" if self.by else g.aspect
+            for measure, a, b, e in g.estimates():
+                name = _SYMBOLS.get(measure, measure) + (f" of {a}, {b}" if a else "")
+                only_value = e.why_no_interval and not e.why_undefined
+                no_interval = f"no interval: {e.why_no_interval}" if only_value else ""
+                for reason in filter(None, (e.why_undefined, no_interval, e.note)):
+                    where.setdefault(f"{name}: {reason}", []).append(place)
+        if len(self.groups) == 1 and any(e.clusters < e.n for e in self.groups[0].icc.values()):
+            where["ICC: the intervals suppose independent items, and these share sources"] = [place]
+        return [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped) + [
+            f"{remark} ({'; '.join(dict.fromkeys(places[:3]))}{'; …' if len(places) > 3 else ''})"
+            for remark, places in where.items()
+        ]
+
+
+MOST_PAIRS = 15
+"""The most pairs of raters of a group that tables show."""
+
+_WORST = ("aspect", "id", "variance", "ratings")
+_SYMBOLS = {"alpha": "α", "pearson": "r", "spearman": "ρ", "kappa": "κ"}
 _written = Scale(3, scientific=False)
+
+
+def _values(measures: Iterable[Estimate]) -> list[str]:
+    return [_written(e.value) for e in measures]
+
+
+def _with_ends(e: Estimate) -> tuple[str, str]:
+    return _written(e.value), _written.ends(e)
+
+
+def _rating(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−") if math.isfinite(value) else NONE
 
 
 def _document(e: Estimate) -> dict[str, Any]:
@@ -368,6 +508,7 @@ def rater_agreement(
         z_scores=z_scores(rated, aspects=aspects, by=by),
         by=by,
         level=level,
+        confidence=resampling.level,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -316,6 +316,96 @@ SYMBOLS: Mapping[Statistic, str] = {
 }
 """How tables write the statistics."""
 
+NAMES: Mapping[Statistic, str] = {
+    "pearson": "Pearson r",
+    "spearman": "Spearman ρ",
+    "kendall": "Kendall τ-b",
+    "tau-like": "τ-like",
+    "accuracy": "accuracy",
+    "calibrated": "calibrated accuracy",
+}
+"""How a page names the statistics."""
+
+_write = Scale(3, scientific=False)
+
+
+def numbers_table(
+    correlations: Sequence[Correlation],
+    *,
+    level: float,
+    group: str = "",
+    of_systems: bool = False,
+    compact: bool = False,
+) -> Table:
+    """Returns a row a correlation, with every statistic.
+
+    Args:
+        level: of the intervals.
+        group: what the correlations are grouped by, if each group has a row.
+        of_systems: whether they are of means of systems, which have r without noise.
+        compact: whether only the first statistic has its interval, in a column of its own, and
+            aspects have no column.
+    """
+    statistics = list(correlations[0].estimates) if correlations else []
+    interval = f"{100 * level:g} % interval"
+    columns = [TableColumn("metric", words=True)]
+    cells: list[list[TableCell]] = [[TableCell(c.metric) for c in correlations]]
+
+    def add(column: TableColumn, values: Iterable[TableCell]) -> None:
+        columns.append(column)
+        cells.append(list(values))
+
+    if not compact:
+        add(TableColumn("aspect", words=True), (TableCell(c.aspect) for c in correlations))
+    if group:
+        names = (TableCell(c.group or "mean") for c in correlations)
+        add(TableColumn(group, words=True, repeated=True), names)
+    for i, statistic in enumerate(statistics):
+        estimates = [c.estimates[statistic] for c in correlations]
+        column = TableColumn(SYMBOLS[statistic] if compact else NAMES[statistic])
+        add(column, (_cell(e, with_ends=not compact) for e in estimates))
+        if compact and i == 0:
+            add(
+                TableColumn(f"{100 * level:g} % interval"),
+                (TableCell(_write.ends(e)) for e in estimates),
+            )
+        if of_systems and i == 0:
+            corrected = (TableCell(_write(c.corrected), value=c.corrected) for c in correlations)
+            add(TableColumn("r without noise"), corrected)
+    add(TableColumn("n"), map(_size_cell, correlations))
+    return Table(
+        columns,
+        list(zip(*cells, strict=True)),
+        caption="" if compact else "agreement of metrics with ratings",
+        legend=[] if compact else [f"below: its {interval}, or why there is none"],
+    )
+
+
+def _cell(e: Estimate, *, with_ends: bool) -> TableCell:
+    reason = e.why_undefined or e.why_no_interval
+    return TableCell(
+        _write(e.value),
+        beside=_write.ends(e) if with_ends and not reason else "",
+        below=(reason,) if reason else (),
+        value=e.value,
+        remark=e.note,
+    )
+
+
+def _size_cell(c: Correlation) -> TableCell:
+    total = c.groups + sum(map(len, c.left_out.values()))
+    groups = f"in {c.groups:,} of {total:,} groups" if c.is_mean else ""
+    lacking = (f"{c.undefined:,} undefined",) if c.undefined else ()
+    reasons = (f"{len(names):,} left out: {reason}" for reason, names in c.left_out.items())
+    names = [name for names in c.left_out.values() for name in names[:20]]
+    return TableCell(
+        f"{c.systems or c.n:,}",
+        beside="systems" if c.systems else groups,
+        below=(*lacking, *reasons),
+        value=float(c.n),
+        remark=", ".join(names[:20]),
+    )
+
 
 def correlation_table(
     correlations: Sequence[Correlation],
@@ -338,15 +428,14 @@ def correlation_table(
     aspects = list(dict.fromkeys(c.aspect for c in correlations))
     metrics = list(dict.fromkeys(c.metric for c in correlations))
     shown = [s for s in statistics if all(s in c.estimates for c in correlations)]
-    write = Scale(3, scientific=False)
 
     def column(aspect: str, statistic: Statistic) -> list[TableCell]:
         values = [
             math.nan if e.why_undefined else e.value
             for e in (estimates[metric, aspect][statistic] for metric in metrics)
         ]
-        highest = max((write.rounded(v) for v in values if v == v), default=math.nan)
-        return [TableCell(write(v), write.rounded(v) == highest, value=v) for v in values]
+        highest = max((_write.rounded(v) for v in values if v == v), default=math.nan)
+        return [TableCell(_write(v), _write.rounded(v) == highest, value=v) for v in values]
 
     columns = [(aspect, statistic) for aspect in aspects for statistic in shown]
     sizes = ", ".join(

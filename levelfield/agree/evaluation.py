@@ -106,6 +106,11 @@ class MetaEvaluation:
             },
         )
 
+    @property
+    def has_row_per_group(self) -> bool:
+        """Whether each group has correlations of its own, beside their mean."""
+        return self.level == "segment" and self.group in ("system", "dataset")
+
     def rows(self) -> list[Correlation]:
         """One row a metric and aspect: the mean where there are groups."""
         return [c for c in self.correlations if self.group == "all" or c.is_mean or c.systems]

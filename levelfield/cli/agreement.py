@@ -46,8 +46,9 @@ def agreement(
 
 
 def _show(report: AgreementReport) -> None:
-    from levelfield.show.terminal.agreement_tables import agreement_notes, print_agreement
+    from levelfield.show.terminal import console
+    from levelfield.show.terminal.blocks import print_tables
 
-    print_agreement(report)
-    for note in agreement_notes(report):
+    print_tables(console(), report.tables(), report.signature)
+    for note in report.notes():
         say(f"note: {note}")

@@ -13,7 +13,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from levelfield.agree.compare import MetricComparison, Ranking, test_notes
-from levelfield.agree.correlate import Correlation
+from levelfield.agree.correlate import NAMES, Correlation, numbers_table
 from levelfield.agree.evaluation import MetaEvaluation
 from levelfield.io import atomic_writer
 from levelfield.show.correlate_figures import (
@@ -30,14 +30,6 @@ from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import Estimate
 from levelfield.version import __version__
 
-NAMES: dict[Statistic, str] = {
-    "pearson": "Pearson r",
-    "spearman": "Spearman ρ",
-    "kendall": "Kendall τ-b",
-    "tau-like": "τ-like",
-    "accuracy": "accuracy",
-    "calibrated": "calibrated",
-}
 MOST_SCATTERS = 8
 """The most scatter plots of an aspect; those of the highest correlations are drawn."""
 
@@ -133,7 +125,12 @@ def render_correlate_page(report: CorrelateReport) -> str:
         aspects=list(table.aspects),
         metrics=list(table.metrics),
         rows=rows,
-        statistics=stats,
+        numbers=numbers_table(
+            evaluation.correlations,
+            level=evaluation.resampling.level,
+            group=evaluation.group if evaluation.has_row_per_group else "",
+            of_systems=evaluation.level == "system",
+        ),
         names=NAMES,
         heat=[s for s in stats if s in ("pearson", "spearman", "kendall", "tau-like")],
         scatters={a: _scatters(evaluation, a, rows, stats) for a in table.aspects},

@@ -217,3 +217,33 @@ def test_the_latex_table_has_a_row_a_group_with_the_part():
     assert table.count(" to ") == len(report.groups)
     assert "Aspect & Survey & $\\alpha$" in table
     assert table.count("{") == table.count("}")
+
+
+def test_tables_have_a_row_a_group_and_name_the_level_of_their_intervals():
+    narrow = Resampling(resamples=20, level=0.8)
+    report = rater_agreement(study(), by="survey", resampling=narrow)
+    alphas, coefficients, pairs, raters, worst = report.tables()
+    assert [column.name for column in alphas.columns][:4] == [
+        "aspect",
+        "survey",
+        "α",
+        "80 % interval",
+    ]
+    assert [row[:2] for row in alphas.rows] == [[g.aspect, g.part] for g in report.groups]
+    assert len(coefficients.rows) == len(report.groups)
+    assert len(pairs.rows) == sum(len(g.pairs) for g in report.groups)
+    assert len(raters.rows) == sum(len(g.raters) for g in report.groups)
+    assert len(worst.rows) == len(report.worst)
+    for table in report.tables():
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_one_group_has_a_row_a_coefficient_with_its_interval():
+    report = rater_agreement(study(aspects=("style",)), resampling=FEW)
+    coefficients = report.tables()[1]
+    assert [row[1] for row in coefficients.rows] == list(report.groups[0].icc)
+    estimate = report.groups[0].icc["ICC(1,1)"]
+    assert coefficients.rows[0][2:4] == [
+        f"{estimate.value:.3f}",
+        f"{estimate.low:.3f} to {estimate.high:.3f}",
+    ]

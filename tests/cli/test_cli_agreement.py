@@ -34,6 +34,15 @@ def test_tables_for_people(run: Run, rated: str):
     assert "agreement|aspects:content,style|by:none|level:interval|clusters:shared" in ran.out
 
 
+def test_every_coefficient_has_a_number_in_each_group(run: Run, rated: str):
+    lines = run("agreement", rated).out.splitlines()
+    head = next(line for line in lines if "(1,1)" in line)
+    assert head.split() == ["aspect", "(1,1)", "(2,1)", "(3,1)", "(1,k)", "(2,k)", "(3,k)", "items"]
+    row = lines[lines.index(head) + 1].split()
+    assert len(row) == 8
+    assert row[0] == "content"
+
+
 def test_one_json_document_for_programs(run: Run, rated: str):
     ran = run("agreement", rated, "--json", "--by", "survey", "--worst", 2, "--level", "ordinal")
     assert ran.code == 0, ran

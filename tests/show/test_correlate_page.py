@@ -191,8 +191,8 @@ def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):
         assert opened.title() == "t"
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
         assert opened.evaluate(BROKEN_WORDS, "thead th") == []
-        opened.locator(".numbers th button", has_text="Pearson").click()
-        keys = opened.locator(".numbers tbody td:nth-child(3)").evaluate_all(
+        opened.locator(".result-table th button", has_text="Pearson").click()
+        keys = opened.locator(".result-table tbody td:nth-child(3)").evaluate_all(
             "cells => cells.map(c => c.dataset.v)"
         )
         numbers = [float(k) for k in keys if k]

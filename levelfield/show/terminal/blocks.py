@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,10 @@ BEST = "*"
 """Marks what is shown best, without colour."""
 
 _HEAD = 12
-"""A part of a name that is longer is broken after its hyphens."""
+"""A part of a name that is longer, and wider than its column, is broken after hyphens, spaces."""
+
+_BETWEEN_PARTS = re.compile(r"\.(?=\S)")
+_BETWEEN_WORDS = re.compile(r"(?<=[- ])(?=[^ ])")
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class BlockColumn:
     def lines(self, *, tall: bool) -> _Lines:
         """Returns its lines, with the parts of a cell below each other if it is tall."""
         cells = [list(cell) if tall else [Text(" ").join(cell)] for cell in self.cells]
-        return _Lines(self.above, _head(self.name), cells)
+        width = max((cell_len(line.plain) for cell in cells for line in cell), default=0)
+        return _Lines(self.above, _head(self.name, max(width, _HEAD)), cells)
 
 
 @dataclass(frozen=True)
@@ -122,15 +127,29 @@ def print_blocks(
         start = end
 
 
+def print_tables(out: Console, tables: Iterable[Table], signature: str) -> None:
+    """Prints tables, each below its caption, and the signature of what they show."""
+    for table in tables:
+        out.print(Text(table.key(BEST), "bold"), soft_wrap=True)
+        _print_cells(out, table)
+    out.print(Text(signature, "dim"), soft_wrap=True)
+
+
 def print_table(out: Console, table: Table, *, letters: bool = True) -> None:
     """Prints a table in blocks as wide as the terminal, its caption and legend, and its notes.
 
     Args:
         letters: whether the cells show their letters.
     """
+    _print_cells(out, table, letters=letters)
+    for line in filter(None, (table.key(BEST, letters=letters), *table.notes)):
+        print_wrapped(out, line)
+
+
+def _print_cells(out: Console, table: Table, *, letters: bool = True) -> None:
     cells = [[row[i] for row in table.cells] for i in range(len(table.columns))]
     blocks = [
-        BlockColumn(column.above, column.headed(column.name), _parts(column, values, letters))
+        _table_column(column, values, letters=letters)
         for column, values in zip(table.columns, cells, strict=True)
     ]
     print_blocks(
@@ -140,8 +159,6 @@ def print_table(out: Console, table: Table, *, letters: bool = True) -> None:
         [b for b, c in zip(blocks[1:], table.columns[1:], strict=True) if not c.repeated],
         fixed=[b for b, c in zip(blocks[1:], table.columns[1:], strict=True) if c.repeated],
     )
-    for line in filter(None, (table.key(BEST, letters=letters), *table.notes)):
-        print_wrapped(out, line)
 
 
 def marked(text: str, *, best: bool) -> Text:
@@ -149,23 +166,29 @@ def marked(text: str, *, best: bool) -> Text:
     return Text(f"{BEST}{text}", "bold") if best else Text(text)
 
 
-def _parts(column: TableColumn, cells: Sequence[TableCell], letters: bool) -> list[list[Text]]:
-    width = max((cell_len(cell.text) for cell in cells), default=0) if column.words else 0
+def _table_column(column: TableColumn, cells: Sequence[TableCell], *, letters: bool) -> BlockColumn:
+    """Returns a column; words and their head are filled up with spaces, which sets them left."""
+    head = column.headed(column.name)
+    width = max(map(cell_len, (head, *(cell.text for cell in cells)))) if column.words else 0
     rows = []
     for cell in cells:
-        text = cell.text + " " * (width - cell_len(cell.text))
         beside = f"{cell.beside} {cell.letters if letters else ''}".strip()
-        rows.append([marked(text, best=cell.best), *([Text(beside, "dim")] if beside else [])])
-    return rows
+        text = marked(_filled(cell.text, width), best=cell.best)
+        rows.append([text, *([Text(beside, "dim")] if beside else [])])
+    return BlockColumn(column.above, _filled(head, width), rows)
 
 
-def _head(name: str) -> list[str]:
+def _filled(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
+
+
+def _head(name: str, width: int) -> list[str]:
     lines: list[str] = []
-    for part in name.split("."):
+    for part in _BETWEEN_PARTS.split(name):
         line = ""
-        for word in part.replace("-", "-\0").split("\0"):
-            if line and cell_len(line + word) > _HEAD:
-                lines.append(line)
+        for word in _BETWEEN_WORDS.split(part):
+            if line and cell_len(line + word.rstrip()) > width:
+                lines.append(line.rstrip())
                 line = ""
             line += word
         lines.append(line)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from rich.text import Text
 
 from levelfield.agree.compare import MetricComparison, test_notes
-from levelfield.agree.correlate import SYMBOLS, Correlation
+from levelfield.agree.correlate import SYMBOLS, Correlation, numbers_table
 from levelfield.agree.drift import Drift
 from levelfield.agree.evaluation import MetaEvaluation
 from levelfield.show.terminal import console
-from levelfield.show.terminal.blocks import BlockColumn, print_blocks
-
-_HEADS = {**SYMBOLS, "accuracy": "acc", "calibrated": "acc.cal"}
-"""With a line a part."""
+from levelfield.show.terminal.blocks import print_table
 
 MOST_PRINTED = 30
 """The most comparisons that are printed; JSON and the page have all."""
@@ -24,18 +20,18 @@ MOST_PRINTED = 30
 def print_evaluation(evaluation: MetaEvaluation) -> None:
     """Prints a table of every aspect, its ranking and its comparisons."""
     out = console()
-    grouped = evaluation.group in ("system", "dataset") and evaluation.level == "segment"
-    of_systems = evaluation.level == "system"
+    grouped = evaluation.has_row_per_group
     for aspect in evaluation.table.aspects:
         mine = [c for c in evaluation.correlations if c.aspect == aspect]
         out.print(Text(f"{aspect}: {_what(evaluation)}", "bold"))
-        print_blocks(
-            out,
-            "metric",
-            [c.metric for c in mine],
-            _columns(mine, of_systems=of_systems),
-            fixed=[_column(evaluation.group, [c.group or "mean" for c in mine])] * grouped,
+        table = numbers_table(
+            mine,
+            level=evaluation.resampling.level,
+            group=evaluation.group if grouped else "",
+            of_systems=evaluation.level == "system",
+            compact=True,
         )
+        print_table(out, table)
         remarks: dict[str, list[str]] = {}
         for c in mine:
             for remark in _remarks(c):
@@ -69,27 +65,6 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
     out.print(Text(evaluation.signature, "dim"), soft_wrap=True)
 
 
-def _columns(rows: Sequence[Correlation], *, of_systems: bool) -> list[BlockColumn]:
-    columns = []
-    for i, s in enumerate(rows[0].estimates):
-        estimates = [c.estimates[s] for c in rows]
-        columns.append(_column(_HEADS[s], [_shown(e.value) for e in estimates]))
-        if i == 0:
-            ends = [f"{_shown(e.low)} … {_shown(e.high)}" for e in estimates]
-            has_interval = [not (e.why_undefined or e.why_no_interval) for e in estimates]
-            cells = [
-                end if is_known else "–" for end, is_known in zip(ends, has_interval, strict=True)
-            ]
-            columns.append(_column("95 % interval", cells))
-            if of_systems:
-                columns.append(_column("r.without.noise", [_shown(c.corrected) for c in rows]))
-    return [*columns, _column("n", [_size(c) for c in rows])]
-
-
-def _column(name: str, cells: Sequence[str]) -> BlockColumn:
-    return BlockColumn("", name, [[Text(cell)] for cell in cells])
-
-
 def _what(evaluation: MetaEvaluation) -> str:
     if evaluation.level == "system":
         return evaluation.what
@@ -99,13 +74,6 @@ def _what(evaluation: MetaEvaluation) -> str:
         "source": "mean over sources",
         "dataset": "by dataset",
     }[evaluation.group]
-
-
-def _size(c: Correlation) -> str:
-    if c.systems:
-        return f"{c.systems:,} systems"
-    total = c.groups + sum(map(len, c.left_out.values()))
-    return f"{c.n:,}" + (f" in {c.groups:,} of {total:,} groups" if c.is_mean else "")
 
 
 def _remarks(c: Correlation) -> list[str]:
