@@ -7,6 +7,7 @@ import functools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -77,6 +78,7 @@ class DeclaredOption(click.Option):
         choice: the declaration.
         owner: the class that the command gets a value of.
         bounds: the range, in words.
+        read: makes a value of the words; None if they are the value.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class DeclaredOption(click.Option):
         self.choice = choice
         self.owner = owner
         self.bounds = bounds or choice.bounds
+        self.read = rule.read or (partial(pairs, choice.flags[0]) if choice.is_mapping else None)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Returns the range and the default; a default in words is that of the declaration."""
@@ -151,17 +154,17 @@ def takes(
     declarations |= {key: declarations[key].narrowed(names) for key, names in among.items()}
 
     def add(command: F) -> Callable[..., Any]:
+        options = [DeclaredOption(choice, cls, prefix) for choice in declarations.values()]
+
         @functools.wraps(command)
         def with_options(*args: Any, **words: Any) -> Any:
-            values = {
-                key: _value(choice, words.pop(prefix + key)) for key, choice in declarations.items()
-            }
+            values = {}
+            for option in options:
+                value = words.pop(prefix + option.choice.name)
+                values[option.choice.name] = option.read(value) if option.read else value
             return command(*args, **{name: values if as_words else cls.of(**values)}, **words)
 
-        params = with_options.__dict__.setdefault("__click_params__", [])
-        params += [
-            DeclaredOption(choice, cls, prefix) for choice in reversed(declarations.values())
-        ]
+        with_options.__dict__.setdefault("__click_params__", []).extend(reversed(options))
         return with_options
 
     return add
@@ -209,14 +212,6 @@ def _by_class(words: Mapping[str, str]) -> str:
     if len(set(words.values())) <= 1:
         return next(iter(words.values()), "")
     return ", ".join(f"{label} {word}" for label, word in words.items())
-
-
-def _value(choice: Declaration, value: Any) -> Any:
-    if choice.rule.read is not None:
-        return choice.rule.read(value)
-    if choice.is_mapping:
-        return pairs(choice.flags[0], value)
-    return value
 
 
 def choice_documents(declarations: Mapping[str, Declaration]) -> dict[str, dict[str, Any]]:

@@ -98,11 +98,12 @@ class RunTally:
         Args:
             label: what the text was asked for, if groups are to be split by that.
         """
+        shared, input = sample.shared, sample.input
         self._ids.append(_hash(b"id", sample.id))
-        self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else NONE)
-        self._inputs.append(_hash(b"input", sample.input) if sample.input else NONE)
-        if sample.input:
-            self._keep_example(group, sample.shared, sample.input)
+        self._clusters.append(_hash(b"cluster", shared) if shared else NONE)
+        self._inputs.append(_hash(b"input", input) if input else NONE)
+        if input:
+            self._keep_example(group, shared, input)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
         self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
         self._labels.append(self._label_codes.setdefault(label, len(self._label_codes)))
