@@ -44,6 +44,12 @@ def part_names(metric: Metric) -> tuple[str, ...]:
     return names
 
 
+def reading_order(metrics: Sequence[Metric]) -> list[int]:
+    """Returns the places of metrics in the order in which they are scored: first those that read
+    most of a text."""
+    return sorted(range(len(metrics)), key=lambda i: not getattr(metrics[i], "goes_first", False))
+
+
 class MetricError(LevelfieldError):
     """A metric failed or broke its contract; it says whether the metric is ours."""
 
@@ -62,6 +68,8 @@ class Metric(Protocol):
         control_attributes: names of attributes; the metric measures samples whose control names
             one of them.
         part_names: of the parts that every value is made of; a run reports the means of each.
+        goes_first: whether its model reads each text together with more, such as words after it. A
+            run scores such metrics before others, which then find the text read.
         costs: what its values have cost so far, as text for a note; None if nothing.
         counting: a method `counting(texts)`, as `CountsTexts` has it.
         lacking: a method `lacking(attributes)`, as `LacksModels` has it.

@@ -119,10 +119,6 @@ RECENT_TOKENS = 2**22
 """So many tokens' results are kept, so that metrics of the same samples share one pass, also where
 one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
 
-SHARED_TOKENS = 512
-"""So many tokens a tree of texts after one prefix has at most, unless one text has more: enough to
-share the prefix among several, few enough for attention across texts to cost little."""
-
 
 class BatchedCausalModel(abc.ABC):
     """Base of the causal models of an engine that scores batches of ids.
@@ -209,31 +205,30 @@ class BatchedCausalModel(abc.ABC):
         """Returns log P(token | BOS, prefix, tokens before it), for each prefix and each text after
         it.
 
-        A prefix and several texts after it are one tree of tokens: where a model reads trees, its
-        tokens are computed once for all of them, and so are those that texts begin with alike.
+        An engine may keep what it makes of a prefix, so that it reads it once for many texts.
         """
         ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
-        tokenised = dict(zip(texts, self._tokens.fit(texts), strict=True))
-        half, most = self.limit // 2, min(self.limit, SHARED_TOKENS)
-        trees: list[TokenTree] = []
-        scored: dict[tuple[str, str], tuple[int, slice, Tokenised]] = {}
+        distinct, place = unique(texts)
+        tokenised = self._tokens.fit(distinct)
+        half = self.limit // 2
+        likelihoods: dict[str, list[CausalLikelihood]] = {}
         for prefix in ids:
             kept = _end(ids[prefix], half)
-            room, tree = self.limit - len(kept), None
-            for text, text_tokens in tokenised.items():
-                if tree is None or len(tree) + len(text_tokens.ids) > most:
-                    trees.append(tree := TokenTree(self._tokens.bos_id))
-                end = tree.walk(0, kept)[-1]
-                which = tree.score(end, text_tokens.ids[:room].tolist())
-                cut = text_tokens.cut or len(text_tokens.ids) > room or len(ids[prefix]) > half
-                part = Tokenised(text_tokens.ids[:room], text_tokens.ends[:room], cut)
-                scored[prefix, text] = len(trees) - 1, which, part
-        log_p = self._tree_log_p(trees)
-        likelihoods = {
-            pair: CausalLikelihood(part.ids, part.ends, log_p[i][which], part.cut)
-            for pair, (i, which, part) in scored.items()
-        }
-        return [[likelihoods[prefix, text] for text in texts] for prefix in prefixes]
+            room = self.limit - len(kept)
+            parts = [
+                Tokenised(
+                    text.ids[:room],
+                    text.ends[:room],
+                    text.cut or len(text.ids) > room or len(ids[prefix]) > half,
+                )
+                for text in tokenised
+            ]
+            log_p = self._log_p_after([self._tokens.bos_id, *kept], [part.ids for part in parts])
+            likelihoods[prefix] = [
+                CausalLikelihood(part.ids, part.ends, of_text, part.cut)
+                for part, of_text in zip(parts, log_p, strict=True)
+            ]
+        return [[likelihoods[prefix][i] for i in place] for prefix in prefixes]
 
     @property
     def limit(self) -> int:
@@ -328,6 +323,15 @@ class BatchedCausalModel(abc.ABC):
             for i, values in zip(bucket, of_batch, strict=True):
                 log_p[i] = values
         return log_p
+
+    def _log_p_after(self, prefix: Sequence[int], texts: Sequence[Ints]) -> list[Floats]:
+        """Returns the log-probabilities of the tokens of each text, read after a prefix.
+
+        Args:
+            prefix: read as it is; not empty.
+            texts: (tokens,) of each.
+        """
+        return self.log_p_after([prefix] * len(texts), [ids.tolist() for ids in texts])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
         """Returns the log-probabilities of the scored tokens of each tree, path by path."""

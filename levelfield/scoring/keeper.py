@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from levelfield.core.corpus import GroupStates
-from levelfield.core.metric import Metric, fields_read, partitions
+from levelfield.core.metric import Metric, fields_read, partitions, reading_order
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
@@ -311,7 +311,7 @@ class _Begun:
     ) -> None:
         self._samples, self._corpora, self._keeper = samples, corpora, keeper
         with keeper.together():
-            self._scores = [keeper.begin(metric, samples) for metric in metrics]
+            self._scores = {i: keeper.begin(metrics[i], samples) for i in reading_order(metrics)}
             self._wanted = {
                 (metric.signature, members[0].id): keeper.begin(metric, members)
                 for groups in corpora
@@ -320,14 +320,14 @@ class _Begun:
 
     def finish(self, progress: Progress) -> ScoredPartition:
         """The scores, once they are there."""
-        scores = []
-        for pending in self._scores:
-            scores.append(pending.result())
+        scores: dict[int, Scores] = {}
+        for i, pending in self._scores.items():
+            scores[i] = pending.result()
             progress(len(self._samples))
         for groups in self._corpora:
             groups.merge(groups.states(self._samples, self._score))
             progress(len(self._samples))
-        return ScoredPartition(self._samples, tuple(scores))
+        return ScoredPartition(self._samples, tuple(scores[i] for i in sorted(scores)))
 
     def _score(self, metric: Metric, members: Sequence[Sample]) -> Scores:
         """The scores of a group's members, which are under way."""

@@ -14,6 +14,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import levelfield
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -26,6 +27,7 @@ from levelfield.metrics.ctrleval import (
 from levelfield.metrics.ctrleval.base import CTRLEvalMetric
 from levelfield.metrics.likelihood import LikelihoodScorer
 from levelfield.models.contracts import CausalLikelihood, WordLikelihoods
+from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.text.segmenter import sentences
 
@@ -347,6 +349,32 @@ def test_a_text_is_read_once_and_its_sentences_alone_but_the_first(score_with):
     model.read.clear()
     score_with(model, CTRLEvalCoherence, "log-p", *samples)
     assert model.read == [samples[0].text, samples[1].text]
+
+
+def test_metrics_of_a_run_read_a_text_once(causal_folders, monkeypatch):
+    folder = str(causal_folders["llama"])
+    texts = [
+        dataclasses.replace(sample, control=POSITIVE, text=sample.text.strip())
+        for sample in SAMPLES
+    ]
+    metrics = [
+        CTRLEvalCoherence(model=folder, form="log-p"),
+        CTRLEvalConsistency(model=folder, form="log-p"),
+        CTRLEvalAttributeRelevance(model=folder, form="after"),
+    ]
+    model = load("causal", folder, Loading())
+    read: list[int] = []
+    log_p_at = model._log_p_at
+
+    def counted(inputs: Any, *words: Any, **how: Any) -> Any:
+        read.append(len(inputs))
+        return log_p_at(inputs, *words, **how)
+
+    monkeypatch.setattr(model, "_recent", {})
+    monkeypatch.setattr(model, "_log_p_at", counted)
+    scores = levelfield.score(texts, metrics, cache=False)
+    assert list(scores.scores) == [metric.name for metric in metrics]
+    assert sum(read) == len(texts)
 
 
 def test_one_sentence_has_a_mean_log_p_where_it_shall_be_scored(score_with):

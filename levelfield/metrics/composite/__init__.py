@@ -138,6 +138,7 @@ class CompositeAttributeRelevance(CompositeMetric):
 
     name: ClassVar[str] = "composite.attribute-relevance"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+    goes_first: ClassVar[bool] = True
 
     @property
     def control_attributes(self) -> frozenset[str]:

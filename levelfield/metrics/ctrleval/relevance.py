@@ -99,6 +99,7 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
 
     name: ClassVar[str] = "ctrleval.attribute-relevance"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+    goes_first: ClassVar[bool] = True
     _forms: ClassVar[tuple[str, ...]] = ("after", "channel", "after-calibrated")
 
     def _own(self) -> Mapping[str, object]:

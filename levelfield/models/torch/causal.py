@@ -6,6 +6,7 @@ The first token of a text is scored given BOS (see `causal_tokens`); no end toke
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,6 +81,59 @@ def reads_trees(
     return True
 
 
+KeysAndValues = Sequence[tuple[torch.Tensor, torch.Tensor]]
+"""What the layers of a model keep of a prefix: (1, heads, tokens, d) each."""
+
+
+def read_prefix(base: Any, ids: Sequence[int], device: torch.device) -> KeysAndValues:
+    """Returns what the layers of a model keep of a prefix; nothing of one without tokens."""
+    if not ids:
+        return ()
+    given = torch.tensor([ids], device=device)
+    cache = base(input_ids=given, use_cache=True).past_key_values
+    return [(layer.keys, layer.values) for layer in cache.layers]
+
+
+def after_prefix(prefix: KeysAndValues, rows: int, tokens: int) -> dict[str, Any]:
+    """Returns what a model reads beside the ids of rows that follow a prefix: (rows, tokens)."""
+    if not prefix:
+        return {}
+    from transformers import DynamicCache
+
+    length, device = prefix[0][0].shape[2], prefix[0][0].device
+    cache = DynamicCache(
+        [(k.expand(rows, -1, -1, -1), v.expand(rows, -1, -1, -1)) for k, v in prefix]
+    )
+    return {
+        "past_key_values": cache,
+        "position_ids": torch.arange(length, length + tokens, device=device)[None],
+        "attention_mask": torch.ones(rows, length + tokens, dtype=torch.long, device=device),
+    }
+
+
+def reads_after_prefix(
+    body: Callable[..., torch.Tensor], base: Any, ids: torch.Tensor, dtype: torch.dtype
+) -> bool:
+    """Returns whether the states of tokens after a kept prefix are those of one pass over both.
+
+    Args:
+        body: ids -> states or logits, (rows, tokens, d).
+        base: the model, without its head.
+        ids: (1, tokens) that the model may read.
+    """
+    half = ids.shape[1] // 2
+    with torch.inference_mode():
+        try:
+            prefix = read_prefix(base, ids[0, :half].tolist(), ids.device)
+            rest = ids[:, half:].expand(2, -1)
+            states = body(rest, **after_prefix(prefix, *rest.shape))[1].float()
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
+            return False
+        expected = body(ids)[0, half:].float()
+    change = (states - expected).norm(dim=-1) / expected.norm(dim=-1)
+    return bool((change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all())
+
+
 Body = Callable[..., torch.Tensor]
 """Ids (rows, tokens) -> states (rows, tokens, d); more by name, as `attention` has it."""
 
@@ -89,6 +143,10 @@ WHOLE_LOGITS = 2**28
 
 WHOLE_SIGHT = 2**28
 """So many pairs of tokens the attention mask of a batch of trees may have: 1 GiB in float32."""
+
+
+KEPT_TOKENS = 2**12
+"""So many tokens of prefixes are kept: 375 MB of a model with 30 layers and 192 numbers a key."""
 
 
 class TorchCausalModel(BatchedCausalModel):
@@ -113,6 +171,8 @@ class TorchCausalModel(BatchedCausalModel):
             self._batch_tokens = min(self._batch_tokens, most)
         self._dtype = next(model.parameters()).dtype
         self._config = model.config.get_text_config()
+        self._base = model.base_model
+        self._prefixes: OrderedDict[tuple[int, ...], KeysAndValues] = OrderedDict()
         check_causal(self._body, self._few, model)
 
     @functools.cached_property
@@ -134,7 +194,7 @@ class TorchCausalModel(BatchedCausalModel):
         inputs: Sequence[Ints],
         places: Sequence[Ints],
         tokens: Sequence[Ints],
-        **how: torch.Tensor,
+        **how: Any,
     ) -> list[Floats]:
         """Returns the log-probabilities of one batch's tokens, each after a place in the inputs.
 
@@ -179,6 +239,45 @@ class TorchCausalModel(BatchedCausalModel):
                 log_p[whole[i]] = values
         return [log_p[i] for i in range(len(trees))]
 
+    def _log_p_after(self, prefix: Sequence[int], texts: Sequence[Ints]) -> list[Floats]:
+        """Returns the log-probabilities of the tokens of texts; the prefix is read once, and kept
+        for the next texts after it."""
+        if not self._reads_after_prefix:
+            return super()._log_p_after(prefix, texts)
+        *kept, last = prefix
+        keys_and_values = self._read(tuple(kept))
+        log_p: list[Floats] = [np.empty(0)] * len(texts)
+        nonempty = [i for i, ids in enumerate(texts) if ids.size]
+        # keys and values of the prefix are copied for each row, so they take room of the batch
+        lengths = [len(texts[i]) + len(kept) for i in nonempty]
+        for bucket in buckets(lengths, self._batch_tokens):
+            mine = [nonempty[i] for i in bucket]
+            of_mine = self._log_p_at(
+                [np.concatenate([[last], texts[i][:-1]]) for i in mine],
+                [np.arange(len(texts[i])) for i in mine],
+                [texts[i] for i in mine],
+                **after_prefix(keys_and_values, len(mine), max(len(texts[i]) for i in mine)),
+            )
+            for i, values in zip(mine, of_mine, strict=True):
+                log_p[i] = values
+        return log_p
+
+    @torch.inference_mode()
+    def _read(self, prefix: tuple[int, ...]) -> KeysAndValues:
+        """Returns what the layers keep of a prefix; those used last are not read again."""
+        if prefix not in self._prefixes:
+            self._prefixes[prefix] = read_prefix(self._base, prefix, self._device)
+        self._prefixes.move_to_end(prefix)
+        while len(self._prefixes) > 1 and sum(map(len, self._prefixes)) > KEPT_TOKENS:
+            self._prefixes.popitem(last=False)
+        return self._prefixes[prefix]
+
+    @functools.cached_property
+    def _reads_after_prefix(self) -> bool:
+        if has_windows(self._config):
+            return False  # a few tokens would not show them
+        return reads_after_prefix(self._body, self._base, self._few, self._dtype)
+
     @functools.cached_property
     def _reads_trees(self) -> bool:
         return reads_trees(self._body, self._few, self._config, self._dtype)
@@ -206,14 +305,14 @@ def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
     """
     layer = model.get_output_embeddings()
 
-    def whole(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+    def whole(ids: torch.Tensor, **how: Any) -> torch.Tensor:
         logits: torch.Tensor = model(input_ids=ids, use_cache=False, **how).logits
         return logits
 
     def part(logits: torch.Tensor, columns: slice) -> torch.Tensor:
         return logits[..., columns].clone()  # a head's logits are its caller's to change
 
-    def body(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+    def body(ids: torch.Tensor, **how: Any) -> torch.Tensor:
         states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False, **how)[0]
         return states
 

@@ -268,6 +268,40 @@ def test_of_a_text_too_long_for_its_frame_the_beginning_is_read_and_the_frame_is
     np.testing.assert_allclose(alone.log_p[0][0], found.log_p[1][0], atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "opt", "bloom"])
+def test_a_prefix_is_read_once_for_all_texts_that_follow_it(kind, monkeypatch):
+    model, _ = causal_model(kind, batch_tokens=40)
+    read: list[int] = []
+    body = model._body
+
+    def counted(ids: torch.Tensor, **how: Any) -> torch.Tensor:
+        read.append(ids.shape[1])
+        return body(ids, **how)
+
+    expected = model.log_likelihood_after(["It was. " * 6], TEXTS)
+    monkeypatch.setattr(model, "_body", counted)
+    found = [
+        of_text
+        for half in (TEXTS[:4], TEXTS[4:])
+        for of_text in model.log_likelihood_after(["It was. " * 6], half)[0]
+    ]
+    assert max(read) <= max(map(len, model.token_ids(TEXTS)))
+    for of_text, whole in zip(found, expected[0], strict=True):
+        np.testing.assert_allclose(of_text.log_p, whole.log_p, atol=1e-5)
+
+
+def test_prefixes_that_were_used_long_ago_are_forgotten(monkeypatch):
+    monkeypatch.setattr(torch_causal, "KEPT_TOKENS", 40)
+    model, made = causal_model("llama")
+    prefixes = [f"It was {i}. " * 3 for i in range(9)]
+    model.log_likelihood_after(prefixes, ["It rained."])
+    assert sum(map(len, model._prefixes)) <= 40
+    before, ids = model.token_ids([prefixes[0], "It rained."])
+    (again,) = model.log_likelihood_after(prefixes[:1], ["It rained."])[0]
+    expected = plain_log_p(made, [model._tokens.bos_id, *before], ids)
+    np.testing.assert_allclose(again.log_p, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_a_text_too_long_behind_its_prefix_is_cut_and_of_a_long_prefix_the_end_is_read(kind):
     model, made = causal_model(kind, positions=24)
