@@ -279,6 +279,10 @@ class Frozen:
         """sha256 of the document: names the study wherever ratings go."""
         return hashlib.sha256(self.document().encode("utf-8", "surrogatepass")).hexdigest()
 
+    def placed(self, slot: int) -> tuple[Placed, ...]:
+        """Returns the items of a slot, in order; none if the study has no such slot any more."""
+        return self.slots[slot].items if slot < len(self.slots) else ()
+
     @classmethod
     def of_document(cls, text: str) -> Frozen:
         """Back from `document`.

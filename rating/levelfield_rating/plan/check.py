@@ -51,13 +51,8 @@ class SurveyCount:
     minutes: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "items": self.items,
-            "controls": self.controls,
-            "directions": dict(self.directions),
-            "words": self.words,
-            "minutes": round(self.minutes, 1),
-        }
+        rounded = {"minutes": round(self.minutes, 1)}
+        return vars(self) | {"directions": dict(self.directions)} | rounded
 
 
 @dataclass(frozen=True)
@@ -95,20 +90,14 @@ class StudyCheck:
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "title": self.title,
+        plain = {
             "problems": list(self.problems),
             "warnings": list(self.warnings),
-            "samples": self.samples,
-            "units": self.units,
-            "texts": self.texts,
-            "merged": self.merged,
             "systems": dict(self.systems),
             "directions": dict(self.directions),
-            "raters": self.raters,
             "surveys": [survey.to_dict() for survey in self.surveys],
         }
+        return {"ok": self.ok} | vars(self) | plain
 
 
 def check_study(path: str | os.PathLike[str]) -> StudyCheck:

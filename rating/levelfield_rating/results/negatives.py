@@ -39,8 +39,7 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
     real: list[float] = []
     negative: list[tuple[Item, Answer]] = []
     controls = 0
-    placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
-    for place in placed:
+    for place in frozen.placed(state.slot):
         item = frozen.items[place.item]
         answer = state.answers.get(item.key, {}).get(first.id)
         controls += bool(item.control)

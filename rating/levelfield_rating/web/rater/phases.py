@@ -1,4 +1,4 @@
-"""The pages of a rater's phases, and the ways from one to the next."""
+"""A rater's link, the pages of their phases, and the ways from one to the next."""
 
 from __future__ import annotations
 
@@ -8,19 +8,39 @@ from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from levelfield_rating.model import Frozen
 from levelfield_rating.store.records import Phase, RequestRefused
+from levelfield_rating.web.context import web_of
 from levelfield_rating.web.rater.items import first_open
 from levelfield_rating.web.rater.practice import next_practice
 from levelfield_rating.web.rater.visit import Visit, current_visit, write_visit
 from levelfield_rating.web.security import Fields, Turned
-from levelfield_rating.web.shown import placed_of, shown_items
+from levelfield_rating.web.shown import shown_items
 
 REMIND_AFTER = timedelta(days=1)
 
 router = APIRouter()
+
+
+@router.get("/")
+def root(request: Request) -> Response:
+    return RedirectResponse(web_of(request).url("/study"), status_code=303)
+
+
+@router.api_route("/r/{token}", methods=["GET", "HEAD"])
+def entry(request: Request, token: str) -> Response:
+    """One button: programs that look at links in mails send no POST, so they use nothing up."""
+    return web_of(request).entry(request, "entry.html", action=f"/r/{quote(token, safe='')}")
+
+
+@router.post("/r/{token}")
+def exchange(request: Request, token: str, fields: Fields) -> Response:
+    web = web_of(request)
+    return web.opened(
+        request, fields, lambda: web.store.exchange(token), cookie=web.cookie, to="/study"
+    )
 
 
 @router.get("/study")
@@ -123,7 +143,7 @@ def enter(request: Request, fields: Fields) -> Response:
             return review_page(visit, incomplete=True)
         raise
     item = fields.get("item", "")
-    if state.phase == "rating" and any(p.opaque == item for p in placed_of(visit.study, state)):
+    if state.phase == "rating" and any(p.opaque == item for p in visit.placed):
         return visit.to(f"/study/item/{item}")
     return visit.to("/study")
 

@@ -11,8 +11,14 @@ from starlette.responses import Response
 
 from levelfield_rating.answers import TRIES, Answer
 from levelfield_rating.model import Frozen, Practice, RatingCriterion
-from levelfield_rating.web.rater.forms import form_answer_of, form_event, script_words
-from levelfield_rating.web.rater.visit import Visit, current_visit, write_visit
+from levelfield_rating.web.rater.visit import (
+    Visit,
+    current_visit,
+    form_answer_of,
+    form_event,
+    script_words,
+    write_visit,
+)
 from levelfield_rating.web.security import Fields, Turned
 from levelfield_rating.web.shown import Shown
 
