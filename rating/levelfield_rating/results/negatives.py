@@ -18,12 +18,12 @@ class ControlVerdict:
     """Whether a rater fails by the negative samples of their survey.
 
     Attributes:
-        failed: None where `why` says that it can't be known.
-        why: what was found, in words.
+        failed: None where `details` say why it can't be known.
+        details: what was found, in words.
     """
 
     failed: bool | None
-    why: str
+    details: str
 
 
 def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:

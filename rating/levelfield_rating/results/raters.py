@@ -61,13 +61,13 @@ class RaterProgress:
         done: items with an answer on every criterion.
         items: of the slot, negative samples included.
         answers: given.
-        asked: items × criteria.
+        questions: items × criteria.
     """
 
     done: int
     items: int
     answers: int
-    asked: int
+    questions: int
 
 
 def counted(store: RatingStore, *, excluded: bool = False) -> list[RaterState]:
@@ -93,7 +93,7 @@ def progress(frozen: Frozen, state: RaterState) -> RaterProgress:
         done=sum(n == len(criteria) for n in counts),
         items=len(placed),
         answers=sum(counts),
-        asked=len(placed) * len(criteria),
+        questions=len(placed) * len(criteria),
     )
 
 
@@ -170,7 +170,7 @@ class RaterStatus:
             "items": self.progress.items,
             "last_seen": state.last_seen.isoformat() if state.last_seen else None,
             "failed": self.verdict.failed,
-            "negative": self.verdict.why,
+            "negative": self.verdict.details,
             "straight": self.straight,
             "scale": {
                 name: {"n": use.n, **{k: finite(getattr(use, k)) for k in ("mean", "sd", "same")}}
