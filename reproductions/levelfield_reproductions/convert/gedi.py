@@ -19,7 +19,7 @@ from levelfield.core.options import Options, option
 from levelfield.models.files import load_tokenizer
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.gpt2 import write_gpt2
+from levelfield_reproductions.convert.model_folder import write_gpt2
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors
 
 Variant = Literal["sentiment", "topic", "detoxifier"]
@@ -96,11 +96,10 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
             raise ModelError(
                 f"'{word}' is more than one token to {source.path.name}; codes are one"
             )
-    attribute = _ATTRIBUTES[options.variant]
     write_guide(
         out,
         kind="class-lm",
-        attribute=attribute,
+        attribute=_ATTRIBUTES[options.variant],
         labels=list(codes),
         base="model",
         revision=model.revision,
@@ -109,8 +108,6 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     )
     facts = {
         "Kind": "class-lm, a whole model",
-        "Attribute": attribute,
-        "Labels": ", ".join(codes),
         "α": f"{scale:g}",
         "b": ", ".join(f"{name} {value:g}" for name, value in about["bias"].items()),
     }
@@ -128,4 +125,4 @@ def _bias(tensors: Tensors) -> list[float]:
     return [float(value) for value in tensors.take("bias", 1, 2)[0]]
 
 
-GEDI = Converter(GeDiOptions, _convert)
+CONVERTER = Converter(GeDiOptions, _convert)

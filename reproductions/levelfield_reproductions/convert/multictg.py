@@ -102,9 +102,6 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
         tensors={**decoder, **{f"latents.{i}": cloud for i, cloud in enumerate(clouds)}},
     )
     facts = {
-        "Kind": "latent",
-        "Attribute": options.attribute,
-        "Labels": ", ".join(rows.labels),
         "Base": f"{base.label}, its lowest {shape.layers} layers",
         "Latents": ", ".join(map(str, map(len, clouds))) + f" of {shape.size} numbers",
         "Texts": options.data,
@@ -172,4 +169,4 @@ class _Encoder:
         return e
 
 
-MULTICTG = Converter(MultiCTGOptions, _convert)
+CONVERTER = Converter(MultiCTGOptions, _convert)

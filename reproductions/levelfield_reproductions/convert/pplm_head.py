@@ -83,10 +83,9 @@ def _convert(files: PublishedFiles, out: Path, options: PPLMHeadOptions) -> Conv
         settings={"counts_bos": True},
         tensors={"weight": weight[kept].T.float().contiguous(), "bias": bias[kept].float()},
     )
-    facts = {"Kind": "head", "Attribute": options.variant, "Labels": ", ".join(labels)}
     usage = f"give it to pplm as -o guide={{out}}, with --model {options.model}"
     task = "predicts the label of a text from the states of its base, for PPLM"
-    return Converted(task, usage, {**facts, "Base": base.label})
+    return Converted(task, usage, {"Base": base.label})
 
 
 def _width(base: Resolved) -> int:
@@ -99,4 +98,4 @@ def _width(base: Resolved) -> int:
         return int(config.get_text_config().hidden_size)
 
 
-PPLM_HEAD = Converter(PPLMHeadOptions, _convert)
+CONVERTER = Converter(PPLMHeadOptions, _convert)

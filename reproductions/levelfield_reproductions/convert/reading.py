@@ -206,14 +206,6 @@ class Tensors:
             )
 
 
-def save_weights(weights: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Writes the weights of a converted model."""
-    from safetensors.torch import save_file
-
-    copies = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
-    save_file(copies, path, metadata={"format": "pt"})
-
-
 def shapes_of(module: torch.nn.Module) -> dict[str, Sequence[int]]:
     """Returns the shapes of a module's tensors by name, for `Tensors.take_all`."""
     return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
