@@ -18,7 +18,6 @@ from levelfield.core.options import Options, choices, make, option, parsed
 from levelfield.io.json_input import read_json
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import folder_replacement
-from levelfield.models.guides import ABOUT
 from levelfield.train.card import Card, write_card
 
 if TYPE_CHECKING:
@@ -158,6 +157,8 @@ def convert(
 
 
 def _card(folder: Path, name: str, source: Path, entry: Layout, converted: Converted) -> Card:
+    from levelfield.models.guides import ABOUT
+
     facts = {"Layout": entry.name, "Paper": entry.paper, "Source": source.name}
     if (folder / ABOUT).is_file():
         about = read_json(folder / ABOUT)
