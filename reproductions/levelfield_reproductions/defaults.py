@@ -85,26 +85,17 @@ class DefaultsReport:
     def to_polars(self) -> pl.DataFrame:
         """One row a set, metric, aspect and statistic; null where undefined."""
         rows = [
-            {
-                "set": agreement.rated.id,
-                "roles": ", ".join(agreement.rated.roles),
-                "metric": m.metric,
-                "is_default": m.is_default,
-                "aspect": aspect,
-                "statistic": statistic,
-                "value": finite(e.value),
-                "low": finite(e.low),
-                "high": finite(e.high),
-                "n": c.n,
-                "undefined": c.undefined,
-                "signature": m.signature,
-            }
+            (
+                *(agreement.rated.id, ", ".join(agreement.rated.roles), m.metric, m.is_default),
+                *(aspect, statistic, finite(e.value), finite(e.low), finite(e.high)),
+                *(c.n, c.undefined, m.signature),
+            )
             for agreement in self.sets
             for m in agreement.metrics
             for aspect, c in m.of_aspects.items()
             for statistic, e in c.estimates.items()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
     def to_markdown(self) -> str:
         """Returns the page of the docs, the same bytes for the same values."""

@@ -141,10 +141,7 @@ def _rater_rows(store: RatingStore) -> Iterator[Sequence[object]]:
 
 def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
     for state in states:
-        for item, criterion, answer in answers_of(frozen, state):
-            if not item.control:
-                continue
-            place = negative_of(item)
+        for item, criterion, answer in answers_of(frozen, state, controls=True):
             yield {
                 "study_digest": frozen.digest,
                 "item": item.key,
@@ -153,7 +150,7 @@ def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
                 "rater": state.rater,
                 "aspect": criterion.id,
                 "answer": answer,
-                "negative": place,
+                "negative": negative_of(item),
                 "texts": [candidate.part.text for candidate in item.candidates],
                 "samples": [list(candidate.samples) for candidate in item.candidates],
             }
@@ -163,8 +160,6 @@ def _compared(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
     for state in states:
         orders = {placed.item: placed.order for placed in frozen.placed(state.slot)}
         for item, criterion, answer in answers_of(frozen, state):
-            if item.control:
-                continue
             row: dict[str, Any] = {
                 "study_digest": frozen.digest,
                 "item": item.key,

@@ -112,8 +112,6 @@ def unit_ratings(
     texts: dict[str, tuple[Item, int]] = {}
     for state in states:
         for item, criterion, answer in answers_of(frozen, state):
-            if item.control:
-                continue
             if isinstance(answer, tuple):
                 for n, rank in enumerate(answer):
                     unit = f"{item.key} ({n + 1})"

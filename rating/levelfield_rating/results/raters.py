@@ -115,8 +115,7 @@ def spreads(frozen: Frozen, state: RaterState) -> dict[str, ScaleUse]:
     orders = {placed.item: placed.order for placed in frozen.placed(state.slot)}
     answers: defaultdict[str, list[Answer]] = defaultdict(list)
     for item, criterion, answer in answers_of(frozen, state):
-        if not item.control:
-            answers[criterion.id].append(shown_answer(criterion, orders[item.key], answer))
+        answers[criterion.id].append(shown_answer(criterion, orders[item.key], answer))
     return {c.id: _spread(c, answers[c.id]) for c in frozen.criteria}
 
 

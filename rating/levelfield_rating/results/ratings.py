@@ -48,8 +48,6 @@ def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]
     values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for state in states:
         for item, criterion, answer in answers_of(frozen, state):
-            if item.control:
-                continue
             numbers = scores(criterion, answer, len(item.candidates))
             for candidate, value in zip(item.candidates, numbers, strict=True):
                 for sample in candidate.samples:
@@ -60,9 +58,17 @@ def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]
     return [Rating(*key, statistics.fmean(values[key])) for key in ordered]
 
 
-def answers_of(frozen: Frozen, state: RaterState) -> Iterator[tuple[Item, RatingCriterion, Answer]]:
-    """Yields all that a rater answered, in the order of their slot."""
+def answers_of(
+    frozen: Frozen, state: RaterState, *, controls: bool = False
+) -> Iterator[tuple[Item, RatingCriterion, Answer]]:
+    """Yields what a rater answered about real items, in the order of their slot.
+
+    Args:
+        controls: the answers about negative samples instead.
+    """
     for place in frozen.placed(state.slot):
+        if bool(frozen.items[place.item].control) != controls:
+            continue
         answers = state.answers.get(place.item, {})
         for criterion in frozen.criteria:
             if criterion.id in answers:

@@ -24,18 +24,12 @@ from levelfield_reproductions.convert.reading import PublishedFiles, Tensors
 
 Variant = Literal["sentiment", "topic", "detoxifier"]
 
-_CODES: Mapping[Variant, tuple[str, str]] = {
-    "sentiment": ("negative", "positive"),
-    "topic": ("false", "true"),
-    "detoxifier": ("dirty", "clean"),
+_CODES: Mapping[Variant, tuple[str, str, str]] = {
+    "sentiment": ("sentiment", "negative", "positive"),
+    "topic": ("topic", "false", "true"),
+    "detoxifier": ("toxicity", "dirty", "clean"),
 }
-"""Codes of label 0 and label 1."""
-
-_ATTRIBUTES: Mapping[Variant, str] = {
-    "sentiment": "sentiment",
-    "topic": "topic",
-    "detoxifier": "toxicity",
-}
+"""Attribute, and the codes of label 0 and label 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +71,7 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     tensors = source.tensors()
     scale, bias = _scale(tensors), _bias(tensors)
     model = write_gpt2(source, tensors, out / "model", options.tokenizer)
-    code_0, code_1 = _CODES[options.variant]
+    attribute, code_0, code_1 = _CODES[options.variant]
     about: dict[str, Any] = {"whole": True, "scale": scale}
     if options.variant == "topic":
         codes = {label: [code_1, word] for label, word in options.words.items()}
@@ -99,7 +93,7 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     write_guide(
         out,
         kind="class-lm",
-        attribute=_ATTRIBUTES[options.variant],
+        attribute=attribute,
         labels=list(codes),
         base="model",
         revision=model.revision,

@@ -61,9 +61,10 @@ def study_page(request: Request) -> Response:
     if phase == "review":
         return review_page(visit)
     if phase == "instructions":
-        return visit.page("instructions.html", after=_after(study, "instructions"), again=False)
+        after = _first_of(study, "examples", "practice", "rating")
+        return visit.page("instructions.html", after=after, again=False)
     if phase == "examples":
-        return visit.page("examples.html", after=_after(study, "examples"))
+        return visit.page("examples.html", after=_first_of(study, "practice", "rating"))
     if phase == "done":
         return visit.page("thanks.html", link=_completion_link(study, state.completion_code))
     if phase == "withdrawn":
@@ -85,18 +86,10 @@ def withdraw_page(request: Request) -> Response:
     return visit.to("/study") if visit.state.phase == "withdrawn" else visit.page("withdraw.html")
 
 
-def _after(study: Frozen, phase: str) -> Phase:
-    """Returns the phase that follows, past those that this study leaves out."""
-    there: dict[str, bool] = {
-        "welcome": True,
-        "instructions": True,
-        "examples": bool(study.examples),
-        "practice": bool(study.practice),
-        "rating": True,
-    }
-    names = list(there)
-    later = names[names.index(phase) + 1 :]
-    return cast(Phase, next(name for name in later if there[name]))
+def _first_of(study: Frozen, *phases: Phase) -> Phase:
+    """Returns the first of these phases that the study does not leave out."""
+    empty = {"examples": not study.examples, "practice": not study.practice}
+    return next(phase for phase in phases if not empty.get(phase))
 
 
 def _completion_link(study: Frozen, code: str) -> str:
