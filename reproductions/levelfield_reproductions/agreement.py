@@ -59,7 +59,7 @@ class SetAgreement:
     Attributes:
         gap: what is missing where the set is not on this machine; the rest is then empty.
         aspects: what is rated.
-        texts, of: how many texts were scored, and how many the set has.
+        texts, every: how many texts were scored, and how many the set has.
         clusters: into how many groups of dependent texts the scored ones fall.
         metrics: the default of `levelfield score FILE` first, then by name.
     """
@@ -68,7 +68,7 @@ class SetAgreement:
     gap: Gap | None = None
     aspects: tuple[str, ...] = ()
     texts: int = 0
-    of: int = 0
+    every: int = 0
     clusters: int = 0
     metrics: tuple[MetricAgreement, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -114,8 +114,8 @@ def _coefficients(c: Correlation | None) -> TableCell:
 
 def size(agreement: SetAgreement) -> str:
     """`360 texts in 15 clusters`."""
-    drawn = agreement.texts < agreement.of
-    texts = f"{agreement.texts:,}{f' of {agreement.of:,}' * drawn} texts"
+    drawn = agreement.texts < agreement.every
+    texts = f"{agreement.texts:,}{f' of {agreement.every:,}' * drawn} texts"
     clusters = f"in {agreement.clusters:,} clusters"
     return f"{texts}, drawn {clusters}" if drawn else f"{texts} {clusters}"
 

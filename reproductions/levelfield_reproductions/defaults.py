@@ -197,7 +197,7 @@ def _agreement(
         rated,
         aspects=tuple(dict.fromkeys(aspect for s in samples for aspect in s.ratings)),
         texts=len(samples),
-        of=len(every),
+        every=len(every),
         clusters=len({rated.cluster(sample) for sample in samples}),
         metrics=tuple(sorted(agreements, key=lambda m: (not m.is_default, m.metric))),
         left_out=tuple(sorted([*left_out, *few], key=lambda entry: entry.metric)),
@@ -345,7 +345,7 @@ def _document(agreement: SetAgreement) -> dict[str, Any]:
         return document | {"command": agreement.gap.command, "missing": list(agreement.gap.files)}
     return document | {
         "texts": agreement.texts,
-        "of": agreement.of,
+        "of": agreement.every,
         "clusters": agreement.clusters,
         "metrics": [
             {

@@ -65,8 +65,8 @@ def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
 def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) -> QuestionAnswer:
     """Every metric against every aspect: all texts together, within systems, means of systems."""
     columns = metric_columns(samples, scoring)
-    every = join(columns.of, rated(samples), flip=columns.flipped)
-    distinct = join(columns.of, rated(judgements(samples)), flip=columns.flipped)
+    every = join(columns.values, rated(samples), flip=columns.flipped)
+    distinct = join(columns.values, rated(judgements(samples)), flip=columns.flipped)
     estimates = [
         _by_metric(correlations(distinct, wanted=("tau-like",))),
         _by_metric(

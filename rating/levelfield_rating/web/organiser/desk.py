@@ -29,12 +29,23 @@ class Desk:
     def study(self) -> Frozen:
         return self.web.store.frozen
 
-    def page(self, template: str, *, status: int = 200, **context: Any) -> Response:
+    def page(self, name: str, *, problem: str = "", **context: Any) -> Response:
+        """Renders the page of a name, with what all pages may show.
+
+        Args:
+            problem: why what was asked for was not done; empty if it was.
+        """
         return self.web.page(
-            f"organiser/{template}",
-            status=status,
+            f"organiser/{name}.html",
+            status=422 if problem else 200,
+            here=name,
+            problem=problem,
             csrf=csrf_token(self.secret),
             closed=self.web.store.closed(),
+            excluded=self.web.store.excluded(),
+            titles={criterion.id: criterion.title for criterion in self.study.criteria},
+            now=self.web.now(),
+            when=when,
             number=number,
             value=value,
             share=share,

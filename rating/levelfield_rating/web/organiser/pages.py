@@ -18,7 +18,7 @@ from levelfield_rating.model import Item
 from levelfield_rating.results.negatives import negative_of
 from levelfield_rating.results.raters import RaterStatus, counted, rating_status, time_spent
 from levelfield_rating.web.context import web_of
-from levelfield_rating.web.organiser.desk import Desk, duration, open_desk, when
+from levelfield_rating.web.organiser.desk import Desk, duration, open_desk
 from levelfield_rating.web.security import Fields, Turned
 
 router = APIRouter()
@@ -75,15 +75,11 @@ def overview_page(desk: Desk, *, problem: str = "") -> Response:
         else:
             surveys.setdefault(desk.study.slots[row.slot].survey, []).append(row)
     return desk.page(
-        "overview.html",
-        status=422 if problem else 200,
-        here="overview",
+        "overview",
         surveys=surveys,
         former=former,
         problem=problem,
         erasing=desk.web.store.is_erasing(),
-        now=desk.web.now(),
-        when=when,
         done=study.done,
         slots=study.slots,
         answers=sum(rater.progress.answers for rater in study.raters),
@@ -116,15 +112,11 @@ def links_page(
     """The state of every link; `fresh` are (slot, link) that can be read this once."""
     slots = desk.study.slots
     return desk.page(
-        "links.html",
-        status=422 if problem else 200,
-        here="links",
+        "links",
         links=[(slots[link.slot], link) for link in desk.web.store.links()],
         fresh=fresh,
         problem=problem,
         done=done,
-        now=desk.web.now(),
-        when=when,
     )
 
 
@@ -137,8 +129,7 @@ def texts_page(request: Request) -> Response:
         surveys.setdefault(item.survey, []).append(item)
     systems = {id: record.get("system", "") for id, record in desk.study.samples.items()}
     return desk.page(
-        "texts.html",
-        here="texts",
+        "texts",
         surveys=dict(sorted(surveys.items())),
         systems=systems,
         negative_of=negative_of,
@@ -155,7 +146,7 @@ def comments_page(request: Request) -> Response:
         for state in counted(desk.web.store, excluded=True)
         for key in sorted({*state.comments, *state.problems})
     ]
-    return desk.page("comments.html", here="comments", remarks=remarks)
+    return desk.page("comments", remarks=remarks)
 
 
 MEDIA = {
@@ -170,10 +161,8 @@ MEDIA = {
 def export_page(request: Request) -> Response:
     desk = open_desk(request)
     return desk.page(
-        "export.html",
-        here="export",
+        "export",
         names=list(documents(desk.web.store)),
-        excluded=desk.web.store.excluded(),
         digest=desk.study.digest,
     )
 
