@@ -94,9 +94,8 @@ def served_study(
         organiser = f"{address.root}/organiser/enter/{opened.organiser_secret()}"
         fresh = [link.slot for link in opened.links() if link.state == "none"]
         raters = (
-            (name, link)
+            (opened.frozen.slots[slot].name, f"{address.root}/r/{opened.new_link(slot)}")
             for slot in fresh
-            for _, name, link in new_links(opened, [slot], address.root)
         )
         yield ServedStudy(opened, organiser, raters, warnings, address, listening)
 
@@ -143,12 +142,6 @@ def _listening(host: str, port: int) -> socket.socket:
         raise UserError(f"--host {host} --port {port}: can't listen there: {reason}") from error
 
 
-def new_links(store: RatingStore, slots: list[int], root: str) -> list[tuple[int, str, str]]:
-    """Makes a link for each slot; returns index, name and link of each."""
-    names = [slot.name for slot in store.frozen.slots]
-    return [(slot, names[slot], f"{root}/r/{store.new_link(slot)}") for slot in slots]
-
-
 @keywords(LinkOptions)
 def change_link(store: RatingStore, chosen: LinkOptions | None = None, **words: Any) -> str | None:
     """Makes, revokes or reassigns the link of one slot; returns the new one, None for none.
@@ -183,10 +176,11 @@ def write_links(store: RatingStore, file: str, root: str) -> int:
         raise UserError("every link has been opened or revoked; make new ones with --slot N --new")
     if file != "-":
         check_writable(file)
-    links = new_links(store, slots, root)
+    names = [slot.name for slot in store.frozen.slots]
+    rows = [(slot + 1, names[slot], f"{root}/r/{store.new_link(slot)}") for slot in slots]
     with atomic_writer(file) as out:
-        out.write(csv_text([("slot", "name", "link"), *((n + 1, *more) for n, *more in links)]))
+        out.write(csv_text([("slot", "name", "link"), *rows]))
     if file != "-":
         with contextlib.suppress(OSError):
             Path(file).chmod(0o600)
-    return len(links)
+    return len(rows)

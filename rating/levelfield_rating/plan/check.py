@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -254,24 +254,17 @@ def _has_tag(sample: Sample) -> bool:
     return is_language(sample.extra["language"])
 
 
-_Finder = Callable[[str], object]
-
-
-def _pattern(pattern: str) -> _Finder:
-    return re.compile(pattern).search
-
-
-_ODD: Mapping[str, _Finder] = {
-    "control characters": _pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
-    "characters that turn the direction of writing": _pattern("[\u202a-\u202e\u2066-\u2069]"),
-    "U+FFFD, which stands for what could not be decoded": _pattern("\ufffd"),
-    "invisible characters": _pattern("[\u00ad\u200b\u2060\ufeff]"),
-    "UTF-8 read as another encoding (such as Ã©)": _pattern("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
-    "what looks like markup, which raters see as it is": _pattern(
+_ODD: Mapping[str, re.Pattern[str]] = {
+    "control characters": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
+    "characters that turn the direction of writing": re.compile("[\u202a-\u202e\u2066-\u2069]"),
+    "U+FFFD, which stands for what could not be decoded": re.compile("\ufffd"),
+    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
+    "UTF-8 read as another encoding (such as Ã©)": re.compile("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
+    "what looks like markup, which raters see as it is": re.compile(
         r"</?[A-Za-z][^<>]{0,200}>|&(?:[a-z]{2,8}|#\d{1,6});"
     ),
 }
-"""Oddities of texts that nobody meant -> a function that finds one."""
+"""Oddities of texts that nobody meant -> what finds one."""
 
 
 def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
@@ -279,8 +272,8 @@ def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
         yield f"the text is empty in {_some(empty)}; raters see that there is none"
     if long := [sample.id for sample in samples if len(words(sample.text)) > LONG_TEXT]:
         yield f"the text has more than {LONG_TEXT} words in {_some(long)}"
-    for oddity, finds in _ODD.items():
-        ids = [s.id for s in samples if any(finds(text) for text in _seen(s, show))]
+    for oddity, pattern in _ODD.items():
+        ids = [s.id for s in samples if any(pattern.search(text) for text in _seen(s, show))]
         if ids:
             yield f"{oddity} in {_some(ids)}"
 

@@ -26,11 +26,6 @@ from levelfield_reproductions.verdict import Derived
 
 PROMPTS = {"sentiment": "prompt/prompt_senti.txt", "topic": "prompt/prompt_topic.txt"}
 VERBALIZERS = {"sentiment": "prompt/verbal_senti.txt", "topic": "prompt/verbal_topic.txt"}
-METRICS = {
-    "coherence": "ctrleval.coherence",
-    "consistency": "ctrleval.consistency",
-    "attribute relevance": "ctrleval.attribute-relevance",
-}
 PEGASUS = "google/pegasus-large"
 _ALONE: Mapping[str, Mapping[str, str]] = {"CTRLEval": {}}
 OPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -142,7 +137,8 @@ def _correlations(
         if isinstance(samples, Derived):
             derived |= dict.fromkeys(part_columns, samples)
             continue
-        [metric] = create([METRICS[aspect]], {"model": scoring.model, **options}, {})
+        name = f"ctrleval.{aspect.replace(' ', '-')}"
+        [metric] = create([name], {"model": scoring.model, **options}, {})
         values = scoring.score(metric, samples).values
         people = np.array([s.ratings[aspect]["mean"] for s in samples])
         defined = np.isfinite(values)

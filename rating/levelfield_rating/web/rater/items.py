@@ -18,7 +18,6 @@ from levelfield_rating.web.rater.visit import (
     current_visit,
     form_answer_of,
     form_event,
-    script_words,
     write_visit,
 )
 from levelfield_rating.web.security import Fields, Turned
@@ -69,7 +68,6 @@ def rating_page(
         answered=sum(not shown.open(visit.study.criteria) for shown in items),
         open=item.open(visit.study.criteria) if missing else [],
         saved=saved,
-        words=script_words(visit.web),
     )
 
 

@@ -16,7 +16,6 @@ from levelfield_rating.web.rater.visit import (
     current_visit,
     form_answer_of,
     form_event,
-    script_words,
     write_visit,
 )
 from levelfield_rating.web.security import Fields, Turned
@@ -81,7 +80,6 @@ def practice_item_page(
         checked=bool(task.accept),
         hint=task.hint if tries else "",
         open=[] if answers is None else item.open(criteria),
-        words=script_words(visit.web),
     )
 
 

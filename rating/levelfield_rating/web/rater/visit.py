@@ -60,6 +60,7 @@ class Visit:
             state=self.state,
             storage=self.storage,
             step_of=step_of,
+            words=self.web.strings.some("js_"),
             **context,
         )
 
@@ -97,10 +98,6 @@ def limit_writes(visit: Visit, number: float = 1.0) -> None:
     """
     if not visit.web.writes.take(visit.state.rater, number):
         raise Turned(429, "")
-
-
-def script_words(web: Web) -> Mapping[str, str]:
-    return web.strings.some("js_")
 
 
 def form_answer_of(
