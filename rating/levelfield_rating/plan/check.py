@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -215,18 +215,17 @@ def _of_samples(draft: Draft) -> Iterator[str]:
             f"no two texts to compare for {_many(len(draft.bare), 'source, prompt or context')}, "
             f"left out: of {names}"
         )
-    directions = {unit.direction for unit in (*draft.units, *draft.bare)}
+    units = [*draft.units, *draft.bare]
+    directions = {unit.direction for unit in units}
     if unused := [d for d in study.tasks if d and d not in directions]:
         yield f"tasks: no sample wants {listed(unused)}"
     for name in study.show.fields:
-        lacking = [s.id for s in draft.samples if not getattr(s, name)]
-        if lacking:
+        if lacking := [s.id for s in draft.samples if not getattr(s, name)]:
             yield f"show: {_some(lacking)} without {name}"
-    units = [*draft.units, *draft.bare]
     have = Counter(
         system
         for unit in units
-        for system in {s for output in unit.outputs for s in systems_of(output.columns)}
+        for system in systems_of(column for output in unit.outputs for column in output.columns)
     )
     for system, n in have.items():
         if n < len(units) and len(have) > 1:
@@ -234,24 +233,15 @@ def _of_samples(draft: Draft) -> Iterator[str]:
                 f"system {shown(system)} has a text for {n} of {len(units)} sources, prompts or "
                 "contexts"
             )
-    places: defaultdict[str, set[str]] = defaultdict(set)
-    for unit in units:
-        for output in unit.outputs:
-            if normal(output.part.text):
-                places[normal(output.part.text)].add(unit.key)
-    repeated = [text for text, keys in places.items() if len(keys) > 1]
-    if repeated:
+    # within a unit all texts differ
+    times = Counter(normal(output.part.text) for unit in units for output in unit.outputs)
+    if repeated := [text for text, n in times.items() if text and n > 1]:
         yield (
             f"under several sources, prompts or contexts stands the same text, judged once under "
             f"each: {listed(repeated, 3)}"
         )
-    odd = [s.id for s in draft.samples if "language" in s.extra and not _has_tag(s)]
-    if odd:
+    if odd := [s.id for s in draft.samples if not is_language(s.extra.get("language", "en"))]:
         yield f"language is no tag such as en in {_some(odd)}; {study.language} is taken"
-
-
-def _has_tag(sample: Sample) -> bool:
-    return is_language(sample.extra["language"])
 
 
 _ODD: Mapping[str, re.Pattern[str]] = {
