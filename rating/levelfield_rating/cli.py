@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,8 @@ def rate() -> None:
 @click.argument("folder", type=OutputType())
 def init(folder: str) -> None:
     """Write a study to begin with: a study file with comments, samples, and what to do next."""
+    from importlib import resources
+
     place = Path(folder)
     starter = resources.files("levelfield_rating").joinpath("starter")
     names = sorted(entry.name for entry in starter.iterdir() if not entry.name.startswith("_"))
