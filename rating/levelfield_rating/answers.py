@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from levelfield_rating.model import SLIDER, RatingCriterion
 
@@ -56,6 +57,32 @@ def _checked_ranks(candidates: int, value: object) -> tuple[int, ...]:
 def standard_ranks(order: Sequence[int]) -> tuple[int, ...]:
     """Ranks in the manner of a competition: 1 + how many stand before; equal numbers tie."""
     return tuple(1 + sum(other < number for other in order) for number in order)
+
+
+def shown_answer(criterion: RatingCriterion, order: Sequence[int], value: Answer) -> Answer:
+    """Returns a stored answer, for the texts in the order shown."""
+    if criterion.scale == "ranking" and isinstance(value, tuple):
+        return tuple(value[position] for position in order)
+    if criterion.scale == "pairwise" and isinstance(value, int) and value != NEITHER:
+        return list(order).index(value)
+    return value
+
+
+def stored_answer(criterion: RatingCriterion, order: Sequence[int], value: Any) -> Any:
+    """What a page says, for `Item.candidates`. What is no answer stays as it is: the store says no.
+
+    A ranking may come as any whole numbers, smaller ones first.
+    """
+    if criterion.scale == "ranking" and isinstance(value, list | tuple):
+        if len(value) != len(order) or any(type(rank) is not int for rank in value):
+            return tuple(value)
+        stored = [0] * len(order)
+        for rank, position in zip(value, order, strict=True):
+            stored[position] = rank
+        return tuple(stored)
+    if criterion.scale == "pairwise" and type(value) is int and 0 <= value < len(order):
+        return order[value]
+    return value
 
 
 def passes(accept: Mapping[str, tuple[int, int]], answers: Mapping[str, Answer]) -> bool:

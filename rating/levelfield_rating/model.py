@@ -279,6 +279,10 @@ class Frozen:
         """sha256 of the document: names the study wherever ratings go."""
         return hashlib.sha256(self.document().encode("utf-8", "surrogatepass")).hexdigest()
 
+    def placed(self, slot: int) -> tuple[Placed, ...]:
+        """Returns the items of a slot, in order; none if the study has no such slot any more."""
+        return self.slots[slot].items if slot < len(self.slots) else ()
+
     @classmethod
     def of_document(cls, text: str) -> Frozen:
         """Back from `document`.
@@ -296,7 +300,7 @@ class Frozen:
                 "items": {key: _item(value) for key, value in raw["items"].items()},
                 "slots": tuple(_slot(value) for value in raw["slots"]),
                 "words": Words(**raw["words"]),
-                "examples": tuple(_example(value) for value in raw["examples"]),
+                "examples": tuple(WorkedExample(**_shown(value)) for value in raw["examples"]),
                 "practice": tuple(_practice(value) for value in raw["practice"]),
             }
         )
@@ -322,12 +326,10 @@ def _slot(raw: Mapping[str, Any]) -> Slot:
     return Slot(raw["name"], raw["survey"], placed)
 
 
-def _example(raw: Mapping[str, Any]) -> WorkedExample:
-    shown = {"given": _parts(raw["given"]), "candidates": _parts(raw["candidates"])}
-    return WorkedExample(**{**raw, **shown})
+def _shown(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {**raw, "given": _parts(raw["given"]), "candidates": _parts(raw["candidates"])}
 
 
 def _practice(raw: Mapping[str, Any]) -> Practice:
     accept = {name: (low, high) for name, (low, high) in raw["accept"].items()}
-    shown = {"given": _parts(raw["given"]), "candidates": _parts(raw["candidates"])}
-    return Practice(**{**raw, **shown, "accept": accept})
+    return Practice(**_shown(raw) | {"accept": accept})

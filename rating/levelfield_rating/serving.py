@@ -1,4 +1,4 @@
-"""A study opened to raters: frozen into its store, its first links, and a server."""
+"""A study opened to raters: frozen into its store, the raters' links, and a server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
+from levelfield.io import atomic_writer
+from levelfield.io.tables import csv_text
+from levelfield.io.writing import check_writable
 from levelfield_rating.address import Address
-from levelfield_rating.links import new_links
 from levelfield_rating.plan.check import check_study
 from levelfield_rating.plan.freezing import freeze
-from levelfield_rating.settings import Serving
+from levelfield_rating.settings import LinkOptions, Serving
 from levelfield_rating.store import RatingStore
 
 
@@ -43,8 +46,7 @@ class ServedStudy:
         import uvicorn
 
         from levelfield_rating.web.app import create_app
-        from levelfield_rating.web.connections import LimitedProtocol
-        from levelfield_rating.web.log_limit import limit_logs
+        from levelfield_rating.web.limits import LimitedProtocol, limit_logs
 
         config = uvicorn.Config(
             create_app(self.store, address=self.address),
@@ -92,9 +94,8 @@ def served_study(
         organiser = f"{address.root}/organiser/enter/{opened.organiser_secret()}"
         fresh = [link.slot for link in opened.links() if link.state == "none"]
         raters = (
-            (name, link)
+            (opened.frozen.slots[slot].name, f"{address.root}/r/{opened.new_link(slot)}")
             for slot in fresh
-            for _, name, link in new_links(opened, [slot], address.root)
         )
         yield ServedStudy(opened, organiser, raters, warnings, address, listening)
 
@@ -139,3 +140,47 @@ def _listening(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:  # the latter of names that are no host's
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"--host {host} --port {port}: can't listen there: {reason}") from error
+
+
+@keywords(LinkOptions)
+def change_link(store: RatingStore, chosen: LinkOptions | None = None, **words: Any) -> str | None:
+    """Makes, revokes or reassigns the link of one slot; returns the new one, None for none.
+
+    Args:
+        words: options by name, as in `LinkOptions`.
+
+    Raises:
+        UserError: there is no such slot.
+    """
+    options = LinkOptions.of(chosen, **words)
+    slot = options.index(len(store.frozen.slots))
+    if slot is None or not options.changes:
+        return None
+    if options.revoke:
+        store.revoke(slot)
+        return None
+    token = store.new_link(slot) if options.new else store.reassign(slot)
+    return f"{options.root}/r/{token}"
+
+
+def write_links(store: RatingStore, file: str, root: str) -> int:
+    """Writes a new link for every slot whose link nobody has opened, as CSV; returns how many.
+
+    Only the owner may read the file; `-` is stdout.
+
+    Raises:
+        UserError: every link has been opened, or the file can't be written.
+    """
+    slots = [link.slot for link in store.links() if link.is_unopened]
+    if not slots:
+        raise UserError("every link has been opened or revoked; make new ones with --slot N --new")
+    if file != "-":
+        check_writable(file)
+    names = [slot.name for slot in store.frozen.slots]
+    rows = [(slot + 1, names[slot], f"{root}/r/{store.new_link(slot)}") for slot in slots]
+    with atomic_writer(file) as out:
+        out.write(csv_text([("slot", "name", "link"), *rows]))
+    if file != "-":
+        with contextlib.suppress(OSError):
+            Path(file).chmod(0o600)
+    return len(rows)

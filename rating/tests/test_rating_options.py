@@ -17,7 +17,6 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options
 from levelfield_rating import schema
 from levelfield_rating.export.documents import export
-from levelfield_rating.links import change_link
 from levelfield_rating.model import RatingCriterion
 from levelfield_rating.plan.cards import ExampleCard, PracticeCard
 from levelfield_rating.plan.file import (
@@ -28,6 +27,7 @@ from levelfield_rating.plan.file import (
 )
 from levelfield_rating.plan.freezing import freeze
 from levelfield_rating.plan.questions import RatingDesign
+from levelfield_rating.serving import change_link
 from levelfield_rating.settings import ExportOptions, LinkOptions, Serving, StoreOptions
 from levelfield_rating.store import RatingStore
 from study_folder import CRITERIA, TOP, rewrites, write_study

@@ -12,111 +12,120 @@ from typing import TYPE_CHECKING
 from levelfield.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from levelfield_reproductions.agreement import SetAgreement
-    from levelfield_reproductions.answers import (
-        QUESTIONS,
-        Grid,
-        Question,
-        QuestionAnswer,
-        answer,
-        questions,
+    from levelfield_reproductions.agreement import SetAgreement as SetAgreement
+    from levelfield_reproductions.choices import (
+        DefaultsOptions as DefaultsOptions,
     )
-    from levelfield_reproductions.choices import DefaultsOptions, TableOptions
-    from levelfield_reproductions.defaults import DefaultsReport, agreement_of_defaults
+    from levelfield_reproductions.choices import (
+        TableOptions as TableOptions,
+    )
+    from levelfield_reproductions.defaults import (
+        DefaultsReport as DefaultsReport,
+    )
+    from levelfield_reproductions.defaults import (
+        agreement_of_defaults as agreement_of_defaults,
+    )
     from levelfield_reproductions.published_tables import (
-        PAPERS,
-        Fact,
-        Gap,
-        Number,
-        Paper,
-        PublishedTable,
-        facts_about,
-        read_paper,
+        PAPERS as PAPERS,
+    )
+    from levelfield_reproductions.published_tables import (
+        Fact as Fact,
+    )
+    from levelfield_reproductions.published_tables import (
+        Gap as Gap,
+    )
+    from levelfield_reproductions.published_tables import (
+        Number as Number,
+    )
+    from levelfield_reproductions.published_tables import (
+        Paper as Paper,
+    )
+    from levelfield_reproductions.published_tables import (
+        PublishedTable as PublishedTable,
+    )
+    from levelfield_reproductions.published_tables import (
+        facts_about as facts_about,
+    )
+    from levelfield_reproductions.published_tables import (
+        read_paper as read_paper,
     )
     from levelfield_reproductions.rated import (
-        RATED_SETS,
-        RatedSet,
-        is_of_defaults,
-        rated_sets,
+        RATED_SETS as RATED_SETS,
     )
-    from levelfield_reproductions.recipes.released import Scoring
-    from levelfield_reproductions.report import PaperReport, reproduce
-    from levelfield_reproductions.reproduction import Reproduction, derive, tables, tally
-    from levelfield_reproductions.verdict import Derived, Outcome, Verdict, judge
+    from levelfield_reproductions.rated import (
+        RatedSet as RatedSet,
+    )
+    from levelfield_reproductions.rated import (
+        is_of_defaults as is_of_defaults,
+    )
+    from levelfield_reproductions.rated import (
+        rated_sets as rated_sets,
+    )
+    from levelfield_reproductions.recipes.released import Scoring as Scoring
+    from levelfield_reproductions.report import (
+        PaperReport as PaperReport,
+    )
+    from levelfield_reproductions.report import (
+        reproduce as reproduce,
+    )
+    from levelfield_reproductions.reproduction import (
+        QUESTIONS as QUESTIONS,
+    )
+    from levelfield_reproductions.reproduction import (
+        Grid as Grid,
+    )
+    from levelfield_reproductions.reproduction import (
+        Question as Question,
+    )
+    from levelfield_reproductions.reproduction import (
+        QuestionAnswer as QuestionAnswer,
+    )
+    from levelfield_reproductions.reproduction import (
+        Reproduction as Reproduction,
+    )
+    from levelfield_reproductions.reproduction import (
+        answer as answer,
+    )
+    from levelfield_reproductions.reproduction import (
+        derive as derive,
+    )
+    from levelfield_reproductions.reproduction import (
+        questions as questions,
+    )
+    from levelfield_reproductions.reproduction import (
+        tables as tables,
+    )
+    from levelfield_reproductions.reproduction import (
+        tally as tally,
+    )
+    from levelfield_reproductions.verdict import (
+        Derived as Derived,
+    )
+    from levelfield_reproductions.verdict import (
+        Outcome as Outcome,
+    )
+    from levelfield_reproductions.verdict import (
+        Verdict as Verdict,
+    )
+    from levelfield_reproductions.verdict import (
+        judge as judge,
+    )
 
-__all__ = [
-    "PAPERS",
-    "QUESTIONS",
-    "RATED_SETS",
-    "DefaultsOptions",
-    "DefaultsReport",
-    "Derived",
-    "Fact",
-    "Gap",
-    "Grid",
-    "Number",
-    "Outcome",
-    "Paper",
-    "PaperReport",
-    "PublishedTable",
-    "Question",
-    "QuestionAnswer",
-    "RatedSet",
-    "Reproduction",
-    "Scoring",
-    "SetAgreement",
-    "TableOptions",
-    "Verdict",
-    "agreement_of_defaults",
-    "answer",
-    "derive",
-    "facts_about",
-    "is_of_defaults",
-    "judge",
-    "questions",
-    "rated_sets",
-    "read_paper",
-    "reproduce",
-    "tables",
-    "tally",
-]
+_NAMES = {
+    "agreement": "SetAgreement",
+    "choices": "DefaultsOptions TableOptions",
+    "defaults": "DefaultsReport agreement_of_defaults",
+    "published_tables": "PAPERS Fact Gap Number Paper PublishedTable facts_about read_paper",
+    "rated": "RATED_SETS RatedSet is_of_defaults rated_sets",
+    "recipes.released": "Scoring",
+    "report": "PaperReport reproduce",
+    "reproduction": "QUESTIONS Grid Question QuestionAnswer Reproduction answer derive questions "
+    "tables tally",
+    "verdict": "Derived Outcome Verdict judge",
+}
+"""Module -> the public names that it has."""
 
 __getattr__ = lazily(
     __name__,
-    {
-        "DefaultsOptions": "levelfield_reproductions.choices",
-        "DefaultsReport": "levelfield_reproductions.defaults",
-        "Derived": "levelfield_reproductions.verdict",
-        "Fact": "levelfield_reproductions.published_tables",
-        "Gap": "levelfield_reproductions.published_tables",
-        "Grid": "levelfield_reproductions.answers",
-        "Number": "levelfield_reproductions.published_tables",
-        "Outcome": "levelfield_reproductions.verdict",
-        "PAPERS": "levelfield_reproductions.published_tables",
-        "Paper": "levelfield_reproductions.published_tables",
-        "PaperReport": "levelfield_reproductions.report",
-        "PublishedTable": "levelfield_reproductions.published_tables",
-        "QUESTIONS": "levelfield_reproductions.answers",
-        "Question": "levelfield_reproductions.answers",
-        "QuestionAnswer": "levelfield_reproductions.answers",
-        "RATED_SETS": "levelfield_reproductions.rated",
-        "RatedSet": "levelfield_reproductions.rated",
-        "Reproduction": "levelfield_reproductions.reproduction",
-        "Scoring": "levelfield_reproductions.recipes.released",
-        "SetAgreement": "levelfield_reproductions.agreement",
-        "TableOptions": "levelfield_reproductions.choices",
-        "Verdict": "levelfield_reproductions.verdict",
-        "agreement_of_defaults": "levelfield_reproductions.defaults",
-        "answer": "levelfield_reproductions.answers",
-        "derive": "levelfield_reproductions.reproduction",
-        "facts_about": "levelfield_reproductions.published_tables",
-        "is_of_defaults": "levelfield_reproductions.rated",
-        "judge": "levelfield_reproductions.verdict",
-        "questions": "levelfield_reproductions.answers",
-        "rated_sets": "levelfield_reproductions.rated",
-        "read_paper": "levelfield_reproductions.published_tables",
-        "reproduce": "levelfield_reproductions.report",
-        "tables": "levelfield_reproductions.reproduction",
-        "tally": "levelfield_reproductions.reproduction",
-    },
+    {name: f"{__name__}.{module}" for module in _NAMES for name in _NAMES[module].split()},
 )

@@ -12,7 +12,7 @@ from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, deliver
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield_reproductions.choices import DefaultsOptions, TableOptions
-from levelfield_reproductions.convert.table import LAYOUTS, ConvertOptions
+from levelfield_reproductions.convert import LAYOUTS, ConvertOptions
 
 
 @click.command(cls=Writing)

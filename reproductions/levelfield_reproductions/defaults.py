@@ -85,26 +85,17 @@ class DefaultsReport:
     def to_polars(self) -> pl.DataFrame:
         """One row a set, metric, aspect and statistic; null where undefined."""
         rows = [
-            {
-                "set": agreement.rated.id,
-                "roles": ", ".join(agreement.rated.roles),
-                "metric": m.metric,
-                "is_default": m.is_default,
-                "aspect": aspect,
-                "statistic": statistic,
-                "value": finite(e.value),
-                "low": finite(e.low),
-                "high": finite(e.high),
-                "n": c.n,
-                "undefined": c.undefined,
-                "signature": m.signature,
-            }
+            (
+                *(agreement.rated.id, ", ".join(agreement.rated.roles), m.metric, m.is_default),
+                *(aspect, statistic, finite(e.value), finite(e.low), finite(e.high)),
+                *(c.n, c.undefined, m.signature),
+            )
             for agreement in self.sets
             for m in agreement.metrics
             for aspect, c in m.of_aspects.items()
             for statistic, e in c.estimates.items()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
     def to_markdown(self) -> str:
         """Returns the page of the docs, the same bytes for the same values."""
@@ -206,7 +197,7 @@ def _agreement(
         rated,
         aspects=tuple(dict.fromkeys(aspect for s in samples for aspect in s.ratings)),
         texts=len(samples),
-        of=len(every),
+        every=len(every),
         clusters=len({rated.cluster(sample) for sample in samples}),
         metrics=tuple(sorted(agreements, key=lambda m: (not m.is_default, m.metric))),
         left_out=tuple(sorted([*left_out, *few], key=lambda entry: entry.metric)),
@@ -354,7 +345,7 @@ def _document(agreement: SetAgreement) -> dict[str, Any]:
         return document | {"command": agreement.gap.command, "missing": list(agreement.gap.files)}
     return document | {
         "texts": agreement.texts,
-        "of": agreement.of,
+        "of": agreement.every,
         "clusters": agreement.clusters,
         "metrics": [
             {

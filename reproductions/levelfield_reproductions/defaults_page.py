@@ -7,15 +7,14 @@ from importlib import resources
 
 from levelfield.io.tables import code_block, escape_markdown, markdown_table
 from levelfield.stats.resampling import Resampling
-from levelfield_reproductions.agreement import SetAgreement
-from levelfield_reproductions.defaults_table import (
-    columns,
+from levelfield_reproductions.agreement import (
+    SetAgreement,
     in_no_table,
     left_out,
     left_out_here,
-    names,
     notes,
     size,
+    table_of,
 )
 
 
@@ -65,9 +64,14 @@ def _section(agreement: SetAgreement, here: Sequence[SetAgreement]) -> Iterator[
     yield f"{escape_markdown(agreement.rated.title)}. {size(agreement)}."
     yield f"Role: **{roles}**; {agreement.rated.why}."
     if agreement.metrics:
-        table = columns(agreement)
-        heads = ["metric", *(escape_markdown(f"{c.aspect} {c.head}".strip()) for c in table)]
-        rows = zip(map(_code, names(agreement)), *(c.cells for c in table), strict=True)
+        table = table_of(agreement)
+        coefficients = [f"{aspect} {name}" for aspect in agreement.aspects for name in "rρ"]
+        rows = [
+            [_code(row[0].text), row[1].text, row[2].text]
+            + [text for cell in row[3:] for text in (cell.text, cell.beside)]
+            for row in table.cells
+        ]
+        heads = ["metric", "n", "undefined", *map(escape_markdown, coefficients)]
         yield markdown_table(heads, rows)
     lines = [
         *notes(agreement),

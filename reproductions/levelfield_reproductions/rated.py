@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
+from levelfield.io.toml import read_toml
 from levelfield_reproductions.published_tables import Gap
 from levelfield_reproductions.recipes.released import missing
 
@@ -76,79 +78,23 @@ class RatedSet:
         return load(self.set, part=self.parts)
 
 
-def _concept_set(sample: Sample) -> str:
-    return str(sample.extra["concept_set"])
+_SHARED: Mapping[str, Callable[[Sample], str]] = {
+    "concept set": lambda sample: str(sample.extra["concept_set"]),
+    # rows n, n + 500, … of the test set of pt16 are versions of one source
+    "source of six": lambda sample: str(int(sample.id.rpartition(":")[2]) % 500),
+    "text": lambda sample: sample.text,
+}
+"""Name of what texts share -> its value for a text."""
 
-
-def _source_of_six(sample: Sample) -> str:
-    """Rows n, n + 500, … of the test set of pt16 are versions of one source."""
-    return str(int(sample.id.rpartition(":")[2]) % 500)
-
-
-def _text(sample: Sample) -> str:
-    return sample.text
-
-
-_LLM = "the ratings are an LLM judge's"
-
-RATED_SETS = (
+RATED_SETS = tuple(
     RatedSet(
-        "ctrleval",
-        ("sentiment",),
-        ("chosen on",),
-        "the word weights of `ctrleval.*` and the forms of `composite.*` were chosen with these "
-        "ratings in view",
-    ),
-    RatedSet("ctrleval", ("topic",), ("never looked at",), "kept back to try what was chosen"),
-    RatedSet(
-        "deam",
-        ("fed",),
-        ("chosen on",),
-        "the pair of models of `cdm.momentum` was chosen with these ratings in view",
-    ),
-    RatedSet("deam", ("dstc9",), ("never looked at",), "kept back to try what was chosen"),
-    RatedSet(
-        "formality-judgements",
-        ("ratings",),
-        ("looked at",),
-        "`levelfield reproduce thesis.rq1` compares metrics on it; no default was chosen by it",
-    ),
-    RatedSet(
-        "commongen-trinity",
-        ("gpt-4",),
-        ("not people", "looked at"),
-        f"{_LLM}, GPT-4; no default was chosen by them",
-        _concept_set,
-    ),
-    RatedSet(
-        "commongen-trinity",
-        ("flan-t5",),
-        ("not people", "looked at"),
-        f"{_LLM}, Flan-T5; no default was chosen by them",
-        _concept_set,
-    ),
-    RatedSet(
-        "commongen-trinity",
-        ("vicuna",),
-        ("not people", "never looked at"),
-        f"{_LLM}, Vicuna",
-        _concept_set,
-    ),
-    RatedSet(
-        "pt16",
-        ("train", "tune"),
-        ("looked at",),
-        "no default was chosen by it; `levelfield train judge` can train on it, and nothing that "
-        "comes with the package was",
-        _text,
-    ),
-    RatedSet(
-        "pt16",
-        ("test",),
-        ("looked at",),
-        "no default was chosen by it; judges that `levelfield train judge` makes are tried on it",
-        _source_of_six,
-    ),
+        set=entry["set"],
+        parts=tuple(entry["parts"]),
+        roles=tuple(entry["roles"]),
+        why=entry["why"],
+        shared=_SHARED.get(entry.get("shared", "")),
+    )
+    for entry in read_toml(resources.files("levelfield_reproductions") / "rated.toml")["sets"]
 )
 
 

@@ -18,11 +18,18 @@ from levelfield.core.scores import Scores
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.options import Execution, Note
 from levelfield.scoring.places import scoring_place
-from levelfield_reproductions.answers import QuestionAnswer, answer, questions
 from levelfield_reproductions.choices import TableOptions
 from levelfield_reproductions.published_tables import Fact, facts_about
 from levelfield_reproductions.recipes.released import NO_MODEL, Scoring
-from levelfield_reproductions.reproduction import Reproduction, derive, tables, tally
+from levelfield_reproductions.reproduction import (
+    QuestionAnswer,
+    Reproduction,
+    answer,
+    derive,
+    questions,
+    tables,
+    tally,
+)
 from levelfield_reproductions.verdict import Outcome, Verdict
 
 DEFAULT_MODEL = "offline/minilm"

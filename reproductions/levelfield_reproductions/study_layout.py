@@ -125,11 +125,18 @@ def _rates(measured: Mapping[str, Any], control: str) -> Iterator[Rate]:
             for value, percent in _numbers({_OVERALL: measures}, "accuracy", control):
                 yield Rate(judge, value, percent)
         return
-    for name, measures in _objects(measured):
-        accuracies = [*_numbers(measures, "accuracy", control)]
+    for judge, accuracies in _accuracies(measured, control):
         if any(value for value, _ in accuracies):
-            judge = "majority" if name == _MAJORITY else name
             yield from (Rate(judge, value, percent) for value, percent in accuracies)
+
+
+def _accuracies(
+    measured: Mapping[str, Any], control: str
+) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+    """Judge -> its accuracies by value asked for."""
+    for name, measures in _objects(measured):
+        judge = "majority" if name == _MAJORITY else name
+        yield judge, [*_numbers(measures, "accuracy", control)]
 
 
 def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, str, float]]:
@@ -149,11 +156,9 @@ def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, st
     for column, metric in _COVERAGES.items():
         for value, number in _numbers(measured.get("word_coverage"), COVERAGES[column], control):
             yield metric, value, number
-    for name, measures in _objects(measured):
-        accuracies = [*_numbers(measures, "accuracy", control)]
+    for judge, accuracies in _accuracies(measured, control):
         alone = not any(value for value, _ in accuracies)
-        if name != "multiple" and (alone or control == "multiple"):
-            judge = "majority" if name == _MAJORITY else name
+        if judge != "multiple" and (alone or control == "multiple"):
             yield from ((f"control.{judge}", value, number) for value, number in accuracies)
 
 

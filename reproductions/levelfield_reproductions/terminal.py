@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield.show.terminal import console, plain_table
-from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
+from levelfield.show.terminal.blocks import print_table, print_wrapped
 from levelfield_reproductions import (
     PAPERS,
     QUESTIONS,
@@ -28,15 +28,14 @@ from levelfield_reproductions import (
     read_paper,
     tally,
 )
-from levelfield_reproductions.defaults_table import (
-    columns,
+from levelfield_reproductions.agreement import (
     in_no_table,
     left_out,
     left_out_here,
-    names,
     notes,
     role,
     size,
+    table_of,
 )
 
 
@@ -263,13 +262,7 @@ def print_defaults(report: DefaultsReport) -> None:
         )
         print_wrapped(out, f"  {size(agreement)}; {role(agreement)}")
         if agreement.metrics:
-            counts, of_aspects = columns(agreement)[:2], columns(agreement)[2:]
-            table = [BlockColumn("", c.head, [[Text(cell)] for cell in c.cells]) for c in counts]
-            # r and ρ of an aspect stay in one block
-            for r, ρ in zip(of_aspects[::2], of_aspects[1::2], strict=True):
-                cells = [[Text(f"{a} {b:>6}")] for a, b in zip(r.cells, ρ.cells, strict=True)]
-                table.append(BlockColumn(r.aspect, f"{r.head}, {ρ.head}", cells))
-            print_blocks(out, "metric", names(agreement), table)
+            print_table(out, table_of(agreement))
         for line in notes(agreement):
             print_wrapped(out, f"  {line}")
         for line in left_out(left_out_here(agreement, here)):

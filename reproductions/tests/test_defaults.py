@@ -53,7 +53,7 @@ def test_a_cell_is_the_correlation_with_mean_ratings_and_its_interval_draws_clus
     for statistic in ("pearson", "spearman"):
         assert c.estimates[statistic] == wanted[statistic]
     assert c.estimates["pearson"].value == pytest.approx(np.corrcoef(values, people)[0, 1])
-    assert (one.texts, one.of, one.clusters) == (40, 40, 20)
+    assert (one.texts, one.every, one.clusters) == (40, 40, 20)
 
 
 def test_a_set_says_which_of_its_texts_depend_on_each_other(report):

@@ -71,7 +71,7 @@ def test_metrics_of_ours_are_scored_turned_round_and_named_when_they_can_not_be(
     monkeypatch.setattr(thesis_values, "_RELEASED", ())
     texts = [sample("YI", "a", 1), sample("BART", "ab", 2), sample("REF", "abc", 3)]
     found = thesis_values.metric_columns(texts, papers.Scoring())
-    of = {c.metric: c.values for c in found.of}
+    of = {c.metric: c.values for c in found.values}
     assert list(of["bleu.source"]) == ["YI:1", "BART:1", "REF:1"]
     assert list(of["bleu.references"]) == ["YI:1", "BART:1"]
     assert np.isnan(of["bleu.source"]["YI:1"])

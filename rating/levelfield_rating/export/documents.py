@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import html
 import io
 import json
+import math
 import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
+from levelfield.core.strings import natural
 from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
 from levelfield.io.tables import csv_text
 from levelfield.io.writing import temporary_folder
 from levelfield_rating.answers import NEITHER
-from levelfield_rating.export.codebook import codebook
-from levelfield_rating.export.tables import rater_rows, rating_rows
 from levelfield_rating.model import Frozen
 from levelfield_rating.results.negatives import negative_of
-from levelfield_rating.results.raters import counted
-from levelfield_rating.results.ratings import answers_of, records, sample_ratings
+from levelfield_rating.results.raters import counted, rating_status
+from levelfield_rating.results.ratings import answers_of, plain_number, records, sample_ratings
 from levelfield_rating.settings import ExportOptions
 from levelfield_rating.store import RatingStore
 from levelfield_rating.store.records import LogRow, RaterState
@@ -74,18 +78,17 @@ def _documents(store: RatingStore, *, excluded: bool) -> dict[str, str]:
     states = counted(store, excluded=excluded)
     files = {
         "ratings.jsonl": _lines(records(frozen, sample_ratings(frozen, states))),
-        "ratings.csv": csv_text(rating_rows(frozen, states)),
+        "ratings.csv": csv_text(_rating_rows(frozen, states)),
         "controls.jsonl": _lines(_controls(frozen, states)),
         "comments.jsonl": _lines(_comments(frozen, states)),
         "events.jsonl": _lines(_event(frozen, row) for row in store.log()),
-        "raters.csv": csv_text(rater_rows(store)),
+        "raters.csv": csv_text(_rater_rows(store)),
         "study.json": frozen.document() + "\n",
         "codebook.md": codebook(store, excluded=excluded),
     }
-    if frozen.design == "pairwise":
-        files["pairs.jsonl"] = _lines(_compared(frozen, states))
-    if frozen.design == "ranking":
-        files["rankings.jsonl"] = _lines(_compared(frozen, states))
+    if frozen.design != "direct":
+        name = "pairs.jsonl" if frozen.design == "pairwise" else "rankings.jsonl"
+        files[name] = _lines(_compared(frozen, states))
     return dict(sorted(files.items()))
 
 
@@ -103,12 +106,42 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
+def _rating_rows(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[Sequence[object]]:
+    record_of = {record["id"]: record for record in records(frozen, ())}
+    yield ["id", "aspect", "rater", "value", "survey", "system", "source", "text", "study_digest"]
+    for id, aspect, rater, value in sample_ratings(frozen, states):
+        record = record_of[id]
+        yield (
+            *(id, aspect, rater, plain_number(value), record["survey"]),
+            *(record.get("system", ""), record.get("source", ""), record["text"], frozen.digest),
+        )
+
+
+def _rater_rows(store: RatingStore) -> Iterator[Sequence[object]]:
+    """Yields a row a rater: how far they are, how they used each scale."""
+    names = [c.id for c in store.frozen.criteria]
+    yield (
+        *("rater", "survey", "slot", "state", "done", "items", "failed", "excluded", "code"),
+        *(f"{name} {statistic}" for name in names for statistic in ("n", "mean", "sd", "same")),
+    )
+    for rater in sorted(rating_status(store).raters, key=lambda r: natural(r.state.rater)):
+        state, failed = rater.state, rater.verdict.failed
+        used = (rater.scales[name] for name in names)
+        yield (
+            *(state.rater, rater.survey, state.slot + 1, state.phase),
+            *(rater.progress.done, rater.progress.items),
+            *("" if failed is None else failed, rater.excluded, state.completion_code),
+            *(
+                "" if math.isnan(value) else value
+                for use in used
+                for value in (use.n, use.mean, use.sd, use.same)
+            ),
+        )
+
+
 def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
     for state in states:
-        for item, criterion, answer in answers_of(frozen, state):
-            if not item.control:
-                continue
-            place = negative_of(item)
+        for item, criterion, answer in answers_of(frozen, state, controls=True):
             yield {
                 "study_digest": frozen.digest,
                 "item": item.key,
@@ -117,7 +150,7 @@ def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
                 "rater": state.rater,
                 "aspect": criterion.id,
                 "answer": answer,
-                "negative": place,
+                "negative": negative_of(item),
                 "texts": [candidate.part.text for candidate in item.candidates],
                 "samples": [list(candidate.samples) for candidate in item.candidates],
             }
@@ -125,11 +158,8 @@ def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
 
 def _compared(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
     for state in states:
-        there = state.slot < len(frozen.slots)
-        orders = {p.item: p.order for p in frozen.slots[state.slot].items} if there else {}
+        orders = {placed.item: placed.order for placed in frozen.placed(state.slot)}
         for item, criterion, answer in answers_of(frozen, state):
-            if item.control:
-                continue
             row: dict[str, Any] = {
                 "study_digest": frozen.digest,
                 "item": item.key,
@@ -170,3 +200,34 @@ def _comments(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
 def _event(frozen: Frozen, row: LogRow) -> dict[str, Any]:
     fields = {**dataclasses.asdict(row), "at": row.at.isoformat()}
     return {"study_digest": frozen.digest, **fields}
+
+
+def codebook(store: RatingStore, *, excluded: bool = False) -> str:
+    """Returns what the files hold, who rated, who was left out and why; Markdown."""
+    templates = Environment(
+        loader=PackageLoader("levelfield_rating.export", ""),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["plain"] = _plain
+    frozen = store.frozen
+    controls = sum(bool(item.control) for item in frozen.items.values())
+    return templates.get_template("codebook.md").render(
+        study=frozen,
+        surveys=len({slot.survey for slot in frozen.slots}),
+        items=len(frozen.items) - controls,
+        controls=controls,
+        raters=rating_status(store).raters,
+        excluded=excluded,
+    )
+
+
+def _plain(text: object) -> str:
+    """Returns the text as a line of Markdown shows it: no markup, no HTML, no cells."""
+    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(str(text).split()), quote=False))
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|#~])")

@@ -19,8 +19,7 @@ from levelfield_rating.model import (
     TextPart,
     WorkedExample,
 )
-from levelfield_rating.plan.fields import LANGUAGE, MISPLACED, TASK
-from levelfield_rating.plan.questions import UNREAD
+from levelfield_rating.plan.questions import LANGUAGE, MISPLACED, TASK, UNREAD
 from levelfield_rating.units import Show, part
 
 PLACES = {"first": 0, "second": 1, "neither": -1}
@@ -182,14 +181,14 @@ def _given(
     for name in ("source", "prompt", "context"):
         if fields[name] and name not in show.fields:
             table.wrong_field(name, f'is not shown; say show = ["{name}"] for the whole study')
-    given: list[TextPart] = []
+    parts: list[TextPart] = []
     for name in show.fields:
         if name == "context":
             above = itertools.cycle(show.speakers)
-            given += [part(next(above), turn, language) for turn in fields["context"] or ()]
+            parts += [part(next(above), turn, language) for turn in fields["context"] or ()]
         elif fields[name]:
-            given.append(part(getattr(show, name), fields[name], language))
-    return tuple(given)
+            parts.append(part(getattr(show, name), fields[name], language))
+    return tuple(parts)
 
 
 def _texts(table: TomlTable, fields: Mapping[str, Any], design: Design) -> tuple[str, ...]:

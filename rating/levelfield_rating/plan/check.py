@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,13 +51,8 @@ class SurveyCount:
     minutes: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "items": self.items,
-            "controls": self.controls,
-            "directions": dict(self.directions),
-            "words": self.words,
-            "minutes": round(self.minutes, 1),
-        }
+        rounded = {"minutes": round(self.minutes, 1)}
+        return vars(self) | {"directions": dict(self.directions)} | rounded
 
 
 @dataclass(frozen=True)
@@ -95,20 +90,14 @@ class StudyCheck:
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "title": self.title,
+        plain = {
             "problems": list(self.problems),
             "warnings": list(self.warnings),
-            "samples": self.samples,
-            "units": self.units,
-            "texts": self.texts,
-            "merged": self.merged,
             "systems": dict(self.systems),
             "directions": dict(self.directions),
-            "raters": self.raters,
             "surveys": [survey.to_dict() for survey in self.surveys],
         }
+        return {"ok": self.ok} | vars(self) | plain
 
 
 def check_study(path: str | os.PathLike[str]) -> StudyCheck:
@@ -226,18 +215,17 @@ def _of_samples(draft: Draft) -> Iterator[str]:
             f"no two texts to compare for {_many(len(draft.bare), 'source, prompt or context')}, "
             f"left out: of {names}"
         )
-    directions = {unit.direction for unit in (*draft.units, *draft.bare)}
+    units = [*draft.units, *draft.bare]
+    directions = {unit.direction for unit in units}
     if unused := [d for d in study.tasks if d and d not in directions]:
         yield f"tasks: no sample wants {listed(unused)}"
     for name in study.show.fields:
-        lacking = [s.id for s in draft.samples if not getattr(s, name)]
-        if lacking:
+        if lacking := [s.id for s in draft.samples if not getattr(s, name)]:
             yield f"show: {_some(lacking)} without {name}"
-    units = [*draft.units, *draft.bare]
     have = Counter(
         system
         for unit in units
-        for system in {s for output in unit.outputs for s in systems_of(output.columns)}
+        for system in systems_of(column for output in unit.outputs for column in output.columns)
     )
     for system, n in have.items():
         if n < len(units) and len(have) > 1:
@@ -245,44 +233,28 @@ def _of_samples(draft: Draft) -> Iterator[str]:
                 f"system {shown(system)} has a text for {n} of {len(units)} sources, prompts or "
                 "contexts"
             )
-    places: defaultdict[str, set[str]] = defaultdict(set)
-    for unit in units:
-        for output in unit.outputs:
-            if normal(output.part.text):
-                places[normal(output.part.text)].add(unit.key)
-    repeated = [text for text, keys in places.items() if len(keys) > 1]
-    if repeated:
+    # within a unit all texts differ
+    times = Counter(normal(output.part.text) for unit in units for output in unit.outputs)
+    if repeated := [text for text, n in times.items() if text and n > 1]:
         yield (
             f"under several sources, prompts or contexts stands the same text, judged once under "
             f"each: {listed(repeated, 3)}"
         )
-    odd = [s.id for s in draft.samples if "language" in s.extra and not _has_tag(s)]
-    if odd:
+    if odd := [s.id for s in draft.samples if not is_language(s.extra.get("language", "en"))]:
         yield f"language is no tag such as en in {_some(odd)}; {study.language} is taken"
 
 
-def _has_tag(sample: Sample) -> bool:
-    return is_language(sample.extra["language"])
-
-
-_Finder = Callable[[str], object]
-
-
-def _pattern(pattern: str) -> _Finder:
-    return re.compile(pattern).search
-
-
-_ODD: Mapping[str, _Finder] = {
-    "control characters": _pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
-    "characters that turn the direction of writing": _pattern("[\u202a-\u202e\u2066-\u2069]"),
-    "U+FFFD, which stands for what could not be decoded": _pattern("\ufffd"),
-    "invisible characters": _pattern("[\u00ad\u200b\u2060\ufeff]"),
-    "UTF-8 read as another encoding (such as Ã©)": _pattern("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
-    "what looks like markup, which raters see as it is": _pattern(
+_ODD: Mapping[str, re.Pattern[str]] = {
+    "control characters": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
+    "characters that turn the direction of writing": re.compile("[\u202a-\u202e\u2066-\u2069]"),
+    "U+FFFD, which stands for what could not be decoded": re.compile("\ufffd"),
+    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
+    "UTF-8 read as another encoding (such as Ã©)": re.compile("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
+    "what looks like markup, which raters see as it is": re.compile(
         r"</?[A-Za-z][^<>]{0,200}>|&(?:[a-z]{2,8}|#\d{1,6});"
     ),
 }
-"""Oddities of texts that nobody meant -> a function that finds one."""
+"""Oddities of texts that nobody meant -> what finds one."""
 
 
 def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
@@ -290,8 +262,8 @@ def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
         yield f"the text is empty in {_some(empty)}; raters see that there is none"
     if long := [sample.id for sample in samples if len(words(sample.text)) > LONG_TEXT]:
         yield f"the text has more than {LONG_TEXT} words in {_some(long)}"
-    for oddity, finds in _ODD.items():
-        ids = [s.id for s in samples if any(finds(text) for text in _seen(s, show))]
+    for oddity, pattern in _ODD.items():
+        ids = [s.id for s in samples if any(pattern.search(text) for text in _seen(s, show))]
         if ids:
             yield f"{oddity} in {_some(ids)}"
 

@@ -6,17 +6,21 @@ What a study file may say is documented in `docs/rating-study-file.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from levelfield.core.errors import UserError
 from levelfield.core.limits import SURVEYS
-from levelfield.core.options import Options, json_schema, option, schema_document
-from levelfield.io.problems import printable
+from levelfield.core.options import Options, choices, json_schema, option, schema_document
+from levelfield.io.problems import printable, shown
+from levelfield.io.records import Rules
+from levelfield.io.streams import read_bytes
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield_rating.model import (
     IDENTIFIER,
+    PageFile,
     Practice,
     RatingCriterion,
     Words,
@@ -31,18 +35,15 @@ from levelfield_rating.plan.cards import (
     read_examples,
     read_practice,
 )
-from levelfield_rating.plan.fields import LANGUAGE, MISPLACED, TASK
 from levelfield_rating.plan.questions import (
+    LANGUAGE,
+    MISPLACED,
+    TASK,
     RatingDesign,
+    part_of,
     read_criteria,
     read_design,
     tasks_of,
-)
-from levelfield_rating.plan.shown import (
-    check_field_names,
-    read_show,
-    read_words,
-    sample_files,
 )
 from levelfield_rating.units import Headings, Show
 
@@ -249,14 +250,14 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
     top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
     fields = top.values(RatingStudyTable, complete=True)
     attribute, of_show = fields.pop("direction"), fields.pop("show")
-    files = sample_files(top, fields.pop("samples") or (), file.parent)
-    check_field_names(top, fields["mapping"])
+    files = _sample_files(top, fields.pop("samples") or (), file.parent)
+    _check_field_names(top, fields["mapping"])
     tasks = tasks_of(top, fields.pop("task"), fields.pop("tasks"), attribute)
-    show = read_show(top, of_show, fields["language"])
+    show = _read_show(top, of_show, fields["language"])
     design = read_design(top)
     criteria = read_criteria(top, top.inside(RatingStudyTable, "criteria"), design.kind)
     questions = Questions(design.kind, criteria, show, tasks)
-    words, texts = read_words(top, file.parent)
+    words, texts = _read_words(top, file.parent)
     study = StudyFile(
         **fields | {"id": fields["id"] or "", "title": fields["title"] or ""},
         file=file,
@@ -278,16 +279,62 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
 
 
 def _controls(top: TomlTable) -> NegativeControls:
-    table = top.table("controls")
-    controls = NegativeControls(**table.values(NegativeControls))
-    if controls.rule == "not-lowest" and "rule" in table and not controls.negative:
-        table.wrong_field("rule", "there is no negative sample to judge by; say negative = 1")
-    table.finish(elsewhere=MISPLACED)
+    with part_of(top, "controls", NegativeControls) as (table, controls):
+        if controls.rule == "not-lowest" and "rule" in table and not controls.negative:
+            table.wrong_field("rule", "there is no negative sample to judge by; say negative = 1")
     return controls
 
 
 def _completion(top: TomlTable) -> LastPage:
-    table = top.table("completion")
-    completion = LastPage(**table.values(LastPage))
+    with part_of(top, "completion", LastPage) as (_, completion):
+        return completion
+
+
+def _sample_files(top: TomlTable, names: Sequence[str], folder: Path) -> tuple[Path, ...]:
+    """Returns the files; none if one is not there."""
+    files = [folder / Path(name).expanduser() for name in names]
+    for n, (name, file) in enumerate(zip(names, files, strict=True), 1):
+        if not file.is_file():
+            reason = "is a folder" if file.is_dir() else "there is no such file"
+            top.wrong_field(f"samples[{n}]", f"{shown(name)}: {reason}, seen from the study file")
+    return tuple(files) if all(file.is_file() for file in files) else ()
+
+
+def _check_field_names(top: TomlTable, mapping: Mapping[str, str]) -> None:
+    """Notes what is no field of a sample."""
+    for ours, column in mapping.items():
+        try:
+            Rules({ours: column})
+        except UserError as error:
+            top.wrong(f"map: {printable(ours)}: {error}")
+
+
+def _read_show(top: TomlTable, fields: tuple[str, ...], language: str) -> Show:
+    if len(set(fields)) < len(fields):
+        top.wrong_field("show", "names a field twice")
+    with part_of(top, "names", Headings) as (_, headings):
+        return Show(fields=fields, language=language, **vars(headings))
+
+
+def _read_words(top: TomlTable, folder: Path) -> tuple[Words, tuple[Path, ...]]:
+    """Returns the pages, and the files that some of them are in."""
+    table = top.table("words")
+    in_files = [page for page in choices(Words) if isinstance(table.take(page), Mapping)]
+    pages = table.values(Words, without=in_files)
+    files: list[Path] = []
+    for page in in_files:
+        inner = table.table(page)
+        name = inner.values(PageFile).get("file")
+        inner.finish()
+        if not name:
+            continue
+        file = folder / Path(name).expanduser()
+        try:
+            pages[page] = read_bytes(file).decode("utf-8-sig")
+            files.append(file)
+        except OSError as error:
+            inner.wrong_field("file", f"{shown(name)} can't be read: {error.strerror}")
+        except UnicodeDecodeError:
+            inner.wrong_field("file", f"{shown(name)} is not UTF-8")
     table.finish(elsewhere=MISPLACED)
-    return completion
+    return Words(**pages), tuple(files)

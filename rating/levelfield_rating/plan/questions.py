@@ -1,19 +1,51 @@
-"""The questions of a study file: design, tasks and criteria."""
+"""The questions of a study file: design, tasks and criteria; and what its parts share."""
 
 from __future__ import annotations
 
+import contextlib
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from levelfield.core.limits import RATERS, SURVEYS
 from levelfield.core.options import Options, option
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable
 from levelfield_rating.model import Design, RatingCriterion, ScaleKind
-from levelfield_rating.plan.fields import MISPLACED
+from levelfield_rating.units import TAG, is_language
+
+LANGUAGE: Mapping[str, Any] = {
+    "fits": is_language,
+    "expected": "the tag of a language, such as en or pt-BR",
+    "example": '"en"',
+    "schema": lambda: {"pattern": f"^{TAG.pattern}$"},
+}
+"""What the tag of a language has to be, for `option`."""
+
+TASK = '"Make it formal."'
+
+MISPLACED = dict.fromkeys(
+    (
+        *("id", "version", "title", "language", "contact", "duration", "consent_version"),
+        *("samples", "map", "ids", "show", "direction", "task"),
+    ),
+    "belongs to the whole study; write it above the first [table] of the file",
+)
+"""Keys that TOML takes for part of the table above them."""
+
+
+Part = TypeVar("Part", bound=Options)
+
+
+@contextlib.contextmanager
+def part_of(top: TomlTable, name: str, options: type[Part]) -> Iterator[tuple[TomlTable, Part]]:
+    """A table of a study file and what it says; what it has beyond that is noted afterwards."""
+    table = top.table(name)
+    yield table, options(**table.values(options))
+    table.finish(elsewhere=MISPLACED)
+
 
 SCALES: Mapping[Design, tuple[ScaleKind, ...]] = {
     "direct": ("slider", "likert"),
@@ -75,11 +107,9 @@ class RatingDesign(Options):
 
 
 def read_design(top: TomlTable) -> RatingDesign:
-    table = top.table("design")
-    design = RatingDesign(**table.values(RatingDesign))
-    if "pairs" in table and design.kind != "pairwise":
-        table.wrong_field("pairs", 'goes with kind = "pairwise" only')
-    table.finish(elsewhere=MISPLACED)
+    with part_of(top, "design", RatingDesign) as (table, design):
+        if "pairs" in table and design.kind != "pairwise":
+            table.wrong_field("pairs", 'goes with kind = "pairwise" only')
     return design
 
 

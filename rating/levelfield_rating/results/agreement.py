@@ -54,14 +54,14 @@ class StudyReliability:
     Attributes:
         level: of measurement.
         texts: unit -> what it is: the item, and which candidate (−1: the item as a whole).
-        why: why there is nothing; empty if there is.
+        gap: why there is nothing; empty if there is.
     """
 
     level: Measurement
     raw: AgreementReport | None
     standardised: AgreementReport | None
     texts: Mapping[str, tuple[Item, int]]
-    why: str = ""
+    gap: str = ""
 
 
 def system_means(
@@ -112,8 +112,6 @@ def unit_ratings(
     texts: dict[str, tuple[Item, int]] = {}
     for state in states:
         for item, criterion, answer in answers_of(frozen, state):
-            if item.control:
-                continue
             if isinstance(answer, tuple):
                 for n, rank in enumerate(answer):
                     unit = f"{item.key} ({n + 1})"

@@ -18,12 +18,12 @@ class ControlVerdict:
     """Whether a rater fails by the negative samples of their survey.
 
     Attributes:
-        failed: None where `why` says that it can't be known.
-        why: what was found, in words.
+        failed: None where `details` say why it can't be known.
+        details: what was found, in words.
     """
 
     failed: bool | None
-    why: str
+    details: str
 
 
 def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
@@ -39,8 +39,7 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
     real: list[float] = []
     negative: list[tuple[Item, Answer]] = []
     controls = 0
-    placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
-    for place in placed:
+    for place in frozen.placed(state.slot):
         item = frozen.items[place.item]
         answer = state.answers.get(item.key, {}).get(first.id)
         controls += bool(item.control)

@@ -1,16 +1,22 @@
-"""Raters in numbers: who counts, how far each is, how long it took, how they used the scales."""
+"""Raters in numbers: who counts, how far each is, how long it took, how they used the scales.
+
+`rating_status` has all of it, of every rater of a study.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from levelfield_rating.answers import NEITHER, Answer
+from levelfield.stats.estimate import finite
+from levelfield_rating.answers import Answer, shown_answer
 from levelfield_rating.model import SLIDER, Frozen, RatingCriterion
+from levelfield_rating.results.negatives import ControlVerdict, verdict
 from levelfield_rating.results.ratings import answers_of
 from levelfield_rating.store import RatingStore
 from levelfield_rating.store.records import LogRow, RaterState
@@ -55,13 +61,13 @@ class RaterProgress:
         done: items with an answer on every criterion.
         items: of the slot, negative samples included.
         answers: given.
-        asked: items × criteria.
+        questions: items × criteria.
     """
 
     done: int
     items: int
     answers: int
-    asked: int
+    questions: int
 
 
 def counted(store: RatingStore, *, excluded: bool = False) -> list[RaterState]:
@@ -80,14 +86,14 @@ def counted(store: RatingStore, *, excluded: bool = False) -> list[RaterState]:
 
 def progress(frozen: Frozen, state: RaterState) -> RaterProgress:
     """Returns how far a rater is; of a slot that the study no longer has, nothing is asked."""
-    placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
+    placed = frozen.placed(state.slot)
     criteria = {criterion.id for criterion in frozen.criteria}
     counts = [len(criteria & state.answers.get(p.item, {}).keys()) for p in placed]
     return RaterProgress(
         done=sum(n == len(criteria) for n in counts),
         items=len(placed),
         answers=sum(counts),
-        asked=len(placed) * len(criteria),
+        questions=len(placed) * len(criteria),
     )
 
 
@@ -106,22 +112,11 @@ def time_spent(log: Iterable[LogRow]) -> dict[str, timedelta]:
 
 def spreads(frozen: Frozen, state: RaterState) -> dict[str, ScaleUse]:
     """Returns how the rater used the scale of each criterion on real texts, by id."""
-    orders = {}
-    if state.slot < len(frozen.slots):
-        orders = {p.item: p.order for p in frozen.slots[state.slot].items}
+    orders = {placed.item: placed.order for placed in frozen.placed(state.slot)}
     answers: defaultdict[str, list[Answer]] = defaultdict(list)
     for item, criterion, answer in answers_of(frozen, state):
-        if not item.control:
-            answers[criterion.id].append(_as_shown(answer, criterion, orders[item.key]))
+        answers[criterion.id].append(shown_answer(criterion, orders[item.key], answer))
     return {c.id: _spread(c, answers[c.id]) for c in frozen.criteria}
-
-
-def _as_shown(answer: Answer, criterion: RatingCriterion, order: Sequence[int]) -> Answer:
-    if isinstance(answer, tuple):
-        return tuple(answer[position] for position in order)
-    if criterion.scale == "pairwise" and answer != NEITHER:
-        return list(order).index(answer)
-    return answer
 
 
 def _spread(criterion: RatingCriterion, answers: Sequence[Answer]) -> ScaleUse:
@@ -140,3 +135,97 @@ def _spread(criterion: RatingCriterion, answers: Sequence[Answer]) -> ScaleUse:
             narrow = sd <= STRAIGHT_SD * (high - low)
     straight = n >= LEAST_FOR_STRAIGHT and (same >= STRAIGHT_SHARE or narrow)
     return ScaleUse(n, mean, sd, same, straight)
+
+
+@dataclass(frozen=True)
+class RaterStatus:
+    """How far one rater is.
+
+    Attributes:
+        survey: None if the study has fewer slots now.
+        excluded: the reason; empty if not excluded.
+        scales: id of a criterion -> how they used its scale.
+    """
+
+    state: RaterState
+    survey: int | None
+    progress: RaterProgress
+    verdict: ControlVerdict
+    scales: Mapping[str, ScaleUse]
+    excluded: str
+
+    @property
+    def straight(self) -> list[str]:
+        """The criteria that look like straight-lining."""
+        return [name for name, use in self.scales.items() if use.straight]
+
+    def to_dict(self) -> dict[str, Any]:
+        state = self.state
+        return {
+            "rater": state.rater,
+            "slot": state.slot + 1,
+            "phase": state.phase,
+            "done": self.progress.done,
+            "items": self.progress.items,
+            "last_seen": state.last_seen.isoformat() if state.last_seen else None,
+            "failed": self.verdict.failed,
+            "negative": self.verdict.details,
+            "straight": self.straight,
+            "scale": {
+                name: {"n": use.n, **{k: finite(getattr(use, k)) for k in ("mean", "sd", "same")}}
+                for name, use in self.scales.items()
+            },
+            "excluded": self.excluded,
+            "replaced": state.replaced,
+        }
+
+
+@dataclass(frozen=True)
+class RatingStatus:
+    """How far a study is."""
+
+    study: str
+    version: int
+    digest: str
+    closed: bool
+    slots: int
+    raters: tuple[RaterStatus, ...]
+
+    @property
+    def done(self) -> int:
+        """Raters who are done and still have their slot."""
+        return sum(
+            rater.state.phase == "done" and not rater.state.replaced for rater in self.raters
+        )
+
+    @property
+    def failing(self) -> list[RaterStatus]:
+        """Raters who fail by the negative samples and still count."""
+        return [rater for rater in self.raters if rater.verdict.failed and not rater.excluded]
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self) | {"raters": [rater.to_dict() for rater in self.raters]}
+
+
+def rating_status(store: RatingStore) -> RatingStatus:
+    """Returns how far the study of a store and each of its raters are."""
+    frozen, excluded = store.frozen, store.excluded()
+    raters = tuple(
+        RaterStatus(
+            state=state,
+            survey=frozen.slots[state.slot].survey if state.slot < len(frozen.slots) else None,
+            progress=progress(frozen, state),
+            verdict=verdict(frozen, state),
+            scales=spreads(frozen, state),
+            excluded=excluded.get(state.rater, ""),
+        )
+        for state in store.raters()
+    )
+    return RatingStatus(
+        study=frozen.id,
+        version=frozen.version,
+        digest=frozen.digest,
+        closed=store.closed(),
+        slots=len(frozen.slots),
+        raters=raters,
+    )

@@ -12,7 +12,7 @@ from levelfield.core.strings import natural
 from levelfield.io import Rating, load_samples
 from levelfield.io.records import FIELDS
 from levelfield_rating.answers import NEITHER, Answer
-from levelfield_rating.model import Frozen, Item, RatingCriterion
+from levelfield_rating.model import Candidate, Frozen, Item, RatingCriterion
 from levelfield_rating.store.records import RaterState
 
 
@@ -48,8 +48,6 @@ def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]
     values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for state in states:
         for item, criterion, answer in answers_of(frozen, state):
-            if item.control:
-                continue
             numbers = scores(criterion, answer, len(item.candidates))
             for candidate, value in zip(item.candidates, numbers, strict=True):
                 for sample in candidate.samples:
@@ -60,10 +58,17 @@ def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]
     return [Rating(*key, statistics.fmean(values[key])) for key in ordered]
 
 
-def answers_of(frozen: Frozen, state: RaterState) -> Iterator[tuple[Item, RatingCriterion, Answer]]:
-    """Yields all that a rater answered, in the order of their slot."""
-    placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
-    for place in placed:
+def answers_of(
+    frozen: Frozen, state: RaterState, *, controls: bool = False
+) -> Iterator[tuple[Item, RatingCriterion, Answer]]:
+    """Yields what a rater answered about real items, in the order of their slot.
+
+    Args:
+        controls: the answers about negative samples instead.
+    """
+    for place in frozen.placed(state.slot):
+        if bool(frozen.items[place.item].control) != controls:
+            continue
         answers = state.answers.get(place.item, {})
         for criterion in frozen.criteria:
             if criterion.id in answers:
@@ -72,26 +77,18 @@ def answers_of(frozen: Frozen, state: RaterState) -> Iterator[tuple[Item, Rating
 
 def sample_ids(frozen: Frozen) -> list[str]:
     """Returns every sample that is rated, in the order of the samples' files."""
-    there = dict.fromkeys(
-        id
-        for item in frozen.items.values()
-        if not item.control
-        for candidate in item.candidates
-        for id in candidate.samples
-    )
+    there = dict.fromkeys(id for id, _, _ in _rated(frozen))
     ordered = [id for id in frozen.samples if id in there]
     return ordered + [id for id in there if id not in frozen.samples]
 
 
-def surveys_of(frozen: Frozen) -> dict[str, int]:
-    """Returns the survey of every sample, by id."""
-    return {
-        id: item.survey
-        for item in frozen.items.values()
-        if not item.control
-        for candidate in item.candidates
-        for id in candidate.samples
-    }
+def _rated(frozen: Frozen) -> Iterator[tuple[str, Item, Candidate]]:
+    """Yields every sample that is rated, the item that shows it, and the text it stands for."""
+    for item in frozen.items.values():
+        if not item.control:
+            for candidate in item.candidates:
+                for id in candidate.samples:
+                    yield id, item, candidate
 
 
 def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
@@ -102,27 +99,25 @@ def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
     """
     rated: defaultdict[str, dict[str, dict[str, float]]] = defaultdict(dict)
     for id, criterion, rater, value in ratings:
-        whole = int(value) if value == int(value) else value
-        rated[id].setdefault(criterion, {})[rater] = whole
-    texts = {
-        id: candidate.part.text
-        for item in frozen.items.values()
-        if not item.control
-        for candidate in item.candidates
-        for id in candidate.samples
-    }
-    survey = surveys_of(frozen)
+        rated[id].setdefault(criterion, {})[rater] = plain_number(value)
+    texts = {id: candidate.part.text for id, _, candidate in _rated(frozen)}
+    surveys = {id: item.survey for id, item, _ in _rated(frozen)}
     records_of = []
     for id in sample_ids(frozen):
         record = {"id": id, **frozen.samples.get(id, {"text": texts[id]})}
         record.pop("ratings", None)
-        facts = {"survey": survey[id], "study_digest": frozen.digest}
+        facts = {"survey": surveys[id], "study_digest": frozen.digest}
         extra = {
             f"{name}_of_sample" if name in facts or name in FIELDS else name: value
             for name, value in record.pop("extra", {}).items()
         }
         records_of.append({**extra, **record, **facts, "ratings": rated.get(id, {})})
     return records_of
+
+
+def plain_number(value: float) -> float:
+    """Returns the number without a fraction that is 0."""
+    return int(value) if value == int(value) else value
 
 
 def samples(frozen: Frozen) -> dict[str, Sample]:

@@ -27,10 +27,10 @@ def hashed(secret: object) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def make_secret(db: sqlite3.Connection, at: str, kind: str, rater: int | None = None) -> str:
+def make_secret(db: sqlite3.Connection, time: str, kind: str, rater: int | None = None) -> str:
     secret = secrets.token_urlsafe(32)
     query = "INSERT INTO access (hash, kind, rater, made_at) VALUES (?, ?, ?, ?)"
-    db.execute(query, (hashed(secret), kind, rater, at))
+    db.execute(query, (hashed(secret), kind, rater, time))
     return secret
 
 
@@ -41,47 +41,47 @@ def rater_of_slot(db: sqlite3.Connection, slot: int) -> int | None:
     return None if row is None else int(row[0])
 
 
-def make_rater(db: sqlite3.Connection, at: str, slot: int, *, preview: bool = False) -> int:
+def make_rater(db: sqlite3.Connection, time: str, slot: int, *, preview: bool = False) -> int:
     ((number,),) = db.execute(
         "SELECT 1 + count(*) FROM rater WHERE preview = ?", (preview,)
     ).fetchall()
     name = f"preview-{number}" if preview else f"r{number}"
     query = "INSERT INTO rater (name, slot, preview, made_at) VALUES (?, ?, ?, ?)"
-    rater = db.execute(query, (name, slot, int(preview), at)).lastrowid
+    rater = db.execute(query, (name, slot, int(preview), time)).lastrowid
     assert rater is not None  # an INSERT gives one
     return rater
 
 
-def make_link(db: sqlite3.Connection, at: str, slot: int) -> str:
+def make_link(db: sqlite3.Connection, time: str, slot: int) -> str:
     """Makes a link for whoever has the slot; ends an earlier one that was not used."""
     rater = rater_of_slot(db, slot)
     if rater is None:
-        rater = make_rater(db, at, slot)
+        rater = make_rater(db, time, slot)
     db.execute(
         "UPDATE access SET revoked_at = ? WHERE rater = ? AND kind = 'link'"
         " AND used_at IS NULL AND revoked_at IS NULL",
-        (at, rater),
+        (time, rater),
     )
-    note(db, at, "link", rater=rater)
-    return make_secret(db, at, "link", rater)
+    note(db, time, "link", rater=rater)
+    return make_secret(db, time, "link", rater)
 
 
-def revoke(db: sqlite3.Connection, at: str, rater: int) -> None:
+def revoke(db: sqlite3.Connection, time: str, rater: int) -> None:
     """Ends links and sessions of a rater."""
     db.execute(
-        "UPDATE access SET revoked_at = ? WHERE rater = ? AND revoked_at IS NULL", (at, rater)
+        "UPDATE access SET revoked_at = ? WHERE rater = ? AND revoked_at IS NULL", (time, rater)
     )
-    note(db, at, "revoked", rater=rater)
+    note(db, time, "revoked", rater=rater)
 
 
-def replace(db: sqlite3.Connection, at: str, rater: int, reason: str) -> None:
+def replace(db: sqlite3.Connection, time: str, rater: int, reason: str) -> None:
     """Takes the slot from a rater: their ratings stay theirs and are left out of results."""
-    revoke(db, at, rater)
-    db.execute("UPDATE rater SET replaced_at = ? WHERE id = ?", (at, rater))
-    note(db, at, "excluded", rater=rater, detail=reason)
+    revoke(db, time, rater)
+    db.execute("UPDATE rater SET replaced_at = ? WHERE id = ?", (time, rater))
+    note(db, time, "excluded", rater=rater, detail=reason)
 
 
-def exchange(db: sqlite3.Connection, at: str, token: str) -> str | None:
+def exchange(db: sqlite3.Connection, time: str, token: str) -> str | None:
     """Makes a session for a link that is not revoked; again, another one of the same rater.
 
     Raises:
@@ -94,18 +94,18 @@ def exchange(db: sqlite3.Connection, at: str, token: str) -> str | None:
     row = db.execute(query, (hashed(token),)).fetchone()
     if row is None:
         return None
-    rater, used, made = row
+    rater, used_at, made_at = row
     query = "SELECT count(*) FROM access WHERE rater = ? AND kind = 'session' AND made_at >= ?"
-    _check_sessions(db, query, (rater, made))
-    if used is None:
-        db.execute("UPDATE access SET used_at = ? WHERE hash = ?", (at, hashed(token)))
+    _check_sessions(db, query, (rater, made_at))
+    if used_at is None:
+        db.execute("UPDATE access SET used_at = ? WHERE hash = ?", (time, hashed(token)))
     seen = "UPDATE rater SET first_seen = ?1, last_seen = ?1 WHERE id = ?2 AND first_seen IS NULL"
-    db.execute(seen, (at, rater))
-    note(db, at, "opened", rater=rater)
-    return make_secret(db, at, "session", rater)
+    db.execute(seen, (time, rater))
+    note(db, time, "opened", rater=rater)
+    return make_secret(db, time, "session", rater)
 
 
-def exchange_organiser(db: sqlite3.Connection, at: str, secret: str) -> str | None:
+def exchange_organiser(db: sqlite3.Connection, time: str, secret: str) -> str | None:
     """Makes a session for the secret of the organiser's link; see `exchange`."""
     if not is_valid(db, secret, "organiser"):
         return None
@@ -114,7 +114,7 @@ def exchange_organiser(db: sqlite3.Connection, at: str, secret: str) -> str | No
         WHERE kind = 'organiser-session' AND made_at >= (SELECT made_at FROM access WHERE hash = ?)
     """
     _check_sessions(db, query, (hashed(secret),))
-    return make_secret(db, at, "organiser-session")
+    return make_secret(db, time, "organiser-session")
 
 
 def _check_sessions(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> None:

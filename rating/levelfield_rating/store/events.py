@@ -39,13 +39,13 @@ _UUID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 def record(
-    db: sqlite3.Connection, study: StoredStudy, at: str, rater: str, events: Sequence[Event]
+    db: sqlite3.Connection, study: StoredStudy, time: str, rater: str, events: Sequence[Event]
 ) -> list[Saved]:
     """Writes events inside the caller's transaction; see `RatingStore.record`."""
     if not 1 <= len(events) <= MOST_EVENTS:
         raise RequestRefused(422, f"send 1 to {MOST_EVENTS:,} events at once")
     who = person(db, rater)
-    known = largest_clock(db, who.id)
+    largest = largest_clock(db, who.id)
     tries = practice_tries(db, study, who.id)
     attempted: dict[str, set[str]] = {}
     saved = []
@@ -56,9 +56,9 @@ def record(
             saved.append(earlier)
             continue
         _may_say(db, who, event)
-        if event.clock > known + _CLOCK_JUMP:
+        if event.clock > largest + _CLOCK_JUMP:
             raise RequestRefused(422, "the clock is too far ahead")
-        known = max(known, event.clock)
+        largest = max(largest, event.clock)
         attempt = None
         if event.kind == "practice":
             used, passed = tries.get(event.item, (0, False))
@@ -69,12 +69,12 @@ def record(
             attempted[event.item].add(event.criterion)
             attempt = used + 1
         _check_room(db, who, event)
-        saved.append(_insert(db, study, who, event, attempt, at))
+        saved.append(_insert(db, study, who, event, attempt, time))
     if any(not study.practice[item].accept.keys() <= done for item, done in attempted.items()):
         raise RequestRefused(422, "a try at a practice item answers all of it at once")
-    if not all(one.duplicate for one in saved):
-        touch(db, who.id, at)
-    return [replace(one, clock=known) for one in saved]
+    if not all(entry.duplicate for entry in saved):
+        touch(db, who.id, time)
+    return [replace(entry, clock=largest) for entry in saved]
 
 
 def _understood(study: StoredStudy, who: Person, event: Event) -> Event:
@@ -151,10 +151,10 @@ def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
     row = db.execute(query, (event.uuid,)).fetchone()
     if row is None:
         return None
-    seq, at, *body = row
+    seq, time, *body = row
     if tuple(body) != (who.id, *_body(event)):
         raise RequestRefused(409, "another event has this UUID")
-    return Saved(event.uuid, seq, datetime.fromisoformat(at), True, 0)
+    return Saved(event.uuid, seq, datetime.fromisoformat(time), True, 0)
 
 
 def _may_say(db: sqlite3.Connection, who: Person, event: Event) -> None:
@@ -188,16 +188,16 @@ def _insert(
     who: Person,
     event: Event,
     attempt: int | None,
-    at: str,
+    time: str,
 ) -> Saved:
     seq = next_seq(db)
     kind, item, criterion, clock, value, client_ms = _body(event)
     db.execute(
         "INSERT INTO rating_event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (seq, event.uuid, who.id, study.id, kind, item, criterion, attempt, clock, at),
+        (seq, event.uuid, who.id, study.id, kind, item, criterion, attempt, clock, time),
     )
     db.execute("INSERT INTO event_value VALUES (?, ?, ?)", (seq, value, client_ms))
-    return Saved(event.uuid, seq, datetime.fromisoformat(at), False, 0)
+    return Saved(event.uuid, seq, datetime.fromisoformat(time), False, 0)
 
 
 def _body(event: Event) -> tuple[Any, ...]:

@@ -15,9 +15,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def stamp(at: datetime) -> str:
+def stamp(time: datetime) -> str:
     """Returns a time as the store keeps it: UTC, microseconds, sorts as text."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def instant(text: str | None) -> datetime | None:
@@ -37,7 +37,7 @@ def next_seq(db: sqlite3.Connection) -> int:
 
 def note(
     db: sqlite3.Connection,
-    at: str,
+    time: str,
     kind: str,
     *,
     slot: int | None = None,
@@ -45,7 +45,7 @@ def note(
     detail: str = "",
 ) -> None:
     """Writes down that something happened."""
-    row = (next_seq(db), at, kind, slot, rater, detail)
+    row = (next_seq(db), time, kind, slot, rater, detail)
     db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
@@ -85,9 +85,17 @@ def log(db: sqlite3.Connection) -> Iterator[LogRow]:
         WHERE coalesce(r.preview, 0) = 0
         ORDER BY 1
     """
-    for seq, at, kind, slot, rater, item, criterion, value, *rest in db.execute(query):
+    for seq, time, kind, slot, rater, item, criterion, value, *rest in db.execute(query):
         yield LogRow(
-            seq, datetime.fromisoformat(at), kind, slot, rater, item, criterion, said(value), *rest
+            seq,
+            datetime.fromisoformat(time),
+            kind,
+            slot,
+            rater,
+            item,
+            criterion,
+            said(value),
+            *rest,
         )
 
 

@@ -63,10 +63,10 @@ def may_write(db: sqlite3.Connection, who: Person) -> None:
         raise RequestRefused(403, "the study is closed")
 
 
-def touch(db: sqlite3.Connection, rater: int, at: str) -> None:
+def touch(db: sqlite3.Connection, rater: int, time: str) -> None:
     """They did something now."""
     query = "UPDATE rater SET first_seen = coalesce(first_seen, ?1), last_seen = ?1 WHERE id = ?2"
-    db.execute(query, (at, rater))
+    db.execute(query, (time, rater))
 
 
 def largest_clock(db: sqlite3.Connection, rater: int) -> int:
@@ -88,7 +88,10 @@ def practice_tries(
         if item in study.practice:
             answers.setdefault(item, {}).setdefault(attempt, {})[criterion] = said(value)
     return {
-        item: (max(tries), any(passes(study.practice[item].accept, one) for one in tries.values()))
+        item: (
+            max(tries),
+            any(passes(study.practice[item].accept, t) for t in tries.values()),
+        )
         for item, tries in answers.items()
     }
 
@@ -127,18 +130,22 @@ def state(db: sqlite3.Connection, study: StoredStudy, who: Person) -> RaterState
     )
 
 
-def consent(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, version: str) -> None:
+def consent(
+    db: sqlite3.Connection, study: StoredStudy, time: str, who: Person, version: str
+) -> None:
     """Writes down that they agreed; again says nothing new."""
     may_write(db, who)
     if version != study.frozen.consent_version:
         raise RequestRefused(409, "the agreement has changed; read it again")
     if who.consent != version:
         db.execute("UPDATE rater SET consent = ? WHERE id = ?", (version, who.id))
-        note(db, at, "consent", rater=who.id, detail=version)
-    touch(db, who.id, at)
+        note(db, time, "consent", rater=who.id, detail=version)
+    touch(db, who.id, time)
 
 
-def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, wanted: Phase) -> None:
+def enter(
+    db: sqlite3.Connection, study: StoredStudy, time: str, who: Person, target: Phase
+) -> None:
     """Goes on to a phase, or back from review to rating.
 
     Raises:
@@ -146,9 +153,9 @@ def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, want
             went there and back too often.
     """
     may_write(db, who)
-    reached = study.reached(who.phase, wanted)
+    reached = study.reached(who.phase, target)
     if reached is None:
-        raise RequestRefused(409, f"there is no way from {who.phase} to {wanted}")
+        raise RequestRefused(409, f"there is no way from {who.phase} to {target}")
     if reached != who.phase:
         _check_finished(db, study, who, reached)
         query = "SELECT count(*) FROM journal WHERE kind = 'phase' AND rater = ?"
@@ -157,11 +164,11 @@ def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, want
             raise RequestRefused(429, f"a rater goes on {PHASES_OF_RATER:,} times")
         query = "UPDATE rater SET phase = ? WHERE id = ?"
         db.execute(query, (reached, who.id))
-        note(db, at, "phase", rater=who.id, detail=reached)
+        note(db, time, "phase", rater=who.id, detail=reached)
         if reached == "done":
             code = _completion_code(study, who)
             db.execute("UPDATE rater SET completion_code = ? WHERE id = ?", (code, who.id))
-    touch(db, who.id, at)
+    touch(db, who.id, time)
 
 
 def _check_finished(
@@ -179,8 +186,8 @@ def _check_finished(
                 raise RequestRefused(409, "practise first")
     if reached == "done":
         answers: Mapping[str, Mapping[str, Answer]] = state(db, study, who).answers
-        wanted = study.criteria.keys()
-        open_items = sum(answers.get(key, {}).keys() < wanted for key in study.keys(who.slot))
+        criteria = study.criteria.keys()
+        open_items = sum(answers.get(key, {}).keys() < criteria for key in study.keys(who.slot))
         if open_items:
             raise RequestRefused(409, f"{open_items:,} texts are not fully rated")
 
@@ -193,7 +200,7 @@ def _completion_code(study: StoredStudy, who: Person) -> str:
     return "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
 
 
-def withdraw(db: sqlite3.Connection, at: str, who: Person) -> None:
+def withdraw(db: sqlite3.Connection, time: str, who: Person) -> None:
     """Deletes what a rater said; that they said something, when and about what stays."""
     if who.phase == "withdrawn":
         return
@@ -202,5 +209,5 @@ def withdraw(db: sqlite3.Connection, at: str, who: Person) -> None:
         "DELETE FROM event_value WHERE seq IN (SELECT seq FROM rating_event WHERE rater = ?)",
         (who.id,),
     )
-    note(db, at, "withdrawn", rater=who.id)
-    touch(db, who.id, at)
+    note(db, time, "withdrawn", rater=who.id)
+    touch(db, who.id, time)

@@ -135,6 +135,11 @@ class LinkState:
     state: LinkKind
     when: datetime | None
 
+    @property
+    def is_unopened(self) -> bool:
+        """Whether nobody has opened it yet, and anybody may be given a new one."""
+        return self.state in ("none", "made")
+
 
 @dataclass(frozen=True)
 class LogRow:

@@ -117,24 +117,24 @@ class RatingStore:
 
     def new_link(self, slot: int) -> str:
         """Makes a token for whoever has the slot; ends an earlier one that was not used."""
-        with self._writing() as (db, at):
-            return access.make_link(db, at, self._slot(slot))
+        with self._writing() as (db, time):
+            return access.make_link(db, time, self._slot(slot))
 
     def revoke(self, slot: int) -> None:
         """Ends the links and sessions of who has the slot."""
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             rater = access.rater_of_slot(db, self._slot(slot))
             if rater is not None:
-                access.revoke(db, at, rater)
+                access.revoke(db, time, rater)
 
     def reassign(self, slot: int) -> str:
         """Makes a token for a new person; excludes the old one, whose ratings stay theirs."""
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             rater = access.rater_of_slot(db, self._slot(slot))
             if rater is not None:
-                access.replace(db, at, rater, access.REPLACED)
-            token = access.make_link(db, at, slot)
-            journal.note(db, at, "reassigned", rater=access.rater_of_slot(db, slot))
+                access.replace(db, time, rater, access.REPLACED)
+            token = access.make_link(db, time, slot)
+            journal.note(db, time, "reassigned", rater=access.rater_of_slot(db, slot))
             return token
 
     def links(self) -> list[LinkState]:
@@ -150,8 +150,8 @@ class RatingStore:
         """
         if not self._is_valid(token, "link"):  # don't wait for the disk to turn a stranger away
             return None
-        with self._writing() as (db, at):
-            return access.exchange(db, at, token)
+        with self._writing() as (db, time):
+            return access.exchange(db, time, token)
 
     def session(self, secret: str) -> str | None:
         """Returns whose session it is; None if it is unknown or revoked."""
@@ -160,9 +160,9 @@ class RatingStore:
 
     def preview(self, slot: int) -> str:
         """Returns a session's secret of a rater who is in no result, export or log."""
-        with self._writing() as (db, at):
-            rater = access.make_rater(db, at, self._slot(slot), preview=True)
-            return access.make_secret(db, at, "session", rater)
+        with self._writing() as (db, time):
+            rater = access.make_rater(db, time, self._slot(slot), preview=True)
+            return access.make_secret(db, time, "session", rater)
 
     # Raters
 
@@ -181,16 +181,16 @@ class RatingStore:
         Raises:
             RequestRefused: 409, the agreement has another version.
         """
-        with self._writing() as (db, at):
-            people.consent(db, self._current(db), at, people.person(db, rater), version)
+        with self._writing() as (db, time):
+            people.consent(db, self._current(db), time, people.person(db, rater), version)
 
     def withdraw(self, rater: str) -> None:
         """Deletes what a rater said, for good, from the file too; closed studies included.
 
         While another process reads the store, `is_erasing` is true and the file still has it.
         """
-        with self._writing() as (db, at):
-            people.withdraw(db, at, people.person(db, rater))
+        with self._writing() as (db, time):
+            people.withdraw(db, time, people.person(db, rater))
             note_erasure(db)
         self._eraser.erase()
 
@@ -210,9 +210,9 @@ class RatingStore:
         Raises:
             RequestRefused: 409, or 429 after very many ways there and back.
         """
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             study = self._current(db)
-            people.enter(db, study, at, people.person(db, rater), phase)
+            people.enter(db, study, time, people.person(db, rater), phase)
             return people.state(db, study, people.person(db, rater))
 
     def record(self, rater: str, events: Sequence[Event]) -> list[Saved]:
@@ -224,8 +224,8 @@ class RatingStore:
         Raises:
             RequestRefused: 403, 404, 409, 422 or 429.
         """
-        with self._writing() as (db, at):
-            return record_events(db, self._current(db), at, rater, events)
+        with self._writing() as (db, time):
+            return record_events(db, self._current(db), time, rater, events)
 
     def raters(self) -> list[RaterState]:
         """Returns all who were given a link, replaced and withdrawn ones included; no previews."""
@@ -276,12 +276,12 @@ class RatingStore:
 
     def organiser_secret(self) -> str:
         """Makes a secret for the organiser's link; ends the one before, but no session."""
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             query = """
                 UPDATE access SET revoked_at = ? WHERE kind = 'organiser' AND revoked_at IS NULL
             """
-            db.execute(query, (at,))
-            return access.make_secret(db, at, "organiser")
+            db.execute(query, (time,))
+            return access.make_secret(db, time, "organiser")
 
     def is_organiser(self, secret: str) -> bool:
         """Returns whether it is the secret of the organiser's link."""
@@ -295,8 +295,8 @@ class RatingStore:
         """
         if not self.is_organiser(secret):
             return None
-        with self._writing() as (db, at):
-            return access.exchange_organiser(db, at, secret)
+        with self._writing() as (db, time):
+            return access.exchange_organiser(db, time, secret)
 
     def organiser_session(self, secret: str) -> bool:
         """Returns whether it is the secret of an organiser's session."""
@@ -304,12 +304,12 @@ class RatingStore:
 
     def end_organiser_sessions(self) -> None:
         """Signs the organiser out everywhere."""
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             query = """
                 UPDATE access SET revoked_at = ?
                 WHERE kind = 'organiser-session' AND revoked_at IS NULL
             """
-            db.execute(query, (at,))
+            db.execute(query, (time,))
 
     def _is_valid(self, secret: str, kind: str) -> bool:
         with self._reading() as db:
@@ -318,17 +318,17 @@ class RatingStore:
     def _decide(self, kind: str, rater: str, reason: str) -> None:
         if not reason.strip():
             raise StoreError(f"say why {rater} is {kind}; the reason is kept in the log")
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             try:
                 who = people.person(db, rater)
             except RequestRefused as error:
                 raise StoreError(f"there is no rater {rater!r}") from error
-            journal.note(db, at, kind, rater=who.id, detail=reason)
+            journal.note(db, time, kind, rater=who.id, detail=reason)
 
     def _open_or_close(self, kind: str, reason: str) -> None:
-        with self._writing() as (db, at):
+        with self._writing() as (db, time):
             if journal.is_closed(db) != (kind == "closed"):
-                journal.note(db, at, kind, detail=reason)
+                journal.note(db, time, kind, detail=reason)
 
     def _slot(self, slot: int) -> int:
         if not 0 <= slot < len(self.frozen.slots):

@@ -55,16 +55,16 @@ class StoredStudy:
         """Returns the items of a slot; none if the study has no such slot any more."""
         return frozenset(self._keys[slot].values() if slot < len(self._keys) else ())
 
-    def reached(self, now: Phase, wanted: Phase) -> Phase | None:
+    def reached(self, now: Phase, target: Phase) -> Phase | None:
         """Returns the phase that going on to `wanted` leads to; None if there is no such way.
 
         Phases of which the study has nothing (no examples, no practice) are passed over.
         """
-        if now == "withdrawn" or wanted not in ORDER:
+        if now == "withdrawn" or target not in ORDER:
             return None
-        if now == "review" and wanted == "rating":
-            return wanted
-        start, end = ORDER.index(now), ORDER.index(wanted)
+        if now == "review" and target == "rating":
+            return target
+        start, end = ORDER.index(now), ORDER.index(target)
         while self._is_empty(ORDER[end]):
             end += 1
         open_between = any(not self._is_empty(phase) for phase in ORDER[start + 1 : end])
@@ -76,16 +76,16 @@ class StoredStudy:
         )
 
 
-def differences(one: Frozen, other: Frozen) -> list[str]:
+def differences(stored: Frozen, frozen: Frozen) -> list[str]:
     """Returns the names of what differs between two studies; none if they are the same study.
 
     Opaque ids are random and made anew whenever a study is frozen, so they don't count. Nor does
     the allocation, if both were made from the same files: a later version of this package may
     allocate otherwise, and what the store has goes on.
     """
-    mine, theirs = _comparable(one), _comparable(other)
-    differing = [name for name in mine if mine[name] != theirs[name]]
-    if one.source_digest and one.source_digest == other.source_digest:
+    before, after = _comparable(stored), _comparable(frozen)
+    differing = [name for name in before if before[name] != after[name]]
+    if stored.source_digest and stored.source_digest == frozen.source_digest:
         return [name for name in differing if name not in ("items", "slots", "samples", "format")]
     return differing
 
@@ -126,7 +126,7 @@ def _frozen(path: Path, document: str, digest: str) -> Frozen:
         raise StoreError(f"{path}: {error}") from error
 
 
-def put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, at: str) -> None:
+def put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, time: str) -> None:
     """Puts a study into a store; another one takes its place while nobody has rated.
 
     Raises:
@@ -147,10 +147,10 @@ def put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, at: str) -> No
                 f"{', '.join(differing)}); put the study file back, or give it "
                 f"`version = {stored.version + 1}` and a store of its own"
             )
-        _begin_again(db, at, len(frozen.slots))
-    values = (frozen.digest, frozen.document(), at)
+        _begin_again(db, time, len(frozen.slots))
+    values = (frozen.digest, frozen.document(), time)
     db.execute("INSERT INTO study (digest, document, at) VALUES (?, ?, ?)", values)
-    journal.note(db, at, "study", detail=frozen.digest)
+    journal.note(db, time, "study", detail=frozen.digest)
 
 
 def _has_ratings(db: sqlite3.Connection) -> bool:
@@ -161,16 +161,16 @@ def _has_ratings(db: sqlite3.Connection) -> bool:
     return db.execute(query).fetchone() is not None
 
 
-def _begin_again(db: sqlite3.Connection, at: str, slots: int) -> None:
+def _begin_again(db: sqlite3.Connection, time: str, slots: int) -> None:
     """Everybody who has a slot still is at the welcome again; previews end."""
     db.execute(
         "UPDATE access SET revoked_at = ? WHERE revoked_at IS NULL"
         " AND rater IN (SELECT id FROM rater WHERE preview = 1)",
-        (at,),
+        (time,),
     )
     db.execute(
         "UPDATE rater SET phase = 'welcome', completion_code = '' WHERE phase <> 'withdrawn'"
     )
     query = "SELECT id FROM rater WHERE preview = 0 AND replaced_at IS NULL AND slot >= ?"
     for (rater,) in db.execute(query, (slots,)).fetchall():
-        access.replace(db, at, rater, "the study has fewer slots now")
+        access.replace(db, time, rater, "the study has fewer slots now")

@@ -7,18 +7,94 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
+import nh3
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from levelfield.io.toml import read_toml
 from levelfield_rating.address import Address
 from levelfield_rating.store import RatingStore, RequestRefused
-from levelfield_rating.web import markdown, security
-from levelfield_rating.web.strings import Strings
+from levelfield_rating.web import security
+
+FALLBACK = "en"
+
+
+@cache
+def catalogue() -> Mapping[str, Mapping[str, str]]:
+    """language -> name -> words."""
+    return read_toml(resources.files(__package__) / "strings.toml")
+
+
+def language_of(tag: str) -> str:
+    """The catalogue's language for a language tag: `de-CH` -> `de`; `en` for one it lacks."""
+    primary = tag.replace("_", "-").split("-")[0].lower()
+    return primary if primary in catalogue() else FALLBACK
+
+
+class Strings:
+    """Words of one language; those that it lacks are English."""
+
+    def __init__(self, tag: str) -> None:
+        self.language = language_of(tag)
+        self._words = {**catalogue()[FALLBACK], **catalogue()[self.language]}
+
+    def __call__(self, name: str, **values: object) -> str:
+        words = self._words[name]
+        return words.format_map(values) if values else words
+
+    def some(self, prefix: str) -> dict[str, str]:
+        """Those whose names begin with `prefix`, without it: what the script of a page says."""
+        return {
+            name.removeprefix(prefix): words
+            for name, words in self._words.items()
+            if name.startswith(prefix)
+        }
+
+    def steps(self, low: str, high: str) -> tuple[str, ...]:
+        """Ten places of a slider in words, from `low` to `high`; no numbers."""
+        ends = (low or self("slider_low"), high or self("slider_high"))
+        near = [self(f"slider_step_{k}", end=ends[0]) for k in range(5)]
+        far = [self(f"slider_step_{k}", end=ends[1]) for k in range(5)]
+        return (*near, *reversed(far))
+
+
+_TAGS = {
+    *("p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "a"),
+    *("ul", "ol", "li", "h2", "h3", "h4", "h5", "h6"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+_LOWEST_HEADING = 6
+
+
+@lru_cache(maxsize=256)
+def rendered(text: str) -> Markup:
+    """HTML of Markdown. HTML in it is shown as text; links go to http, https and mailto only.
+
+    Headings are one level lower than written: a page has its own first heading.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.disable("image")
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + 1, _LOWEST_HEADING)}"
+    html = parser.renderer.render(tokens, parser.options, {})
+    clean = nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes={"a": {"href"}, "ol": {"start"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer",
+    )
+    return Markup(clean)  # nh3 has cleaned it
+
 
 COOKIE_DAYS = 90
 
@@ -70,7 +146,7 @@ class Web:
             lstrip_blocks=True,
         )
         environment.globals.update(url=self.url, static=self.static)
-        environment.filters["markdown"] = markdown.rendered
+        environment.filters["markdown"] = rendered
         object.__setattr__(self, "environment", environment)
         mark = hashlib.sha256(b"cookie" + self.store.server_key).hexdigest()[:8]
         object.__setattr__(self, "study_mark", mark)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from levelfield_rating.answers import NEITHER, Answer, standard_ranks
+from levelfield_rating.answers import Answer, shown_answer, standard_ranks
 from levelfield_rating.model import Frozen, Placed, RatingCriterion, TextPart
 from levelfield_rating.store.records import RaterState
 
@@ -40,42 +40,11 @@ class Shown:
         return [c for c in criteria if c.id not in self.answers]
 
 
-def shown_answer(criterion: RatingCriterion, order: Sequence[int], value: Answer) -> Answer:
-    """Returns a stored answer, for the texts in the order shown."""
-    if criterion.scale == "ranking" and isinstance(value, tuple):
-        return tuple(value[position] for position in order)
-    if criterion.scale == "pairwise" and isinstance(value, int) and value != NEITHER:
-        return list(order).index(value)
-    return value
-
-
-def stored_answer(criterion: RatingCriterion, order: Sequence[int], value: Any) -> Any:
-    """What a page says, for `Item.candidates`. What is no answer stays as it is: the store says no.
-
-    A ranking may come as any whole numbers, smaller ones first.
-    """
-    if criterion.scale == "ranking" and isinstance(value, list | tuple):
-        if len(value) != len(order) or any(type(rank) is not int for rank in value):
-            return tuple(value)
-        stored = [0] * len(order)
-        for rank, position in zip(value, order, strict=True):
-            stored[position] = rank
-        return tuple(stored)
-    if criterion.scale == "pairwise" and type(value) is int and 0 <= value < len(order):
-        return order[value]
-    return value
-
-
-def placed_of(study: Frozen, state: RaterState) -> tuple[Placed, ...]:
-    """Returns the rater's items, in order."""
-    return study.slots[state.slot].items
-
-
 def shown_items(study: Frozen, state: RaterState) -> list[Shown]:
     """Returns all items of a rater with what they have answered so far."""
     return [
         _shown(study, state, placed, number)
-        for number, placed in enumerate(placed_of(study, state), start=1)
+        for number, placed in enumerate(study.placed(state.slot), start=1)
     ]
 
 

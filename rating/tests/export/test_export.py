@@ -16,8 +16,7 @@ import formality_study
 from levelfield.agree.agreement import rater_agreement
 from levelfield.io import load_ratings, load_samples
 from levelfield.stats.resampling import Resampling
-from levelfield_rating.export.codebook import codebook
-from levelfield_rating.export.documents import archive, documents, export
+from levelfield_rating.export.documents import archive, codebook, documents, export
 from levelfield_rating.model import Item, RatingCriterion
 from levelfield_rating.results.agreement import reliability, system_means, unit_ratings
 from levelfield_rating.results.raters import counted

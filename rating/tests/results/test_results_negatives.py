@@ -33,8 +33,8 @@ def test_who_does_not_put_the_negative_sample_below_the_median_fails(
     rate(store, 0, rule)
     found = verdict(frozen, counted(store)[0])
     assert found.failed is failed
-    assert str(bad) in found.why
-    assert "60" in found.why
+    assert str(bad) in found.details
+    assert "60" in found.details
 
 
 def test_one_of_two_negative_samples_is_enough_to_fail():
@@ -53,8 +53,8 @@ def test_one_of_two_negative_samples_is_enough_to_fail():
 
 def test_what_cannot_be_judged_yet_says_why():
     frozen = direct_study(SYSTEMS, sources=6, surveys=1)
-    assert verdict(frozen, state_of(frozen, {})).why == "not rated yet"
-    assert verdict(frozen, state_of(frozen, {"c1": 9})).why == "too few real texts rated yet"
+    assert verdict(frozen, state_of(frozen, {})).details == "not rated yet"
+    assert verdict(frozen, state_of(frozen, {"c1": 9})).details == "too few real texts rated yet"
     assert verdict(frozen, state_of(frozen, {"c1": 9})).failed is None
     no_rule = replace(frozen, fail_rule="none")
     assert verdict(no_rule, state_of(frozen, dict.fromkeys(frozen.items, 50))).failed is None
@@ -63,7 +63,9 @@ def test_what_cannot_be_judged_yet_says_why():
         replace(s, items=tuple(p for p in s.items if p.item in items)) for s in frozen.slots
     )
     without = replace(frozen, items=items, slots=slots)
-    assert verdict(without, state_of(without, dict.fromkeys(items, 9))).why == "no negative sample"
+    assert (
+        verdict(without, state_of(without, dict.fromkeys(items, 9))).details == "no negative sample"
+    )
 
 
 @pytest.mark.parametrize(("answer", "failed"), [(0, False), (NEITHER, True), (1, True)])

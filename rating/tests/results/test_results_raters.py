@@ -89,7 +89,7 @@ def test_progress_counts_items_with_all_answers(tmp_path: Path):
 
     say(store, rater, 0, half)
     found = progress(frozen, store.state(rater))
-    assert (found.done, found.items, found.answers, found.asked) == (9, 13, 22, 26)
+    assert (found.done, found.items, found.answers, found.questions) == (9, 13, 22, 26)
 
 
 def test_time_is_the_servers_and_breaks_are_cut():

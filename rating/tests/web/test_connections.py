@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from levelfield_rating.web.connections import ConnectionLimits, LimitedProtocol
-from levelfield_rating.web.log_limit import LogLimit
+from levelfield_rating.web.limits import ConnectionLimits, LimitedProtocol, LogLimit
 from rating_server import served
 from served_process import ServedStudy
 from served_study import study_file

@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield_rating.answers import standard_ranks
+from levelfield_rating.answers import shown_answer, standard_ranks, stored_answer
 from levelfield_rating.model import RatingCriterion
 from levelfield_rating.store import RatingStore
-from levelfield_rating.web.shown import (
-    SLIDER_STEPS,
-    shown_answer,
-    step_of,
-    stored_answer,
-)
+from levelfield_rating.web.shown import SLIDER_STEPS, step_of
 from plain_browser import rate_all, rating, was
 from rating_study import small_study
 

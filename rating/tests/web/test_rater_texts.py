@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from levelfield_rating.store import RatingStore, StoreUnavailable
-from levelfield_rating.web.markdown import rendered
-from levelfield_rating.web.strings import Strings, catalogue
+from levelfield_rating.web.context import Strings, catalogue, rendered
 from plain_browser import rate_all, rating
 from rating_study import SCRIPT, SECRETS, small_study
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from levelfield_rating.web.strings import Strings
+from levelfield_rating.web.context import Strings
 from plain_browser import rate_all, rating
 from rating_study import SLIDERS, small_study
 

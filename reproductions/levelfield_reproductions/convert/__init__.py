@@ -1,6 +1,7 @@
 """Files that authors published, as guides and model folders of ours.
 
-A layout says what the files are and what comes of them; `table.LAYOUTS` has all of them by name.
+A layout says what the files are and what comes of them. A new one is an entry in `layouts.toml` and
+a module with a `CONVERTER`.
 """
 
 from __future__ import annotations
@@ -8,17 +9,69 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.core.options import Options, choices, make, parsed
+from levelfield.core.options import Options, choices, make, option, parsed
+from levelfield.io.json_input import read_json
+from levelfield.io.toml import read_toml
 from levelfield.io.writing import folder_replacement
 from levelfield.train.card import Card, write_card
-from levelfield_reproductions.convert.table import LAYOUTS, ConvertOptions, Layout
 
 if TYPE_CHECKING:
     from levelfield_reproductions.convert.reading import PublishedFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions(Options):
+    """How published files are converted.
+
+    Weights that are pickled are read with `torch.load` and `weights_only`; anything but tensors and
+    plain containers in such a file is refused.
+    """
+
+    options: Mapping[str, Any] = option(
+        {},
+        "Option of the layout; docs/convert.md lists them.",
+        flags=("--option", "-o"),
+        metavar="NAME=VALUE",
+    )
+    allow_pickle: bool = option(
+        False, "Read pickled weights; only tensors and plain containers are read."
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is known of a layout without reading a file.
+
+    Attributes:
+        name: as the command has it.
+        files: what the source is, in words.
+        makes: what comes of it, in words.
+        origin: where the authors have the files.
+        paper: whose they are.
+    """
+
+    name: str
+    files: str
+    makes: str
+    origin: str
+    paper: str
+
+    @property
+    def target(self) -> str:
+        """The converter, as `MODULE:CONVERTER`."""
+        return f"{__name__}.{self.name.replace('-', '_')}:CONVERTER"
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    name: Layout(name, **fields)
+    for name, fields in read_toml(resources.files(__name__) / "layouts.toml").items()
+}
+"""Name -> layout, in the order in which they are listed."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +81,7 @@ class Converted:
     Attributes:
         task: what the model does, in a few words, for the card: `predicts …`.
         usage: how it is used, in one sentence, with `{out}` for the folder.
-        facts: rows for the card.
+        facts: rows for the card, beyond those of every guide.
     """
 
     task: str
@@ -75,7 +128,9 @@ def convert(
         ModelError: a file is missing, pickled or damaged, or not of the layout.
     """
     chosen = ConvertOptions.of(chosen, **words)
-    entry = layout_entry(layout)
+    if layout not in LAYOUTS:
+        raise UserError(f"there is no layout '{layout}'; there are {', '.join(LAYOUTS)}")
+    entry = LAYOUTS[layout]
     source, out = Path(source).expanduser(), Path(out).expanduser()
     if not source.exists():
         raise UserError(f"there is no file or folder {source}; expected {entry.files}")
@@ -95,24 +150,20 @@ def convert(
 
             files = PublishedFiles(source, chosen.allow_pickle)
             converted = converter.convert(files, folder, options)
-            write_card(_card(out.name, source, entry, converted), folder)
+            write_card(_card(folder, out.name, source, entry, converted), folder)
     except OSError as error:
         raise ModelError(f"{out}: can't be written: {error.strerror or error}") from error
     return converted
 
 
-def layout_entry(name: str) -> Layout:
-    """Returns the layout of this name.
+def _card(folder: Path, name: str, source: Path, entry: Layout, converted: Converted) -> Card:
+    from levelfield.models.guides import ABOUT
 
-    Raises:
-        UserError: there is none.
-    """
-    if name not in LAYOUTS:
-        raise UserError(f"there is no layout '{name}'; there are {', '.join(LAYOUTS)}")
-    return LAYOUTS[name]
-
-
-def _card(name: str, source: Path, entry: Layout, converted: Converted) -> Card:
-    facts = {"Layout": entry.name, "Paper": entry.paper, "Source": source.name, **converted.facts}
+    facts = {"Layout": entry.name, "Paper": entry.paper, "Source": source.name}
+    if (folder / ABOUT).is_file():
+        about = read_json(folder / ABOUT)
+        facts |= {"Kind": about["kind"], "Attribute": about["attribute"]}
+        facts["Labels"] = ", ".join(about["labels"])
     sources = (f"weights of the authors ({entry.origin}); their licence applies",)
-    return Card(name, converted.task, facts, sources, origin=f"the authors' {entry.files}")
+    origin = f"the authors' {entry.files}"
+    return Card(name, converted.task, facts | {**converted.facts}, sources, origin=origin)

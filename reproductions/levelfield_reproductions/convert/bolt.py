@@ -18,16 +18,16 @@ from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, option
 from levelfield.models.causal_tokens import load_causal_tokens
 from levelfield.models.files import quiet
-from levelfield.models.loading import Loading, reading
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.reading import (
-    PublishedFiles,
-    Tensors,
-    save_weights,
-    shapes_of,
+from levelfield_reproductions.convert.model_folder import (
+    configuration,
+    parameter_shapes,
+    write_model,
 )
+from levelfield_reproductions.convert.reading import PublishedFiles, Tensors
 
 Variant = Literal["sentiment", "toxicity"]
 
@@ -69,12 +69,10 @@ def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converte
     vocabulary = load_causal_tokens(options.model, Loading())
     labels = LABELS[options.variant]
     table = _table(tensors, vocabulary.vocabulary_size)
-    with reading("config.json"):
-        config = RobertaConfig(**{name: about[name] for name in _SHAPE if name in about})
-        config.vocab_size = len(table)
-        config.num_labels = len(labels)
-        with torch.device("meta"):
-            shapes = shapes_of(RobertaForSequenceClassification(config))
+    config = configuration(RobertaConfig, about, _SHAPE)
+    config.vocab_size = len(table)
+    config.num_labels = len(labels)
+    shapes = parameter_shapes(RobertaForSequenceClassification, config)
     if table.shape[1] != config.hidden_size:
         raise ModelError(
             f"{_TABLE} is {table.shape[1]} wide, the states {config.hidden_size}, and there is no "
@@ -84,14 +82,11 @@ def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converte
     tensors.drop(r"roberta\.embeddings\.(position_ids|token_type_ids)")
     weights = {_TABLE: table, **tensors.take_all(shapes)}
     tensors.finish()
-    config.architectures = ["RobertaForSequenceClassification"]
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: n for n, label in enumerate(labels)}
     folder = out / "model"
-    folder.mkdir()
-    config.save_pretrained(folder)
     floats = {name: tensor.float() for name, tensor in weights.items()}
-    save_weights(floats, folder / "model.safetensors")
+    write_model(folder, RobertaForSequenceClassification, config, floats)
     write_guide(
         out,
         kind="encoder",
@@ -102,9 +97,8 @@ def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converte
         settings={"whole": True, "vocabulary": vocabulary.digest},
         tensors={},
     )
-    facts = {"Kind": "encoder", "Attribute": options.variant, "Labels": ", ".join(labels)}
     task = "predicts the label of a whole text, with gradients to its tokens, for BOLT"
-    return Converted(task, "give it to bolt as -o guide={out}", facts)
+    return Converted(task, "give it to bolt as -o guide={out}")
 
 
 def _table(tensors: Tensors, tokens: int) -> torch.Tensor:
@@ -118,4 +112,4 @@ def _table(tensors: Tensors, tokens: int) -> torch.Tensor:
     return torch.nn.functional.linear(table.double(), weight.double(), bias.double()).float()
 
 
-BOLT_DISCRIMINATOR = Converter(BOLTOptions, _convert)
+CONVERTER = Converter(BOLTOptions, _convert)

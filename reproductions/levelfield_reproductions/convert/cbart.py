@@ -19,20 +19,18 @@ from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, option
 from levelfield.generation.techniques.cbart.editor import (
     HEAD,
-    WEIGHTS,
     Action,
     EditingHead,
 )
 from levelfield.models.files import quiet
-from levelfield.models.loading import reading
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.reading import (
-    PublishedFiles,
-    Tensors,
-    save_weights,
-    shapes_of,
+from levelfield_reproductions.convert.model_folder import (
+    configuration,
+    parameter_shapes,
+    write_model,
+    write_tokenizer,
 )
-from levelfield_reproductions.convert.tokenizer import write_tokenizer
+from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
 
 _SHAPE = (
     *("vocab_size", "d_model", "max_position_embeddings"),
@@ -63,16 +61,15 @@ class CBARTOptions(Options):
 
 
 def _convert(source: PublishedFiles, out: Path, options: CBARTOptions) -> Converted:
+    from transformers import BartForConditionalGeneration
+
     quiet()
     config = _config(source)
     tensors = source.tensors()
     tensors.drop("label_weights")
     weights = {**_body(tensors, config), **_head(tensors, config.d_model)}
     tensors.finish()
-    config.architectures = ["BartForConditionalGeneration"]
-    config.dtype = weights[_SHARED].dtype
-    config.save_pretrained(out)
-    save_weights(weights, out / WEIGHTS)
+    write_model(out, BartForConditionalGeneration, config, weights, dtype=weights[_SHARED].dtype)
     write_tokenizer(source.path, out, options.tokenizer)
     layers = f"{config.encoder_layers} + {config.decoder_layers} layers of {config.d_model}"
     return Converted(
@@ -89,9 +86,8 @@ def _config(source: PublishedFiles) -> Any:
     about = source.settings_of("bart")
     if foreign := [name for name in _OTHERS if about.get(name)]:
         raise ModelError(f"config.json has {foreign[0]}, which BART has not")
-    with reading("config.json"):
-        settings = {name: about[name] for name in _SHAPE if about.get(name) is not None}
-        config: Any = BartConfig(**settings)
+    settings = {name: value for name, value in about.items() if value is not None}
+    config = configuration(BartConfig, settings, _SHAPE)
     # transformers 3 begins the decoder with the end of the text
     if config.decoder_start_token_id is None:
         config.decoder_start_token_id = config.eos_token_id
@@ -102,8 +98,7 @@ def _config(source: PublishedFiles) -> Any:
 def _body(tensors: Tensors, config: Any) -> dict[str, torch.Tensor]:
     from transformers import BartForConditionalGeneration
 
-    with reading("config.json"), torch.device("meta"):
-        shapes = shapes_of(BartForConditionalGeneration(config))
+    shapes = parameter_shapes(BartForConditionalGeneration, config)
     for name in _TIED:
         shapes.pop(name, None)
     weights = tensors.take_all(shapes)
@@ -125,4 +120,4 @@ def _head(tensors: Tensors, width: int) -> dict[str, torch.Tensor]:
     return {f"{HEAD}{name}": tensor for name, tensor in weights.items()}
 
 
-CBART = Converter(CBARTOptions, _convert)
+CONVERTER = Converter(CBARTOptions, _convert)

@@ -12,7 +12,7 @@ from pathlib import Path
 from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, option
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.gpt2 import write_gpt2
+from levelfield_reproductions.convert.model_folder import write_gpt2
 from levelfield_reproductions.convert.reading import PublishedFiles
 
 PREFIX = "finetuned_gpt2_"
@@ -53,4 +53,4 @@ def _convert(source: PublishedFiles, out: Path, options: DExpertsOptions) -> Con
     )
 
 
-DEXPERTS = Converter(DExpertsOptions, _convert)
+CONVERTER = Converter(DExpertsOptions, _convert)

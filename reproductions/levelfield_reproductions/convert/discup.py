@@ -76,9 +76,6 @@ def _convert(source: PublishedFiles, out: Path, options: DisCupOptions) -> Conve
         tensors=matrices,
     )
     facts = {
-        "Kind": "soft-prompt",
-        "Attribute": options.attribute,
-        "Labels": ", ".join(options.names),
         "Base": resolved.label,
         "Embeddings": ", ".join(f"{label} {len(matrix)}" for label, matrix in matrices.items()),
     }
@@ -121,4 +118,4 @@ def _baked(tensors: Tensors) -> torch.Tensor:
     return matrix.clone()
 
 
-DISCUP = Converter(DisCupOptions, _convert)
+CONVERTER = Converter(DisCupOptions, _convert)

@@ -19,23 +19,17 @@ from levelfield.core.options import Options, option
 from levelfield.models.files import load_tokenizer
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter
-from levelfield_reproductions.convert.gpt2 import write_gpt2
+from levelfield_reproductions.convert.model_folder import write_gpt2
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors
 
 Variant = Literal["sentiment", "topic", "detoxifier"]
 
-_CODES: Mapping[Variant, tuple[str, str]] = {
-    "sentiment": ("negative", "positive"),
-    "topic": ("false", "true"),
-    "detoxifier": ("dirty", "clean"),
+_CODES: Mapping[Variant, tuple[str, str, str]] = {
+    "sentiment": ("sentiment", "negative", "positive"),
+    "topic": ("topic", "false", "true"),
+    "detoxifier": ("toxicity", "dirty", "clean"),
 }
-"""Codes of label 0 and label 1."""
-
-_ATTRIBUTES: Mapping[Variant, str] = {
-    "sentiment": "sentiment",
-    "topic": "topic",
-    "detoxifier": "toxicity",
-}
+"""Attribute, and the codes of label 0 and label 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +71,7 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     tensors = source.tensors()
     scale, bias = _scale(tensors), _bias(tensors)
     model = write_gpt2(source, tensors, out / "model", options.tokenizer)
-    code_0, code_1 = _CODES[options.variant]
+    attribute, code_0, code_1 = _CODES[options.variant]
     about: dict[str, Any] = {"whole": True, "scale": scale}
     if options.variant == "topic":
         codes = {label: [code_1, word] for label, word in options.words.items()}
@@ -96,7 +90,6 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
             raise ModelError(
                 f"'{word}' is more than one token to {source.path.name}; codes are one"
             )
-    attribute = _ATTRIBUTES[options.variant]
     write_guide(
         out,
         kind="class-lm",
@@ -109,8 +102,6 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     )
     facts = {
         "Kind": "class-lm, a whole model",
-        "Attribute": attribute,
-        "Labels": ", ".join(codes),
         "α": f"{scale:g}",
         "b": ", ".join(f"{name} {value:g}" for name, value in about["bias"].items()),
     }
@@ -128,4 +119,4 @@ def _bias(tensors: Tensors) -> list[float]:
     return [float(value) for value in tensors.take("bias", 1, 2)[0]]
 
 
-GEDI = Converter(GeDiOptions, _convert)
+CONVERTER = Converter(GeDiOptions, _convert)

@@ -24,7 +24,7 @@ import transformers
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
 from levelfield.generation.techniques.latent.prefixes import PrefixShape
-from levelfield.models.files import load_tokenizer
+from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets, padded, token_mask
@@ -102,9 +102,6 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
         tensors={**decoder, **{f"latents.{i}": cloud for i, cloud in enumerate(clouds)}},
     )
     facts = {
-        "Kind": "latent",
-        "Attribute": options.attribute,
-        "Labels": ", ".join(rows.labels),
         "Base": f"{base.label}, its lowest {shape.layers} layers",
         "Latents": ", ".join(map(str, map(len, clouds))) + f" of {shape.size} numbers",
         "Texts": options.data,
@@ -117,8 +114,7 @@ def _decoder(
     tensors: Tensors, base: Resolved, positions: int
 ) -> tuple[PrefixShape, dict[str, torch.Tensor]]:
     """Returns the map from latents to prefixes of the layers that it was trained with."""
-    with reading(base.name):
-        config = transformers.AutoConfig.from_pretrained(base.path, local_files_only=True)
+    config = load_config(base)
     depth, heads = int(config.num_hidden_layers), int(config.num_attention_heads)
     width = int(config.hidden_size) // heads
     weight = tensors.take("trans2.0.weight", depth * 2 * heads * positions * width, None)
@@ -138,8 +134,8 @@ class _Encoder:
     """The authors' BERT and its map to latents."""
 
     def __init__(self, like: Resolved, tensors: Tensors) -> None:
+        config = load_config(like)
         with reading(like.name):
-            config = transformers.AutoConfig.from_pretrained(like.path, local_files_only=True)
             model = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
         tensors.drop(r"encoder\.embeddings\.position_ids")
         model.load_state_dict(tensors.take_all(shapes_of(model), prefix="encoder."))
@@ -172,4 +168,4 @@ class _Encoder:
         return e
 
 
-MULTICTG = Converter(MultiCTGOptions, _convert)
+CONVERTER = Converter(MultiCTGOptions, _convert)

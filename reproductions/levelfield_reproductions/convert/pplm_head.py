@@ -13,9 +13,9 @@ from typing import Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.models.files import quiet
-from levelfield.models.loading import Loading, reading
-from levelfield.models.resolve import Resolved, resolve_causal
+from levelfield.models.files import load_config
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import resolve_causal
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter
 from levelfield_reproductions.convert.reading import PublishedFiles
@@ -69,7 +69,7 @@ def _convert(files: PublishedFiles, out: Path, options: PPLMHeadOptions) -> Conv
         raise UserError(f"labels is '{options.labels}'; expected at least two different ones")
     tensors = files.tensors()
     base = resolve_causal(options.model, Loading())
-    width = _width(base)
+    width = int(load_config(base).get_text_config().hidden_size)
     weight = tensors.take("mlp.weight", len(rows), width)
     bias = tensors.take("mlp.bias", len(rows))
     tensors.finish()
@@ -83,20 +83,9 @@ def _convert(files: PublishedFiles, out: Path, options: PPLMHeadOptions) -> Conv
         settings={"counts_bos": True},
         tensors={"weight": weight[kept].T.float().contiguous(), "bias": bias[kept].float()},
     )
-    facts = {"Kind": "head", "Attribute": options.variant, "Labels": ", ".join(labels)}
     usage = f"give it to pplm as -o guide={{out}}, with --model {options.model}"
     task = "predicts the label of a text from the states of its base, for PPLM"
-    return Converted(task, usage, {**facts, "Base": base.label})
+    return Converted(task, usage, {"Base": base.label})
 
 
-def _width(base: Resolved) -> int:
-    """Returns how many numbers the states of a model have."""
-    from transformers import AutoConfig
-
-    quiet()
-    with reading(base.name):
-        config = AutoConfig.from_pretrained(base.path, local_files_only=True)
-        return int(config.get_text_config().hidden_size)
-
-
-PPLM_HEAD = Converter(PPLMHeadOptions, _convert)
+CONVERTER = Converter(PPLMHeadOptions, _convert)

@@ -93,28 +93,19 @@ class PublishedFiles:
                 "pickled module is not read: save its state_dict() where you trust it"
             ) from error
 
-    def about(self, name: str = "config.json") -> dict[str, Any]:
-        """Returns a file of settings in the folder.
+    def settings_of(self, kind: str) -> dict[str, Any]:
+        """Returns `config.json`, whose model must be of this kind.
 
         Raises:
-            ModelError: it is missing or no JSON object.
+            ModelError: the file is missing or no JSON object, or its model is of another kind.
         """
-        path = self.file(name)
+        path = self.file("config.json")
         try:
             about = read_json(path)
         except (OSError, ValueError) as error:
             raise ModelError(f"{_shown(path)} can't be read: {first_line(error)}") from error
         if not isinstance(about, dict):
             raise ModelError(f"{_shown(path)} is no JSON object")
-        return about
-
-    def settings_of(self, kind: str) -> dict[str, Any]:
-        """Returns `config.json`, whose model must be of this kind.
-
-        Raises:
-            ModelError: the file is missing or damaged, or its model is of another kind.
-        """
-        about = self.about()
         if (stated := about.get("model_type", kind)) != kind:
             raise ModelError(f"config.json is of a {stated} model; expected {kind}")
         return about
@@ -204,14 +195,6 @@ class Tensors:
                 f"{self._file} has {_few(sorted(self._left))}, which the layout does not know; is "
                 "it of another layout?"
             )
-
-
-def save_weights(weights: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Writes the weights of a converted model."""
-    from safetensors.torch import save_file
-
-    copies = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
-    save_file(copies, path, metadata={"format": "pt"})
 
 
 def shapes_of(module: torch.nn.Module) -> dict[str, Sequence[int]]:

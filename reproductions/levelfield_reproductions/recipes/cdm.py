@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from levelfield.stats.correlation import spearman
 from levelfield_reproductions.published_tables import PublishedTable
-from levelfield_reproductions.recipes.released import Cells, Scoring, samples_of
+from levelfield_reproductions.recipes.released import NAMES, Cells, Scoring, samples_of
 from levelfield_reproductions.verdict import Derived
 
 SIZES = {
@@ -13,11 +15,7 @@ SIZES = {
     ("DSTC9 (test)", "size"): ("deam", "dstc9"),
 }
 """Cell of Table 1 -> a part of a data set."""
-JUDGES = {
-    "G-Eval (GPT-4)": "gpt-4",
-    "G-Eval (Flan-T5-11b)": "flan-t5",
-    "G-Eval (LLaMa2-7b-Vicuna)": "vicuna",
-}
+JUDGES: Mapping[str, str] = NAMES["cdm"]["judges"]
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001

@@ -14,6 +14,7 @@ from levelfield.core.sample import Sample
 from levelfield.stats.correlation import statistics
 from levelfield_reproductions.published_tables import Gap, Number, PublishedTable
 from levelfield_reproductions.recipes.released import (
+    NAMES,
     Cells,
     Scoring,
     lines_of,
@@ -25,11 +26,6 @@ from levelfield_reproductions.verdict import Derived
 
 PROMPTS = {"sentiment": "prompt/prompt_senti.txt", "topic": "prompt/prompt_topic.txt"}
 VERBALIZERS = {"sentiment": "prompt/verbal_senti.txt", "topic": "prompt/verbal_topic.txt"}
-METRICS = {
-    "coherence": "ctrleval.coherence",
-    "consistency": "ctrleval.consistency",
-    "attribute relevance": "ctrleval.attribute-relevance",
-}
 PEGASUS = "google/pegasus-large"
 _ALONE: Mapping[str, Mapping[str, str]] = {"CTRLEval": {}}
 OPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -43,23 +39,9 @@ OPTIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Table of one model -> row -> options of the metric."""
-MODELS = {
-    "6": {"PEGASUS": PEGASUS, "BART": "facebook/bart-large", "T5": "google-t5/t5-large"},
-    "7": {
-        "T5-small": "google-t5/t5-small",
-        "T5-base": "google-t5/t5-base",
-        "T5-large": "google-t5/t5-large",
-    },
-}
+MODELS: Mapping[str, Mapping[str, str]] = NAMES["ctrleval"]["models"]
 """Table of several models -> row -> model."""
-CASES = {
-    "coherence 1": "data_senti:17",
-    "coherence 2": "data_senti:18",
-    "consistency 1": "data_senti:289",
-    "consistency 2": "data_senti:296",
-    "attribute relevance 1": "data_senti:13",
-    "attribute relevance 2": "data_senti:14",
-}
+CASES: Mapping[str, str] = NAMES["ctrleval"]["cases"]
 """Row of Figures 6 and 7 -> the text."""
 
 
@@ -155,7 +137,8 @@ def _correlations(
         if isinstance(samples, Derived):
             derived |= dict.fromkeys(part_columns, samples)
             continue
-        [metric] = create([METRICS[aspect]], {"model": scoring.model, **options}, {})
+        name = f"ctrleval.{aspect.replace(' ', '-')}"
+        [metric] = create([name], {"model": scoring.model, **options}, {})
         values = scoring.score(metric, samples).values
         people = np.array([s.ratings[aspect]["mean"] for s in samples])
         defined = np.isfinite(values)

@@ -20,55 +20,16 @@ from levelfield.io.fetch import local_copy
 from levelfield.stats.correlation import pearson, spearman
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 from levelfield_reproductions.published_tables import Gap, PublishedTable, read_paper
-from levelfield_reproductions.recipes.released import Cells, Scoring, missing, not_here
+from levelfield_reproductions.recipes.released import NAMES, Cells, Scoring, missing, not_here
 from levelfield_reproductions.verdict import Derived, Verdict, judge
 
-SIZES = {
-    "pplm_prompts": 35,
-    "owt_neutral_prompts": 5000,
-    "cloze_2018_test": 1571,
-    "sts_benchmark_test": 625,
-}
-PROMPT_SETS = {
-    "PPLM Prompts": "pplm_prompts",
-    "OWT neutral prompts": "owt_neutral_prompts",
-    "STS benchmark test": "sts_benchmark_test",
-}
-SYSTEMS = {
-    "CTRL": "ctrl",
-    "C BART": "ctg_bart",
-    "CTG BART": "ctg_bart",
-    "Multi CTG": "multi_ctg",
-    "Prior CTG": "prior_ctg",
-    "CAT PAW": "cat_paw",
-    "PPLM": "pplm",
-    "Falcon 40B": "falcon-40b-instruct",
-    "LLaMa2 70B": "Llama-2-70b-chat-hf",
-    "GeDi": "gedi",
-    "DisCup": "discup",
-    "DExperts": "dexperts",
-    "BOLT": "bolt",
-}
+SIZES: Mapping[str, int] = NAMES["lpf"]["sizes"]
+PROMPT_SETS: Mapping[str, str] = NAMES["lpf"]["prompt_sets"]
+SYSTEMS: Mapping[str, str] = NAMES["lpf"]["systems"]
+JUDGES: Mapping[str, Mapping[str, str]] = NAMES["lpf"]["judges"]
+COVERAGES: Mapping[str, str] = NAMES["lpf"]["coverages"]
 PROMPTING = {"ZS": ("zero_shot",), "FS": ("few_shot",), "Ov": ("zero_shot", "few_shot")}
 LANGUAGE_MODELS = ("gpt2-xl", "bigscience/bloom-1b7")
-JUDGES = {
-    "sentiment": {
-        "DistilBERT": "distilbert-base-uncased-finetuned-sst-2-english",
-        "T5": "michelecafagna26/t5-base-finetuned-sst2-sentiment",
-        "DeBERTa": "Yelp2-checkpoint-64000",
-    },
-    "topic": {
-        "DistilBERT": "textattack/distilbert-base-uncased-ag-news",
-        "BERT": "fabriceyhc/bert-base-uncased-ag_news",
-        "DeBERTa": "AGnews-checkpoint-6000",
-    },
-}
-COVERAGES = {
-    "any": "soft",
-    "all": "strict",
-    "extended coverage": "coverage_score",
-    "coverage": "original_coverage_score",
-}
 BOTH = {"both": "overall", "sentiment": "sentiment", "topic": "topic"}
 LEFT_OUT = {("13", "Prior CTG"): "prior_ctg-owt_neutral_prompts-multiple-None-len50-3443"}
 """Row of a table -> the run that its control effectiveness does not rest on."""

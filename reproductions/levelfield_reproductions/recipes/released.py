@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
 from levelfield.io.fetch import fetch, local_copy
+from levelfield.io.toml import read_toml
 from levelfield_reproductions.published_tables import Gap
 from levelfield_reproductions.verdict import Derived
 
 if TYPE_CHECKING:
     from levelfield.core.metric import Metric
     from levelfield.core.scores import Scores
+
+NAMES: Mapping[str, Mapping[str, Any]] = read_toml(resources.files(__package__) / "names.toml")
+"""Paper -> what the releases call what its tables name."""
 
 Cells = Mapping[tuple[str, str], Derived]
 """(row, column) -> what a recipe makes of it; the table itself says what the others lack."""

@@ -6,29 +6,21 @@ the release: the same statistic of the released ones stands beside them, and is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from levelfield.core.registry import create
 from levelfield.core.sample import Sample
 from levelfield.stats.correlation import pearson, tau_like
 from levelfield_reproductions.published_tables import PublishedTable
-from levelfield_reproductions.recipes.released import Cells, Scoring, samples_of
+from levelfield_reproductions.recipes.released import NAMES, Cells, Scoring, samples_of
 from levelfield_reproductions.verdict import Derived
 
-SYSTEMS = {
-    "BART large + SC + BLEU": "BART",
-    "High-quality pairs": "HIGH",
-    "IBT + SC + BLEU + BLEURT": "IBT",
-    "DURL": "LUO",
-    "Bi-directional": "NIU",
-    "NMT-Combined": "RAO",
-    "Human references": "REF",
-    "StyIns": "YI",
-    "Zhou's": "ZHOU",
-}
-SURVEYS = {"Survey 1": "1", "Survey 2": "5", "Survey 4": "4", "Survey 5": "2"}
+SYSTEMS: Mapping[str, str] = NAMES["thesis"]["systems"]
+SURVEYS: Mapping[str, str] = NAMES["thesis"]["surveys"]
 """As the thesis names them -> as the files do."""
+MEASURES: Mapping[str, str] = NAMES["thesis"]["metrics"]
+"""Column of Tables 3 and 5 to 9 -> our measure."""
 CRITERIA = ("content", "style", "fluency")
 CORRELATIONS = {
     "3": ("content.src", "content"),
@@ -40,7 +32,7 @@ CORRELATIONS = {
 }
 """Table -> the released files, and the criterion; where there is none, rows are criteria."""
 HUMAN = "REF"
-ROUGE = {"ROUGE-1": "rouge-1", "ROUGE-2": "rouge-2", "ROUGE-L": "rouge-l"}
+ROUGE = {column: measure for column, measure in MEASURES.items() if "rouge" in measure}
 _EARLIER = "of the values that were released; the thesis used earlier ones"
 _PAIRS = "of every expert's rating"
 _RAW = f"{_PAIRS} and ROUGE of the raw texts; the thesis used values that were not released"

@@ -26,22 +26,19 @@ from levelfield.stats.dependent import swap_test
 from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.multiplicity import holm
 from levelfield.stats.system_difference import swap_systems
-from levelfield_reproductions.answers import Cell, Grid, Question, QuestionAnswer
 from levelfield_reproductions.published_tables import read_paper
 from levelfield_reproductions.recipes.released import Scoring, samples_of
-from levelfield_reproductions.recipes.thesis import CRITERIA, SURVEYS, SYSTEMS
+from levelfield_reproductions.recipes.thesis import CRITERIA, MEASURES, SURVEYS, SYSTEMS
 from levelfield_reproductions.recipes.thesis_values import (
     SET,
     judgements,
     metric_columns,
     rated,
 )
+from levelfield_reproductions.reproduction import Cell, Grid, Question, QuestionAnswer
 from levelfield_reproductions.verdict import Derived
 
-_PUBLISHED = {
-    "bleu": "BLEU", "meteor": "METEOR", "wmd": "WMD", "rouge-1": "ROUGE-1", "rouge-2": "ROUGE-2",
-    "rouge-l": "ROUGE-L", "bertscore": "BERTScore", "bleurt": "BLEURT", "comet": "COMET",
-}  # fmt: skip
+_COLUMNS = {measure: column for column, measure in MEASURES.items()}
 _TABLES = {
     ("source", "content"): ("6", "3"),
     ("source", "fluency"): ("6", "5"),
@@ -68,8 +65,8 @@ def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
 def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) -> QuestionAnswer:
     """Every metric against every aspect: all texts together, within systems, means of systems."""
     columns = metric_columns(samples, scoring)
-    every = join(columns.of, rated(samples), flip=columns.flipped)
-    distinct = join(columns.of, rated(judgements(samples)), flip=columns.flipped)
+    every = join(columns.values, rated(samples), flip=columns.flipped)
+    distinct = join(columns.values, rated(judgements(samples)), flip=columns.flipped)
     estimates = [
         _by_metric(correlations(distinct, wanted=("tau-like",))),
         _by_metric(
@@ -136,7 +133,7 @@ def _or(value: float, instead: float) -> float:
 def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
     """Returns the τ over all texts and the mean r within systems, as the thesis prints them."""
     measure, _, against = metric.removeprefix("released ").lower().partition(".")
-    column = _PUBLISHED.get(measure)
+    column = _COLUMNS.get(measure)
     if column is None or (against, aspect) not in _TABLES:
         return None, None
     of_texts, within = _TABLES[against, aspect]

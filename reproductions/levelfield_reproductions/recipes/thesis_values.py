@@ -34,13 +34,13 @@ class MetricColumns:
     """Values of metrics for the 720 texts.
 
     Attributes:
-        of: one a metric.
+        values: one column a metric.
         flipped: those of which lower is better.
         signatures: of those computed here.
         left_out: metric -> why it is not there.
     """
 
-    of: tuple[ScoreColumn, ...]
+    values: tuple[ScoreColumn, ...]
     flipped: tuple[str, ...]
     signatures: Mapping[str, str]
     left_out: Mapping[str, str]

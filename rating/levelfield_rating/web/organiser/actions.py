@@ -9,32 +9,26 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from levelfield.io.tables import csv_text
-from levelfield_rating.links import unopened
+from levelfield_rating.results.raters import rating_status
 from levelfield_rating.store.records import StoreError
 from levelfield_rating.web.context import COOKIE_DAYS
 from levelfield_rating.web.organiser.desk import Desk, write_desk
-from levelfield_rating.web.organiser.downloads import MEDIA, attachment
-from levelfield_rating.web.organiser.links import links_page
-from levelfield_rating.web.organiser.overview import (
-    is_failed,
-    overview_page,
-    rater_rows,
-)
+from levelfield_rating.web.organiser.pages import MEDIA, attachment, links_page, overview_page
 from levelfield_rating.web.security import Fields, Turned
 
 router = APIRouter()
 
 
-@router.post("/do/{what}")
-def do(request: Request, what: str, fields: Fields) -> Response:
-    action = _ACTIONS.get(what)
+@router.post("/do/{name}")
+def do(request: Request, name: str, fields: Fields) -> Response:
+    action = _ACTIONS.get(name)
     desk = write_desk(request, fields)
     if action is None:
         raise Turned(404, "")
     try:
         return action(desk, fields)
     except StoreError as error:
-        if what in ("link", "links", "revoke", "reassign"):
+        if name in ("link", "links", "revoke", "reassign"):
             return links_page(desk, problem=str(error))
         return overview_page(desk, problem=str(error))
 
@@ -62,7 +56,11 @@ def _make_link(desk: Desk, fields: Mapping[str, str]) -> Response:
 def _make_links(desk: Desk, fields: Mapping[str, str]) -> Response:
     """A new link for every slot whose link nobody has opened; as a page or as CSV."""
     store, slots = desk.web.store, desk.study.slots
-    links = [(slots[n].name, desk.link(store.new_link(n))) for n in unopened(store.links())]
+    links = [
+        (slots[link.slot].name, desk.link(store.new_link(link.slot)))
+        for link in store.links()
+        if link.is_unopened
+    ]
     if not links:
         raise StoreError("Every link has been opened or revoked; make new ones slot by slot.")
     if fields.get("as") == "csv":
@@ -106,9 +104,8 @@ def _exclude_failed(desk: Desk, _fields: Mapping[str, str]) -> Response:
 
     The log keeps no answer: reasons stay when a rater withdraws.
     """
-    for row in rater_rows(desk):
-        if row.state and is_failed(row) and not row.excluded:
-            desk.web.store.exclude(row.state.rater, "failed the negative sample")
+    for rater in rating_status(desk.web.store).failing:
+        desk.web.store.exclude(rater.state.rater, "failed the negative sample")
     return desk.to("")
 
 

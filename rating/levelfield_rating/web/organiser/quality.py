@@ -31,18 +31,14 @@ def reliability_page(request: Request, everyone: int = 0) -> Response:
     store, study = desk.web.store, desk.study
     states = counted(store, excluded=bool(everyone))
     agreement = reliability(study, states, resampling=RESAMPLING)
-    titles = {criterion.id: criterion.title for criterion in study.criteria}
     z: dict[tuple[str, str], Agreement] = {}
     if agreement.standardised is not None:
         z = {(g.aspect, g.part): g for g in agreement.standardised.groups}
     return desk.page(
-        "reliability.html",
-        here="reliability",
+        "reliability",
         everyone=bool(everyone),
-        excluded=store.excluded(),
         agreement=agreement,
         groups=_by_aspect(agreement.raw.groups, study) if agreement.raw else {},
-        titles=titles,
         z=z,
         overall=OVERALL,
         text_of=lambda unit: _text_of(agreement.texts, unit),
@@ -96,11 +92,8 @@ def results_page(request: Request) -> Response:
         pair = (means.get((mean.system, mean.criterion)), mean)
         rows.setdefault(mean.criterion, []).append(pair)
     return desk.page(
-        "results.html",
-        here="results",
+        "results",
         rows=rows,
         same=same,
         raters=(len(counting), len(everyone)),
-        excluded=store.excluded(),
-        titles={criterion.id: criterion.title for criterion in study.criteria},
     )

@@ -6,8 +6,8 @@ same answers through `/api/`.
 
 from fastapi import APIRouter
 
-from levelfield_rating.web.rater import api, entry, items, phases, practice
+from levelfield_rating.web.rater import api, items, phases, practice
 
 router = APIRouter()
-for _part in (entry, phases, practice, items, api):
+for _part in (phases, practice, items, api):
     router.include_router(_part.router)

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from levelfield_rating.answers import stored_answer
 from levelfield_rating.model import Frozen
 from levelfield_rating.store.records import Event
 from levelfield_rating.web.rater.visit import current_visit, limit_writes, write_visit
@@ -16,9 +17,7 @@ from levelfield_rating.web.security import Json, Turned
 from levelfield_rating.web.shown import (
     answer_document,
     item_document,
-    placed_of,
     shown_items,
-    stored_answer,
 )
 
 EVENTS_AT_ONCE = 200
@@ -54,7 +53,7 @@ def api_events(request: Request, raw: Json) -> Response:
     if not isinstance(raw_events, list) or not 0 < len(raw_events) <= EVENTS_AT_ONCE:
         raise Turned(422, "")
     limit_writes(visit, len(raw_events) - 1)
-    orders = {p.opaque: p.order for p in placed_of(visit.study, visit.state)}
+    orders = {p.opaque: p.order for p in visit.placed}
     events = [_read_event(visit.study, orders, event) for event in raw_events]
     saved = visit.web.store.record(visit.state.rater, events)
     return JSONResponse(

@@ -10,17 +10,21 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from levelfield_rating.answers import stored_answer
 from levelfield_rating.model import Frozen
 from levelfield_rating.store.records import Event
-from levelfield_rating.web.rater.forms import form_answer_of, form_event, script_words
-from levelfield_rating.web.rater.visit import Visit, current_visit, write_visit
+from levelfield_rating.web.rater.visit import (
+    Visit,
+    current_visit,
+    form_answer_of,
+    form_event,
+    write_visit,
+)
 from levelfield_rating.web.security import Fields, Turned
 from levelfield_rating.web.shown import (
     Shown,
     answer_document,
-    placed_of,
     shown_items,
-    stored_answer,
 )
 
 router = APIRouter()
@@ -64,7 +68,6 @@ def rating_page(
         answered=sum(not shown.open(visit.study.criteria) for shown in items),
         open=item.open(visit.study.criteria) if missing else [],
         saved=saved,
-        words=script_words(visit.web),
     )
 
 
@@ -74,7 +77,7 @@ def rate(request: Request, opaque: str, fields: Fields) -> Response:
     visit = write_visit(request, fields.get("csrf", ""))
     items = shown_items(visit.study, visit.state)
     item = item_of(items, opaque)
-    placed = placed_of(visit.study, visit.state)[item.number - 1]
+    placed = visit.placed[item.number - 1]
     saved = ""
     if events := _changes(visit, item, placed.order, fields):
         done = visit.web.store.record(visit.state.rater, events)

@@ -1,4 +1,4 @@
-"""The pages of a rater's phases, and the ways from one to the next."""
+"""A rater's link, the pages of their phases, and the ways from one to the next."""
 
 from __future__ import annotations
 
@@ -8,19 +8,39 @@ from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from levelfield_rating.model import Frozen
 from levelfield_rating.store.records import Phase, RequestRefused
+from levelfield_rating.web.context import web_of
 from levelfield_rating.web.rater.items import first_open
 from levelfield_rating.web.rater.practice import next_practice
 from levelfield_rating.web.rater.visit import Visit, current_visit, write_visit
 from levelfield_rating.web.security import Fields, Turned
-from levelfield_rating.web.shown import placed_of, shown_items
+from levelfield_rating.web.shown import shown_items
 
 REMIND_AFTER = timedelta(days=1)
 
 router = APIRouter()
+
+
+@router.get("/")
+def root(request: Request) -> Response:
+    return RedirectResponse(web_of(request).url("/study"), status_code=303)
+
+
+@router.api_route("/r/{token}", methods=["GET", "HEAD"])
+def entry(request: Request, token: str) -> Response:
+    """One button: programs that look at links in mails send no POST, so they use nothing up."""
+    return web_of(request).entry(request, "entry.html", action=f"/r/{quote(token, safe='')}")
+
+
+@router.post("/r/{token}")
+def exchange(request: Request, token: str, fields: Fields) -> Response:
+    web = web_of(request)
+    return web.opened(
+        request, fields, lambda: web.store.exchange(token), cookie=web.cookie, to="/study"
+    )
 
 
 @router.get("/study")
@@ -41,9 +61,10 @@ def study_page(request: Request) -> Response:
     if phase == "review":
         return review_page(visit)
     if phase == "instructions":
-        return visit.page("instructions.html", after=_after(study, "instructions"), again=False)
+        after = _first_of(study, "examples", "practice", "rating")
+        return visit.page("instructions.html", after=after, again=False)
     if phase == "examples":
-        return visit.page("examples.html", after=_after(study, "examples"))
+        return visit.page("examples.html", after=_first_of(study, "practice", "rating"))
     if phase == "done":
         return visit.page("thanks.html", link=_completion_link(study, state.completion_code))
     if phase == "withdrawn":
@@ -65,18 +86,10 @@ def withdraw_page(request: Request) -> Response:
     return visit.to("/study") if visit.state.phase == "withdrawn" else visit.page("withdraw.html")
 
 
-def _after(study: Frozen, phase: str) -> Phase:
-    """Returns the phase that follows, past those that this study leaves out."""
-    there: dict[str, bool] = {
-        "welcome": True,
-        "instructions": True,
-        "examples": bool(study.examples),
-        "practice": bool(study.practice),
-        "rating": True,
-    }
-    names = list(there)
-    later = names[names.index(phase) + 1 :]
-    return cast(Phase, next(name for name in later if there[name]))
+def _first_of(study: Frozen, *phases: Phase) -> Phase:
+    """Returns the first of these phases that the study does not leave out."""
+    empty = {"examples": not study.examples, "practice": not study.practice}
+    return next(phase for phase in phases if not empty.get(phase))
 
 
 def _completion_link(study: Frozen, code: str) -> str:
@@ -123,7 +136,7 @@ def enter(request: Request, fields: Fields) -> Response:
             return review_page(visit, incomplete=True)
         raise
     item = fields.get("item", "")
-    if state.phase == "rating" and any(p.opaque == item for p in placed_of(visit.study, state)):
+    if state.phase == "rating" and any(p.opaque == item for p in visit.placed):
         return visit.to(f"/study/item/{item}")
     return visit.to("/study")
 

@@ -11,8 +11,13 @@ from starlette.responses import Response
 
 from levelfield_rating.answers import TRIES, Answer
 from levelfield_rating.model import Frozen, Practice, RatingCriterion
-from levelfield_rating.web.rater.forms import form_answer_of, form_event, script_words
-from levelfield_rating.web.rater.visit import Visit, current_visit, write_visit
+from levelfield_rating.web.rater.visit import (
+    Visit,
+    current_visit,
+    form_answer_of,
+    form_event,
+    write_visit,
+)
 from levelfield_rating.web.security import Fields, Turned
 from levelfield_rating.web.shown import Shown
 
@@ -53,18 +58,18 @@ def next_practice(visit: Visit) -> Response:
 
 
 def practice_item_page(
-    visit: Visit, task: Practice, *, given: Mapping[str, Answer] | None = None
+    visit: Visit, task: Practice, *, answers: Mapping[str, Answer] | None = None
 ) -> Response:
-    """A practice item; `given` if what was sent had something open."""
+    """A practice item; `answers` if what was sent had something open."""
     tries, passed = visit.state.practice.get(task.opaque, (0, False))
     number = next(n for n, other in enumerate(visit.study.practice, 1) if other is task)
     criteria = _criteria_of(visit.study, task)
     item = Shown(
-        task.opaque, number, task.task, task.given, task.candidates, given or {}, "", False
+        task.opaque, number, task.task, task.given, task.candidates, answers or {}, "", False
     )
     return visit.page(
         "practice.html",
-        status=200 if given is None else 422,
+        status=200 if answers is None else 422,
         item=item,
         criteria=criteria,
         total=len(visit.study.practice),
@@ -74,8 +79,7 @@ def practice_item_page(
         last=all(_settled(visit, other) for other in visit.study.practice),
         checked=bool(task.accept),
         hint=task.hint if tries else "",
-        open=[] if given is None else item.open(criteria),
-        words=script_words(visit.web),
+        open=[] if answers is None else item.open(criteria),
     )
 
 
@@ -96,7 +100,7 @@ def practise(request: Request, opaque: str, fields: Fields) -> Response:
             events.append(form_event(visit, "practice", opaque, criterion.id, answer))
     if len(events) < len(criteria):
         return practice_item_page(
-            visit, task, given={e.criterion: cast(Answer, e.value) for e in events}
+            visit, task, answers={e.criterion: cast(Answer, e.value) for e in events}
         )
     visit.web.store.record(visit.state.rater, events)
     return visit.to(f"/study/practice/{opaque}")
