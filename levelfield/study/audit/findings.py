@@ -6,7 +6,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -72,6 +72,14 @@ class AuditedStudy:
     cells: tuple[Cell, ...]
     expected: tuple[CellKey, ...] = ()
     training: Iterable[str] = ()
+    _facts: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def fact(self, find: Callable[[AuditedStudy], V]) -> V:
+        """Returns what a function finds in the study, which it computes once for all parts."""
+        if find not in self._facts:
+            self._facts[find] = find(self)
+        value: V = self._facts[find]
+        return value
 
     @functools.cached_property
     def texts(self) -> Mapping[CellKey, Sequence[Text]]:
@@ -147,17 +155,26 @@ def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
 
 
 class Fault(NamedTuple):
-    """A fault that a check found; the place is that of the part, unless it is named."""
+    """A fault that a check found, as in `Finding`; the place is the part's unless it is named."""
 
     severity: Severity
     what: str
     n: int
     of: int
-    examples: Iterable[Text] = ()
+    examples: Sequence[Text] = ()
     system: str | None = None
     dataset: str | None = None
     control: str | None = None
     seed: int | None = None
+
+    @classmethod
+    def of_texts(
+        cls, severity: Severity, what: str, hits: Sequence[Text], texts: Sequence[Text]
+    ) -> Fault:
+        """Returns the fault of some of a system's texts; the first of them are the examples."""
+        dataset, seed = common((text.key for text in hits), (text.key for text in texts))
+        place = (hits[0].key.system, dataset, hits[0].key.control, seed)
+        return cls(severity, what, len(hits), len(texts), hits[:EXAMPLES], *place)
 
 
 class Share(NamedTuple):
@@ -192,9 +209,8 @@ class Share(NamedTuple):
         where = f", most on {worst} ({percent(k, n)})" if apart else ""
         what = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.what}{where}"
         examples = self.hits[:: max(1, len(self.hits) // EXAMPLES)][:EXAMPLES]
-        dataset, seed = common(self.hits, self.texts)
-        key = self.hits[0].key
-        return Fault(severity, what, *total, examples, key.system, dataset, key.control, seed)
+        fault = Fault.of_texts(severity, what, self.hits, self.texts)
+        return fault._replace(examples=examples)
 
 
 Faults = Iterable[Fault | Share]
@@ -222,22 +238,10 @@ class Check:
         fault = result.fault(result.limits or self.limits) if isinstance(result, Share) else result
         if fault is None:
             return None
-        system, dataset, control = (
-            getattr(part, axis) if getattr(fault, axis) is None else getattr(fault, axis)
-            for axis in ("system", "dataset", "control")
-        )
-        return Finding(
-            self.name,
-            fault.severity,
-            system,
-            dataset,
-            control,
-            fault.seed,
-            fault.what,
-            fault.n,
-            fault.of,
-            shown(fault.examples),
-        )
+        axes = ("system", "dataset", "control")
+        place = {axis: getattr(part, axis) for axis in axes if getattr(fault, axis) is None}
+        fields = {**fault._asdict(), **place, "examples": shown(fault.examples)}
+        return Finding(self.name, **fields)
 
 
 def check(
@@ -254,16 +258,12 @@ def check(
     return lambda find: Check(name, per, limits, find)
 
 
-def common(hits: Sequence[Text], all_texts: Sequence[Text]) -> tuple[str, int | None]:
-    """The dataset and the seed of the hits, where they have only one and the others more."""
-    seeds, all_seeds = ((text.key.seed for text in texts) for texts in (hits, all_texts))
-    return only(text.key.dataset for text in hits), only_seed(seeds, all_seeds)
-
-
-def only_seed(seeds: Iterable[int], all_seeds: Iterable[int]) -> int | None:
-    """The seed, if it is one only of several; else None."""
-    distinct = set(seeds)
-    return distinct.pop() if len(distinct) == 1 < len(set(all_seeds)) else None
+def common(keys: Iterable[CellKey], all_keys: Iterable[CellKey]) -> tuple[str, int | None]:
+    """Returns the dataset, if there is one only, and the seed, if it is one only of several."""
+    keys = set(keys)
+    seeds = {key.seed for key in keys}
+    several = len({key.seed for key in all_keys}) > 1
+    return only(key.dataset for key in keys), seeds.pop() if several and len(seeds) == 1 else None
 
 
 def only(names: Iterable[str]) -> str:

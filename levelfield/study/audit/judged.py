@@ -62,7 +62,7 @@ def judged(study: AuditedStudy) -> list[Judged]:
 def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
     """How many texts of each cell each judge found right, and most of 3 or more judges."""
     counts_of: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
-    for part in judged(study):
+    for part in study.fact(judged):
         if part.n:
             right = (round(part.right * part.n), part.n)
             counts_of.setdefault(part.key, {})[part.judge, part.value] = right
@@ -117,7 +117,7 @@ def _judges_in_shares(study: AuditedStudy) -> list[str]:
 def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
     """System, control, attribute -> strength and its 95 % interval."""
     every: dict[tuple[str, str], set[str]] = {}
-    alone = [part for part in judged(study) if not is_majority(part.judge)]
+    alone = [part for part in study.fact(judged) if not is_majority(part.judge)]
     for part in alone:
         every.setdefault((part.key.control, part.attribute), set()).add(part.value)
     intervals = {}

@@ -172,7 +172,7 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     return f"never gives {', '.join(never)}" if never else ""
 
 
-@check("judge-depends", per="study")
+@check("judge-depends", per="control")
 def judge_depends(part: StudyPart) -> Faults:
     """A judge that is another judge on one system, dataset or seed, or always right on one system.
 
@@ -190,16 +190,11 @@ def judge_depends(part: StudyPart) -> Faults:
     whichever is less; these must be 5 %. Serious: it may have been trained on that system, or was
     told what was wanted. Silent with one judge.
     """
-    rights_of_cells = rights(part.study)
-    for control in part.study.parts("control"):
-        place = control.control
-        for attribute, votes in _votes(control.cells).items():
-            faults = [*_apart(attribute, votes)]
-            for judge in _judges(votes):
-                faults += _never_wrong(attribute, judge, votes)
-            yield from (fault._replace(control=place) for fault in faults)
-        faults = [*_always_right(control.cells, rights_of_cells)]
-        yield from (fault._replace(control=place) for fault in faults)
+    for attribute, votes in _votes(part.cells).items():
+        yield from _apart(attribute, votes)
+        for judge in _judges(votes):
+            yield from _never_wrong(attribute, judge, votes)
+    yield from _always_right(part.cells, part.study.fact(rights))
 
 
 class _Place(NamedTuple):

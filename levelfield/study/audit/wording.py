@@ -12,14 +12,12 @@ from statistics import fmean
 from typing import NamedTuple
 
 from levelfield.study.audit.findings import (
-    EXAMPLES,
     Fault,
     Faults,
     Limits,
     Share,
     StudyPart,
     check,
-    common,
     counted,
     percent,
 )
@@ -319,16 +317,14 @@ def repetition(part: StudyPart) -> Faults:
     shares = [(s, t) for t in texts if (s := repeated(t.written)) is not None]
     mean = fmean(s for s, _ in shares) if shares else 0.0
     if severity := limits.severity(mean):
-        above = [pair for pair in shares if pair[0] >= limits.warning]
-        above.sort(key=lambda pair: -pair[0])
-        hits = [text for _, text in above]
-        n, total = len(hits), len(shares)
+        order = sorted(shares, key=lambda pair: -pair[0])
+        hits = [text for share, text in order if share >= limits.warning]
+        total = len(shares)
         told = (
             f"{percent(mean, 1)} of the 4-grams in a text are repeats of one before (mean over "
-            f"{total:,} texts); they are 5 % or more in {n:,} texts"
+            f"{total:,} texts); they are 5 % or more in {len(hits):,} texts"
         )
-        dataset, seed = common(hits, texts)
-        yield Fault(severity, told, n, total, hits[:EXAMPLES], None, dataset, None, seed)
+        yield Fault.of_texts(severity, told, hits, texts)._replace(of=total)
 
 
 def repeated(text: str) -> float | None:
