@@ -29,7 +29,6 @@ from levelfield.show.study_figures import (
 )
 from levelfield.show.texts import SideTable, side_by_side
 from levelfield.study.aggregate.documents import results_table, study_latex
-from levelfield.study.aggregate.numbers import number_rows, number_schema
 from levelfield.study.aggregate.results import (
     ControlSummary,
     SpreadBetween,
@@ -40,7 +39,7 @@ from levelfield.study.aggregate.results import (
 from levelfield.study.audit.findings import SEVERITIES, Finding, counted_findings
 from levelfield.study.cells import bytes_in_words
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
-from levelfield.study.report import StudyReport
+from levelfield.study.report import StudyReport, number_rows, number_schema
 from levelfield.version import __version__
 
 _TOLD = (BOTH, AVERAGE, MAJORITY)

@@ -15,7 +15,7 @@ from levelfield.io.problems import shown
 from levelfield.study.ask.callable_worker import GROUP
 from levelfield.study.ask.files import file_of
 from levelfield.study.ask.requests import request_record
-from levelfield.study.ask.techniques import technique_identity
+from levelfield.study.ask.systems import technique_identity
 from levelfield.study.cells import CellKey, CellRequest
 from levelfield.study.plan import (
     CallableSource,

@@ -19,7 +19,7 @@ from levelfield.core.scores import Scores
 from levelfield.scoring.keeper import Keeper, stream
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 
 
 def metrics_of(plan: Plan, common: Mapping[str, Any]) -> list[Metric]:

@@ -15,7 +15,7 @@ from levelfield.study.ask.requests import requests_of
 from levelfield.study.cells import CellKey, Cost, bytes_in_words, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan, SystemTechnique
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.journal import State
 
 CellState = State | Literal["held"]
@@ -142,23 +142,7 @@ class StudyStatus:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a cell."""
-        rows = [
-            {
-                **cell.key._asdict(),
-                "state": cell.state,
-                "asked": cell.asked,
-                "answered": cell.answered,
-                "failure": cell.failure,
-                "wall_s": cell.cost.wall_s if cell.cost else None,
-                "tokens": cell.cost.tokens if cell.cost else None,
-                "peak_bytes": cell.cost.peak_bytes if cell.cost else None,
-                "forward_passes": cell.cost.forward_passes if cell.cost else None,
-                "technique": technique.technique if technique else None,
-                "base": technique.base if technique else None,
-            }
-            for cell in self.cells
-            for technique in [self.techniques.get(cell.key.system)]
-        ]
+        rows = [{**cell, **(cell["cost"] or {})} for cell in self.to_dict()["cells"]]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def table(self) -> Table:

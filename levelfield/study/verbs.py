@@ -22,7 +22,7 @@ from levelfield.scoring.options import Execution, Note
 from levelfield.scoring.places import scoring_place
 from levelfield.scoring.readiness import check_engine, ready
 from levelfield.study.aggregate import aggregate
-from levelfield.study.ask.targets import lacking
+from levelfield.study.ask.systems import lacking
 from levelfield.study.audit import audit
 from levelfield.study.audit.findings import AuditReport
 from levelfield.study.cells import Cell, CellKey
@@ -39,7 +39,7 @@ from levelfield.study.settings import (
     StudyRunOptions,
 )
 from levelfield.study.status import CellStatus, StudyStatus, study_status
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.reading import Exported, export, read_cell
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
 from levelfield.io.json_input import DECODER, reason
 from levelfield.io.problems import Wrong, shown
-from levelfield.study.ask.pipes import MOST_BYTES, LineReader, StderrLog
+from levelfield.study.ask.processes import MOST_BYTES, LineReader, StderrLog, SystemProcess
 from levelfield.study.ask.requests import Intake, TimedAnswer, parse_answer
-from levelfield.study.ask.running import SystemProcess
 from levelfield.study.cells import CellRequest
 
 _FAREWELL_S = 10.0
@@ -41,7 +40,7 @@ class AttemptEnd:
     stays: bool = False
 
 
-class Endpoint(Protocol):
+class Endpoint(ABC):
     """Where the requests of an attempt go.
 
     Attributes:
@@ -52,18 +51,21 @@ class Endpoint(Protocol):
 
     name: str
     stays: bool
+    _system: SystemProcess | None = None
 
+    @abstractmethod
     def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
         """Starts the system, or goes on with it; the requests are on their way.
 
         Raises:
             OSError, ValueError: it can't be started.
         """
-        ...
 
     def close(self) -> None:
-        """Ends the system, and leaves none of its processes behind."""
-        ...
+        """Ends the system if it runs, and leaves none of its processes behind."""
+        if self._system:
+            self._system.end()
+            self._system = None
 
 
 class Attempt:

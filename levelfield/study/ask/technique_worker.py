@@ -20,7 +20,7 @@ from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.generation.contract import Decoding, Request, Technique
 from levelfield.generation.table import make_technique
 from levelfield.generation.technique import BatchedTechnique, LocalTechnique
-from levelfield.study.ask.techniques import identity
+from levelfield.study.ask.systems import identity
 
 _CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"
 

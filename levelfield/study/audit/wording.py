@@ -24,7 +24,7 @@ from levelfield.study.audit.findings import (
 from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, script_of, words_of
 
 
-class _Leftover(NamedTuple):
+class _Mark(NamedTuple):
     """What to look for; `has` are strings one of which every match holds, for speed."""
 
     kind: str
@@ -33,7 +33,7 @@ class _Leftover(NamedTuple):
 
 
 _LEFTOVERS = (
-    _Leftover(
+    _Mark(
         "special tokens",
         ("<", "["),
         re.compile(
@@ -41,12 +41,12 @@ _LEFTOVERS = (
             r"|\[(?:PAD|UNK|MASK|CLS|SEP)\]|<extra_id_\d+>|<(?:start|end)_of_turn>"
         ),
     ),
-    _Leftover(
+    _Mark(
         "headings of an instruction",
         ("##",),
         re.compile(r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b"),
     ),
-    _Leftover(
+    _Mark(
         "talk about the task",
         (" AI ", " AI,", "I can", "I'm ", "I’m "),
         re.compile(
@@ -55,7 +55,7 @@ _LEFTOVERS = (
             r"\b(?:fulfil|comply|assist|request)"
         ),
     ),
-    _Leftover(
+    _Mark(
         "talk about the task",
         ("Sure", "Certainly", "Of course", "Here"),
         re.compile(
@@ -63,7 +63,7 @@ _LEFTOVERS = (
             r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)"
         ),
     ),
-    _Leftover(
+    _Mark(
         "talk about the task",
         (" can't ", " cannot ", " unable ", " not able ", " can’t "),
         re.compile(
@@ -71,12 +71,12 @@ _LEFTOVERS = (
             r"|provide|generate|create|write|produce|continue) (?:that|this|such|your|a|any|with)\b"
         ),
     ),
-    _Leftover(
+    _Mark(
         "Markdown",
         ("**", "```", "#", "]("),
         re.compile(r"\*\*[^*\n]{1,80}\*\*|```|^#{1,6} \w|\[[^\]\n]{1,80}\]\(https?:", re.MULTILINE),
     ),
-    _Leftover(
+    _Mark(
         "error messages",
         ("Traceback", "Error", "memory", "rate limit"),
         re.compile(
@@ -85,7 +85,7 @@ _LEFTOVERS = (
             re.IGNORECASE,
         ),
     ),
-    _Leftover("characters that could not be decoded", ("\ufffd",), re.compile("\ufffd")),
+    _Mark("characters that could not be decoded", ("\ufffd",), re.compile("\ufffd")),
 )
 _NO_TEXT = frozenset(("nan", "none", "null", "n/a", "<na>", "[removed]", "[deleted]"))
 _ROLES = "User|Assistant|System|Human"
@@ -94,21 +94,37 @@ _SHINGLE = 6
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
-_TAG = re.compile(
-    r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script|title)"
-    r"(?:\s[^<>]{0,200})?\s*/?>",
-    re.IGNORECASE,
+_STORED = (
+    _Mark(
+        "HTML tags",
+        ("<",),
+        re.compile(
+            r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script"
+            r"|title)(?:\s[^<>]{0,200})?\s*/?>",
+            re.IGNORECASE,
+        ),
+    ),
+    _Mark("escapes", ("\\",), re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])")),
+    _Mark(
+        "escapes of URLs",
+        ("%",),
+        re.compile(r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])"),
+    ),
+    _Mark(
+        "marks of subwords",
+        ("\u0120", "\u010a", "\u2581", "@@", "##", "</w>", "<0x", "\u00e2\u0122"),
+        re.compile(
+            "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
+            r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
+            r"|\u00e2\u0122."  # beginning of a mark such as ’ in byte-level BPE
+        ),
+    ),
+    _Mark(
+        "marks of a treebank",
+        ("-LRB-", "-RRB-", "-LSB-", "-LCB-", "-RSB-", "-RCB-", "``", "''", " @", "@ "),
+        re.compile(r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)"),
+    ),
 )
-_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])")
-_URL = re.compile(r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])")
-_SUBWORD = re.compile(
-    "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
-    r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
-    r"|\u00e2\u0122."  # beginning of a mark such as ’ in byte-level BPE
-)
-_OF_SUBWORDS = ("\u0120", "\u010a", "\u2581", "@@", "##", "</w>", "<0x", "\u00e2\u0122")
-_TREEBANK = re.compile(r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)")
-_OF_TREEBANKS = ("-LRB-", "-RRB-", "-LSB-", "-LCB-", "-RSB-", "-RCB-", "``", "''", " @", "@ ")
 _LITERAL = re.compile(r"\A\s*(?:b?['\"]?\[\s*['\"]|b['\"]|\{\s*['\"]\w+['\"]\s*:)")
 # control characters but \t, \n, \r; invisible ones; private ones; halves of a pair
 _CONTROL = re.compile(
@@ -135,16 +151,7 @@ def _traces(text: Text) -> Iterator[str]:
         yield "UTF-8 read in another encoding"
     if "&" in whole and any(not name or name in _NAMES for name in _ENTITY.findall(whole)):
         yield "HTML entities"
-    if "<" in whole and _TAG.search(whole):
-        yield "HTML tags"
-    if "\\" in whole and _ESCAPE.search(whole):
-        yield "escapes"
-    if "%" in whole and _URL.search(whole):
-        yield "escapes of URLs"
-    if any(part in whole for part in _OF_SUBWORDS) and _SUBWORD.search(whole):
-        yield "marks of subwords"
-    if any(part in whole for part in _OF_TREEBANKS) and _TREEBANK.search(whole):
-        yield "marks of a treebank"
+    yield from _marks(whole, _STORED)
     if _LITERAL.match(whole) or _LITERAL.match(text.written):
         yield "literals of a program"
     if not whole.isprintable() and _CONTROL.search(whole):
@@ -219,13 +226,17 @@ def _with_kinds(told: str, part: StudyPart, kinds_of: Callable[[Text], Iterable[
     return Share(f"{told}: {counted(counts)}", hits, part.texts)
 
 
+def _marks(text: str, marks: Iterable[_Mark]) -> Iterator[str]:
+    for kind, has, pattern in marks:
+        if any(part in text for part in has) and pattern.search(text):
+            yield kind
+
+
 def _leftovers(text: Text, system: str) -> Iterator[str]:
     written = text.written
     if written.casefold() in _NO_TEXT:
         yield "names of a missing value"
-    for kind, has, pattern in _LEFTOVERS:
-        if any(part in written for part in has) and pattern.search(written):
-            yield kind
+    yield from _marks(written, _LEFTOVERS)
     if ":" in written and _roles(system).search(written):
         yield "role markers"
     instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")

@@ -26,10 +26,10 @@ from levelfield.stats.effect import cohen_dz
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.aggregate.control import ControlData, MeasuredTexts, weights_of_mean
-from levelfield.study.aggregate.numbers import comparison_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL
+from levelfield.study.report import comparison_rows
 from levelfield_reproductions.recipes import lpf as recipe
 from levelfield_reproductions.study_layout import published_cells
 
