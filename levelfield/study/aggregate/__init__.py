@@ -63,7 +63,7 @@ def aggregate(
             signatures.setdefault(metric, {})[signature] = None
     return StudySummary(
         controls=tuple(
-            _summary(ControlData.of(own, weight, resampling)) for own in by_control.values()
+            _summary(ControlData.of(group, weight, resampling)) for group in by_control.values()
         ),
         weights=weight,
         weights_from=source,
@@ -102,17 +102,17 @@ def incomplete_systems(control: ControlData) -> dict[str, str]:
                 if o.cells.get((i, value)):
                     measured[cell.key.system].add((cell.key.dataset, value))
     everywhere = set().union(*measured.values())
-    lacking = {s: _lacks(control, own, everywhere) for s, own in measured.items()}
+    lacking = {s: _lacks(control, places, everywhere) for s, places in measured.items()}
     return {system: words for system, words in lacking.items() if words}
 
 
 def _lacks(
-    control: ControlData, own: set[tuple[str, str]], everywhere: set[tuple[str, str]]
+    control: ControlData, places: set[tuple[str, str]], everywhere: set[tuple[str, str]]
 ) -> str:
-    whole = [d for d in control.datasets if (d, ALL) in everywhere - own]
+    whole = [d for d in control.datasets if (d, ALL) in everywhere - places]
     elsewhere = {place for place in everywhere if place[0] not in whole}
     by_value: dict[str, list[str]] = {}
-    for dataset, value in sorted(elsewhere - own):
+    for dataset, value in sorted(elsewhere - places):
         by_value.setdefault(value, []).append(dataset)
     words = [f"dataset {', '.join(whole)}"] if whole else []
     left = len(control.datasets) - len(whole)

@@ -79,8 +79,8 @@ class ControlData:
 
     def dataset_codes(self, rows: Codes) -> Codes:
         """Returns the position of the dataset of each of these texts."""
-        at = [self.datasets.index(cell.key.dataset) for cell in self.observations.cells]
-        return np.array(at, dtype=np.intp)[self.observations.cell[rows]]
+        codes = [self.datasets.index(cell.key.dataset) for cell in self.observations.cells]
+        return np.array(codes, dtype=np.intp)[self.observations.cell[rows]]
 
 
 def dataset_weights(
@@ -170,7 +170,7 @@ def weights_of_mean(
     o: Observed,
     texts: MeasuredTexts,
     positions: Sequence[int],
-    value: int,
+    value: str,
 ) -> Floats:
     """Returns (texts,) weights with which a system's mean over cells is that of its texts.
 
@@ -178,15 +178,14 @@ def weights_of_mean(
         o: the measure.
         texts: those that have a value of it.
         positions: of the cells.
-        value: 0 for all values of the control together, else 1 and the position of one.
+        value: the value asked for, or `ALL`.
     """
-    name = (ALL, *control.values)[value]
     chosen = np.isin(texts.cells, positions)
-    if value:
-        chosen &= texts.asked == value - 1
+    if value != ALL:
+        chosen &= texts.asked == control.values.index(value)
     n = np.bincount(texts.cells[chosen], minlength=len(control.cell_weights))
     of_cells = np.zeros(len(n))
     for i in np.flatnonzero(n).tolist():
-        of_cells[i] = control.cell_weights[i] * len(o.cells[i, name]) / n[i]
+        of_cells[i] = control.cell_weights[i] * len(o.cells[i, value]) / n[i]
     weights = np.where(chosen, of_cells[texts.cells], 0.0)
     return weights / weights.sum() if chosen.any() else weights

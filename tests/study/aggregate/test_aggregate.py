@@ -545,8 +545,8 @@ def test_the_contrast_of_a_mean_is_the_mean_where_texts_and_cells_are_missing():
     positions = data.positions["a", ALL]
     assert observed.texts is not None
     texts = MeasuredTexts.of(data, observed.texts, positions)
-    for v, value in enumerate((ALL, *VALUES)):
-        c = texts.mean(weights_of_mean(data, observed, texts, positions, v))
+    for value in (ALL, *VALUES):
+        c = texts.mean(weights_of_mean(data, observed, texts, positions, value))
         assert c is not None
         entry = of(
             aggregate(cells, weights={"x": 3, "y": 1}, resampling=QUICK), "a", SLOR, ALL, value
