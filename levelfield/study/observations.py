@@ -236,9 +236,7 @@ class _Columns:
             return float("nan")
         return 100.0 * (votes[sample.id] == sample.control[attribute])
 
-    def _observed(
-        self, measure: Measure, texts: Floats, measured: Sequence[bool] | Bools
-    ) -> Observed:
+    def _observed(self, measure: Measure, texts: Floats, measured: Sequence[bool]) -> Observed:
         """Means of single texts, by cell and by value within it."""
         column = Observed(measure, texts=texts)
         V = max(1, len(self._values))
@@ -324,7 +322,7 @@ class _Columns:
         total = np.where(judged, np.array([texts for _, texts in columns]), 0.0).sum(axis=0)
         n = judged.sum(axis=0)
         texts = np.where(n > 0, total / np.maximum(n, 1), np.nan)
-        return self._observed(measure, texts, measured.any(axis=0).tolist())
+        return self._observed(measure, texts, [bool(column.any()) for column in measured.T])
 
 
 def _corpus_measure(metric: str) -> Measure:

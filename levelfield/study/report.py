@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -17,57 +18,44 @@ from levelfield.study.audit.findings import Finding
 from levelfield.study.cells import Cell
 from levelfield.study.plan import SystemTechnique
 
-SCHEMA: dict[str, type[pl.DataType]] = {
-    "control": pl.String,
-    "system": pl.String,
-    "measure": pl.String,
-    "dataset": pl.String,
-    "value": pl.String,
-    "mean": pl.Float64,
-    "sd": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "rank": pl.Int64,
-    "n": pl.Int64,
-    "undefined": pl.Int64,
-    "sd_between_seeds": pl.Float64,
-    "sd_between_prompts": pl.Float64,
+COLUMNS: Mapping[str, tuple[type[pl.DataType], str]] = {
+    "system": (pl.String, "system"),
+    "measure": (pl.String, "measure"),
+    "dataset": (pl.String, "dataset"),
+    "value": (pl.String, "value"),
+    "mean": (pl.Float64, "mean"),
+    "sd": (pl.Float64, "deviation"),
+    "low": (pl.Float64, "interval.low"),
+    "high": (pl.Float64, "interval.high"),
+    "rank": (pl.Int64, "rank"),
+    "n": (pl.Int64, "n"),
+    "undefined": (pl.Int64, "undefined"),
+    "sd_between_seeds": (pl.Float64, "between_seeds.deviation"),
+    "sd_between_prompts": (pl.Float64, "between_prompts.deviation"),
 }
-"""`all` stands for all datasets or values together. `sd` is the weighted deviation of the runs;
-`low` and `high` are the ends of the interval of the mean."""
+"""Column -> its type, and where a `TableEntry` has it.
+
+`all` stands for all datasets or values together. `sd` is the weighted deviation of the runs; `low`
+and `high` are the ends of the interval of the mean.
+"""
 
 
 def number_schema(summary: StudySummary) -> dict[str, type[pl.DataType]]:
-    """Returns the columns: `SCHEMA`, with `technique` and `base` if any system has them."""
-    return {
-        **SCHEMA,
-        **(dict.fromkeys(SystemTechnique._fields, pl.String) if summary.techniques else {}),
-    }
+    """Returns the columns of `number_rows`, `technique` and `base` if any system has them."""
+    techniques = SystemTechnique._fields if summary.techniques else ()
+    columns = {name: kind for name, (kind, _) in COLUMNS.items()}
+    return {"control": pl.String, **columns, **dict.fromkeys(techniques, pl.String)}
 
 
 def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
     """Yields the rows in the columns of `number_schema`; what is undefined is None."""
-    schema = number_schema(summary)
+    schema, has_techniques = number_schema(summary), bool(summary.techniques)
+    take = attrgetter(*(path for _, path in COLUMNS.values()))
     for control in summary.controls:
-        for e in control.entries.values():
-            row = (
-                control.control,
-                e.system,
-                e.measure,
-                e.dataset,
-                e.value,
-                _defined(e.mean),
-                _defined(e.deviation),
-                _defined(e.interval.low),
-                _defined(e.interval.high),
-                e.rank,
-                e.n,
-                e.undefined,
-                _defined(e.between_seeds.deviation),
-                _defined(e.between_prompts.deviation),
-                *(summary.techniques.get(e.system, (None, None)) if summary.techniques else ()),
-            )
-            yield dict(zip(schema, row, strict=True))
+        for entry in control.entries.values():
+            values = (None if value != value else value for value in take(entry))
+            technique = summary.techniques.get(entry.system, (None, None)) if has_techniques else ()
+            yield dict(zip(schema, (control.control, *values, *technique), strict=True))
 
 
 def standing_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
@@ -95,15 +83,12 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
         for measure, comparisons in control.comparisons.items():
             better = control.measure(measure).higher_is_better
             for c in comparisons:
+                counts = ("a", "b", "inputs", "left_out", "clusters")
                 numbers = ("difference", "low", "high", "effect", "p", "p_adjusted")
                 yield {
                     "control": control.control,
                     "measure": measure,
-                    "a": c.a,
-                    "b": c.b,
-                    "inputs": c.inputs,
-                    "left_out": c.left_out,
-                    "clusters": c.clusters,
+                    **{name: getattr(c, name) for name in counts},
                     **{name: _defined(getattr(c, name)) for name in numbers},
                     "lowest": c.bounds and _defined(c.bounds.lowest),
                     "highest": c.bounds and _defined(c.bounds.highest),
@@ -172,6 +157,6 @@ def drawn_texts(cells: Sequence[Cell]) -> Mapping[str, list[list[ShownSample]]]:
     draws = {kind: InputDraw[ShownSample](DRAWN // len(kinds)) for kind in kinds}
     for cell in cells:
         for sample in cell.samples:
-            values = {m: of[sample.id] for m, of in cell.scores.items() if sample.id in of}
+            values = {m: v[sample.id] for m, v in cell.scores.items() if sample.id in v}
             draws[cell.key.control].offer(sample, ShownSample(sample, sample.system, values))
     return {kind: list(draw) for kind, draw in draws.items()}

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
 from levelfield.study.ask.requests import TimedAnswer, requests_of
 from levelfield.study.ask.systems import AskOutcome, TechniqueProcess, answer
-from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer
+from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer, grouped
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import FilesSource, Plan, SystemPlan, TechniqueSource
 from levelfield.study.postprocess import process
@@ -77,7 +77,7 @@ def run(
     Raises:
         KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
     """
-    work = _Work(plan, progress, on_cell, stop or threading.Event())
+    work = _Work(plan, StudyStore(plan.out), progress, on_cell, stop or threading.Event())
     keys = [key for key in plan.cells() if only(key)]
     work.cells(keys, jobs)
     work.cells([key for key in keys if key in work.held], jobs)
@@ -111,27 +111,21 @@ class _Task:
         )
 
 
+@dataclass
 class _Work:
     """The state that the threads of a run share; each cell is run by one."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        progress: Progress,
-        on_cell: Callable[[CellStatus], object],
-        stop: threading.Event,
-    ) -> None:
-        self.store = StudyStore(plan.out)
-        self.ended: dict[CellKey, CellStatus] = {}
-        self.held: set[CellKey] = set()
-        self.fresh: set[CellKey] = set()
-        self.notes: list[str] = []
-        self._plan = plan
-        self._progress = progress
-        self._on_cell = on_cell
-        self._stop = stop
-        self._disk_is_full = threading.Event()
-        self._turn = threading.Lock()
+    plan: Plan
+    store: StudyStore
+    progress: Progress
+    on_cell: Callable[[CellStatus], object]
+    stop: threading.Event
+    ended: dict[CellKey, CellStatus] = field(default_factory=dict)
+    held: set[CellKey] = field(default_factory=set)
+    fresh: set[CellKey] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    _disk_is_full: threading.Event = field(default_factory=threading.Event)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def cells(self, keys: Sequence[CellKey], jobs: int) -> None:
         """Runs cells, `jobs` at once."""
@@ -142,7 +136,7 @@ class _Work:
             while wait(futures, timeout=_TICK_S).not_done:
                 pass
         except KeyboardInterrupt:
-            self._stop.set()
+            self.stop.set()
             kept = "what was answered is kept, and the same command goes on from there"
             raise KeyboardInterrupt(kept) from None
         finally:
@@ -153,14 +147,11 @@ class _Work:
     def _lanes(self, keys: Sequence[CellKey]) -> list[list[CellKey]]:
         """The cells that are run one after the other: those of a technique, as one process answers
         them all; others are by themselves."""
-        lanes: dict[object, list[CellKey]] = {}
-        for key in keys:
-            is_technique = isinstance(self._plan.system(key.system).source, TechniqueSource)
-            lanes.setdefault(key.system if is_technique else key, []).append(key)
-        return list(lanes.values())
+        techniques = self.plan.techniques
+        return list(grouped(keys, lambda k: k.system if k.system in techniques else k).values())
 
     def _lane(self, keys: Sequence[CellKey]) -> None:
-        source = self._plan.system(keys[0].system).source
+        source = self.plan.system(keys[0].system).source
         with contextlib.ExitStack() as until_done:
             process = None
             if isinstance(source, TechniqueSource):
@@ -169,11 +160,11 @@ class _Work:
                 self._cell(key, process)
 
     def _cell(self, key: CellKey, process: TechniqueProcess | None) -> None:
-        if self._stop.is_set() or self._disk_is_full.is_set():
+        if self.stop.is_set() or self._disk_is_full.is_set():
             return
-        requests = requests_of(self._plan, key)
-        mark = fingerprint(self._plan, key, requests)
-        task = _Task(key, self._plan.system(key.system), requests, mark, process)
+        requests = requests_of(self.plan, key)
+        mark = fingerprint(self.plan, key, requests)
+        task = _Task(key, self.plan.system(key.system), requests, mark, process)
         if self.store.state(key, mark) != "done":
             try:
                 with self.store.lock(key) as is_ours:
@@ -185,21 +176,21 @@ class _Work:
                 self._fail(task, error)
                 return
         else:
-            self._progress(len(requests))
+            self.progress(len(requests))
         self._report(status_of(self.store, key, mark, len(requests)))
 
     def _report(self, status: CellStatus) -> None:
         with self._turn:
             self.held.discard(status.key)
             self.ended[status.key] = status
-            self._on_cell(status)
+            self.on_cell(status)
 
     def _finish(self, task: _Task) -> None:
         """Asks for what a cell lacks and writes it; this process holds the cell."""
         key = task.key
         state = self.store.state(key, task.mark)
         if state == "done":  # another process has been quicker
-            self._progress(len(task.requests))
+            self.progress(len(task.requests))
             return
         damaged = self.store.damage(key)
         if state in ("stale", "missing") and self.store.set_aside(key):
@@ -210,7 +201,7 @@ class _Work:
             )
         self.fresh.add(key)
         kept, outcome = self._obtain(task)
-        if outcome.attempts and fingerprint(self._plan, key, task.requests) != task.mark:
+        if outcome.attempts and fingerprint(self.plan, key, task.requests) != task.mark:
             self.notes.append(
                 f"{key}: a file that it is made from has changed while it ran, so the next run "
                 "will ask anew; what a command writes belongs outside the study file's folder"
@@ -236,18 +227,18 @@ class _Work:
             source,
             key,
             task.requests,
-            folder=self._plan.file.parent,
+            folder=self.plan.file.parent,
             workplace=self.store.folder(key),
-            stop=self._stop,
+            stop=self.stop,
             process=task.process,
         )
         if isinstance(source, FilesSource):  # read anew every time, which costs nothing
             answers: list[TimedAnswer] = []
             outcome = ask(keep=answers.append)
-            self._progress(len(answers))
+            self.progress(len(answers))
             return answers, outcome
         kept = self.store.resume(key, task.mark)
-        self._progress(len(kept))
+        self.progress(len(kept))
         if len(kept) == len(task.requests):
             return kept, AskOutcome()
         before_s = max((timed.wall_s for timed in kept), default=0.0)
@@ -258,7 +249,7 @@ class _Work:
                 timed = replace(timed, wall_s=before_s + timed.wall_s)
                 write(timed)
                 kept.append(timed)
-                self._progress(1)
+                self.progress(1)
 
             return kept, ask(keep=keep, known=known_answers)
 

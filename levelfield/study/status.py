@@ -12,7 +12,7 @@ import polars as pl
 
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.study.ask.requests import requests_of
-from levelfield.study.cells import CellKey, Cost, bytes_in_words, passes_per_token
+from levelfield.study.cells import CellKey, Cost, bytes_in_words, grouped, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan, SystemTechnique
 from levelfield.study.store import StudyStore
@@ -123,9 +123,7 @@ class StudyStatus:
     @cached_property
     def systems(self) -> tuple[SystemStatus, ...]:
         """The systems in the order of the plan."""
-        by_system: dict[str, list[CellStatus]] = {}
-        for cell in self.cells:
-            by_system.setdefault(cell.key.system, []).append(cell)
+        by_system = grouped(self.cells, lambda cell: cell.key.system)
         return tuple(
             SystemStatus.of(system, cells, self.techniques.get(system))
             for system, cells in by_system.items()

@@ -17,7 +17,7 @@ from levelfield.study.aggregate.comparisons import comparisons
 from levelfield.study.aggregate.control import ControlData, dataset_weights
 from levelfield.study.aggregate.means import table_entries
 from levelfield.study.aggregate.results import ControlSummary, StudySummary
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
 from levelfield.study.observations import ALL
 
 
@@ -55,16 +55,13 @@ def aggregate(
     if not cells:
         raise UserError("no cells to report on; expected at least one that has texts or results")
     weight, source = dataset_weights(cells, weights)
-    by_control: dict[str, list[Cell]] = {}
     signatures: dict[str, dict[str, None]] = {}
     for cell in cells:
-        by_control.setdefault(cell.key.control, []).append(cell)
         for metric, signature in cell.signatures.items():
             signatures.setdefault(metric, {})[signature] = None
+    groups = grouped(cells, lambda cell: cell.key.control).values()
     return StudySummary(
-        controls=tuple(
-            _summary(ControlData.of(group, weight, resampling)) for group in by_control.values()
-        ),
+        controls=tuple(_summary(ControlData.of(group, weight, resampling)) for group in groups),
         weights=weight,
         weights_from=source,
         signatures={metric: tuple(of_metric) for metric, of_metric in signatures.items()},

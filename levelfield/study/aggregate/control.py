@@ -166,11 +166,7 @@ class MeasuredTexts(SeededTexts):
 
 
 def weights_of_mean(
-    control: ControlData,
-    o: Observed,
-    texts: MeasuredTexts,
-    positions: Sequence[int],
-    value: str,
+    control: ControlData, o: Observed, texts: MeasuredTexts, positions: Sequence[int], value: str
 ) -> Floats:
     """Returns (texts,) weights with which a system's mean over cells is that of its texts.
 

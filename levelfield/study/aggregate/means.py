@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from levelfield.core.arrays import Floats
-from levelfield.core.undefined import (
-    NO_COMPLETE_SEEDS,
-    OF_CORPUS,
-    ONE_PROMPT,
-    ONE_SEED,
-    ONLY_CELLS,
-)
+from levelfield.core.undefined import NO_COMPLETE_SEEDS, OF_CORPUS, ONE_PROMPT, ONE_SEED, ONLY_CELLS
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.seeds import Contrast
 from levelfield.stats.shares import share_ends, votes_of

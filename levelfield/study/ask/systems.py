@@ -100,13 +100,12 @@ def lacking(target: str, folder: Path) -> str:
     path: list[str] = [str(folder), *sys.path]
     spec = None
     for step, part in enumerate(parts := module.split(".")):
-        spec = _spec(".".join(parts[: step + 1]), path)
+        module = ".".join(parts[: step + 1])
+        spec = _spec(module, path)
         if spec is None:
-            what = f"there is no module {'.'.join(parts[: step + 1])}"
-            return f"{what} beside the study file or installed; check the name"
+            return f"there is no module {module} beside the study file or installed; check the name"
         path = list(spec.submodule_search_locations or [])
         if not path and part != parts[-1] and len(parts) > step + 1:
-            module = ".".join(parts[: step + 1])
             mend = f"write {module}:{name}" if parts[step + 1 :] == ["py"] else "check the name"
             return f"{module} is no package; {mend}"
     source = Path(spec.origin) if spec and spec.origin else None
@@ -239,8 +238,8 @@ def answer(
     """
     intake = Intake(requests, known)
     if isinstance(source, FilesSource):
-        why = read(source, key, folder, intake, keep)
-        return AskOutcome(intake.problems(), intake.failure(why), attempts=1)
+        reason = read(source, key, folder, intake, keep)
+        return AskOutcome(intake.problems(), intake.failure(reason), attempts=1)
     if os.name != "posix":
         raise UserError("systems that are asked need Linux, macOS or another POSIX")
     stderr = workplace / "stderr.txt"

@@ -9,6 +9,7 @@ from itertools import product
 from statistics import median, multimode
 
 from levelfield.core.continuation import letters
+from levelfield.core.sample import Sample
 from levelfield.study.audit.findings import (
     EXAMPLES,
     AuditedStudy,
@@ -19,13 +20,12 @@ from levelfield.study.audit.findings import (
     Share,
     StudyPart,
     check,
-    grouped,
     only,
     p_of_more,
     percent,
 )
 from levelfield.study.audit.texts import Text, wants_words
-from levelfield.study.cells import Cell, CellKey, value_name
+from levelfield.study.cells import Cell, CellKey, grouped, value_name
 
 
 @check("missing-cell", per="study")
@@ -79,7 +79,7 @@ def _seeds(keys: Iterable[CellKey]) -> str:
     return "seeds " + ", ".join(str(key.seed) for key in keys)
 
 
-@check("missing-texts", per="system")
+@check("missing-texts", per="system", limits=Limits(0.1, 0))
 def missing_texts(part: StudyPart) -> Faults:
     """Fewer texts than were asked for, or than most cells have for the same value.
 
@@ -98,11 +98,10 @@ def missing_texts(part: StudyPart) -> Faults:
         n = sum(lacking for _, lacking in short)
         total = n + sum(len(cell.samples) for cell, _ in short)
         share = max(lacking / (lacking + len(cell.samples)) for cell, lacking in short)
-        severity: Severity = "serious" if share >= 0.1 else "warning"
         text = f"{n:,} of {total:,} texts are missing, in {len(short)} of {len(part.cells)} cells"
         dataset = only(cell.key.dataset for cell, _ in short)
         seed = short[0][0].key.seed if len(short) == 1 else None
-        yield Fault(severity, text, n, total, dataset=dataset, seed=seed)
+        yield Fault(share, text, n, total, dataset=dataset, seed=seed)
     problems = [f"{cell.key}: {problem}" for cell in part.cells for problem in cell.problems]
     if problems:
         n = len(problems)
@@ -221,9 +220,7 @@ def _odd_requests(study: AuditedStudy) -> Sequence[Mapping[tuple[str, str], Sequ
     changed: dict[tuple[str, str], list[Text]] = {}
     for texts in (part.texts for part in study.parts("dataset")):
         alone = len({text.key.system for text in texts}) == 1
-        meanings = [
-            (_prompt(text.sample.prompt), value_name(text.sample.control)) for text in texts
-        ]
+        meanings = [_meaning(text.sample) for text in texts]
         owners: dict[str, set[Hashable]] = {}
         prompts: dict[tuple[str, int], set[str]] = {}
         by_id: dict[str, Counter[Hashable]] = {}
@@ -253,9 +250,12 @@ def _lacks_some(source: tuple[str, int], prompts: Mapping[tuple[str, int], set[s
     return any(prompts[other] - prompts[source] for other in others)
 
 
-@functools.lru_cache(maxsize=4096)
-def _prompt(prompt: str) -> str:
-    return letters(prompt)
+_letters = functools.lru_cache(maxsize=4096)(letters)
+
+
+def _meaning(sample: Sample) -> tuple[str, str]:
+    """Returns what a sample continues and was asked for, but for white space, quotes and case."""
+    return _letters(sample.prompt), value_name(sample.control)
 
 
 @check("requests-repeated", per="dataset")
@@ -267,7 +267,7 @@ def requests_repeated(part: StudyPart) -> Faults:
     value), and 3 or more, are there more often than most are.
     """
     cell = max(part.cells, key=lambda cell: len(cell.samples))
-    counts = Counter((_prompt(s.prompt), value_name(s.control)) for s in cell.samples)
+    counts = Counter(map(_meaning, cell.samples))
     # without prompts, requests of one value are alike by design
     if len({prompt for prompt, _ in counts}) < 2:
         return

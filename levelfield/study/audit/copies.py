@@ -16,12 +16,11 @@ from levelfield.study.audit.findings import (
     Share,
     StudyPart,
     check,
-    grouped,
     only,
     percent,
 )
 from levelfield.study.audit.texts import RUN, Text, runs_of, words_of
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
 
 _FEW = 3
 _MOST = 0.8
@@ -124,7 +123,7 @@ def _sets(seeds: Mapping[str, set[int]]) -> str:
     return "; ".join(f"{d}: seeds {', '.join(map(str, sorted(s)))}" for d, s in seeds.items())
 
 
-@check("identical-systems", per="control")
+@check("identical-systems", per="control", limits=Limits(0.5, 0.05))
 def identical_systems(part: StudyPart) -> Faults:
     """Two systems with the same texts, or with the same published values.
 
@@ -138,11 +137,10 @@ def identical_systems(part: StudyPart) -> Faults:
         if shared := letters[system] & letters[other]:
             hits = [text for text in texts[system] if text.letters in shared]
             n, total = len(hits), len(texts[system])
-            severity = Limits(0.5, 0.05).severity(n / total)
-            if severity and n >= _FEW:
+            if n >= _FEW:
                 told = f"{percent(n, total)} of the texts of {system} are texts of {other} too"
                 dataset = only(text.key.dataset for text in hits)
-                yield Fault(severity, told, n, total, hits[:EXAMPLES], dataset=dataset)
+                yield Fault(n / total, told, n, total, hits[:EXAMPLES], dataset=dataset)
         same = [
             cell
             for cell in cells[system]

@@ -17,9 +17,8 @@ from scipy.stats import mannwhitneyu
 from levelfield.core.continuation import prompt_end
 from levelfield.io.tables import Table, TableColumn
 from levelfield.study.audit.texts import Text
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.cells import Cell, CellKey, grouped
 
-K = TypeVar("K")
 V = TypeVar("V")
 
 Severity = Literal["serious", "warning", "note"]
@@ -147,17 +146,13 @@ class Limits:
         return next((severity for severity, limit in limits if share >= limit), None)
 
 
-def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
-    groups: dict[K, list[V]] = {}
-    for value in values:
-        groups.setdefault(key(value), []).append(value)
-    return groups
-
-
 class Fault(NamedTuple):
-    """A fault that a check found, as in `Finding`; the place is the part's unless it is named."""
+    """A fault that a check found, as in `Finding`; the place is the part's unless it is named.
 
-    severity: Severity
+    The severity may be a number, such as a share, of which the limits of the check make it.
+    """
+
+    severity: Severity | float
     what: str
     n: int
     of: int
@@ -169,7 +164,7 @@ class Fault(NamedTuple):
 
     @classmethod
     def of_texts(
-        cls, severity: Severity, what: str, hits: Sequence[Text], texts: Sequence[Text]
+        cls, severity: Severity | float, what: str, hits: Sequence[Text], texts: Sequence[Text]
     ) -> Fault:
         """Returns the fault of some of a system's texts; the first of them are the examples."""
         dataset, seed = common((text.key for text in hits), (text.key for text in texts))
@@ -202,8 +197,7 @@ class Share(NamedTuple):
         total = (len(self.hits), len(self.texts))
         shares = {d: (hits[d], n) for d, n in texts.items() if n >= _FEW} or {"": total}
         worst, (k, n) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
-        severity = limits.severity(k / n)
-        if severity is None:
+        if (severity := limits.severity(k / n)) is None:
             return None
         apart = k / n >= 2 * total[0] / total[1]
         where = f", most on {worst} ({percent(k, n)})" if apart else ""
@@ -238,10 +232,14 @@ class Check:
         fault = result.fault(result.limits or self.limits) if isinstance(result, Share) else result
         if fault is None:
             return None
+        number = fault.severity
+        severity = number if isinstance(number, str) else self.limits.severity(number)
+        if severity is None:
+            return None
         axes = ("system", "dataset", "control")
         place = {axis: getattr(part, axis) for axis in axes if getattr(fault, axis) is None}
-        fields = {**fault._asdict(), **place, "examples": shown(fault.examples)}
-        return Finding(self.name, **fields)
+        fields = {"severity": severity, **place, "examples": shown(fault.examples)}
+        return Finding(self.name, **fault._asdict() | fields)
 
 
 def check(
@@ -253,7 +251,7 @@ def check(
         name: what findings call it.
         per: what the function compares: all cells, those of a kind of control, those of a dataset
             and kind of control, or those of a system and kind of control.
-        limits: from which share of its texts on a `Share` is a finding.
+        limits: from which number on a `Share`, or a `Fault` with a number, is a finding.
     """
     return lambda find: Check(name, per, limits, find)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from levelfield.study.audit.findings import AuditedStudy, grouped
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.audit.findings import AuditedStudy
+from levelfield.study.cells import Cell, CellKey, grouped
 
 MAJORITY = "majority"
 MOST = "most judges"
@@ -135,7 +135,7 @@ def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, fl
             s = sum(n * s for s, _, n in parts) / weight
             # judges read the same texts, so their errors add up as if equal; those of cells do not
             error = math.sqrt(judges * sum((n * e) ** 2 for _, e, n in parts)) / weight
-            intervals[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
+            intervals[system, control, attribute] = _interval(s, error)
     return _of_whole_cells(study) | intervals
 
 
@@ -154,27 +154,26 @@ def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[flo
         for attribute in dict.fromkeys(name for target in targets for name in target):
             values = {target.get(attribute) for target in targets}
             k = len(values)
-            # what is right by chance, where a system was asked for some values only, nobody knows
-            if k < 2 or values != {target.get(attribute) for target in all_targets[part.control]}:
-                continue
             rates = [
                 (rate.percent / 100, n)
                 for cell in part.cells
                 for rate in cell.rates
                 if rate.judge == attribute and not rate.value and (n := size(cell))
             ]
-            if rates:
+            # what is right by chance, where a system was asked for some values only, nobody knows
+            every = {target.get(attribute) for target in all_targets[part.control]}
+            if k > 1 and values == every and rates:
                 texts = sum(n for _, n in rates)
                 b = sum(n * a for a, n in rates) / texts
                 s = (b - 1 / k) / (1 - 1 / k)
                 smooth = (b * texts + 1) / (texts + 2)
                 error = math.sqrt(smooth * (1 - smooth) / texts) / (1 - 1 / k)
-                strengths[part.system, part.control, attribute] = (
-                    s,
-                    s - 1.96 * error,
-                    s + 1.96 * error,
-                )
+                strengths[part.system, part.control, attribute] = _interval(s, error)
     return strengths
+
+
+def _interval(s: float, error: float) -> tuple[float, float, float]:
+    return s, s - 1.96 * error, s + 1.96 * error
 
 
 def _strength(parts: Sequence[Judged], every: set[str]) -> tuple[float, float, int] | None:

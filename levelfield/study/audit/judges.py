@@ -21,7 +21,6 @@ from levelfield.study.audit.findings import (
     StudyPart,
     check,
     common,
-    grouped,
     only,
     p_of_shares,
     percent,
@@ -35,13 +34,13 @@ from levelfield.study.audit.judged import (
     size,
     strengths,
 )
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.cells import Cell, CellKey, grouped
 
 _LIKELY = 0.3
 _ENOUGH_TEXTS = 50
 
 
-@check("control-changes-nothing", per="system")
+@check("control-changes-nothing", per="system", limits=Limits(0.5, 0.1))
 def same_for_all_values(part: StudyPart) -> Faults:
     """The same text for different wanted values of a prompt.
 
@@ -57,10 +56,10 @@ def same_for_all_values(part: StudyPart) -> Faults:
                 if len({text.sample.text for text in texts}) == 1:
                     same.append(texts[0])
     n = len(same)
-    if severity := Limits(0.5, 0.1).severity(n / total) if total else None:
+    if total:
         share = percent(n, total)
         told = f"{n:,} of {total:,} prompts ({share}) have one text for all wanted values"
-        yield Fault(severity, told, n, total, same[:EXAMPLES])
+        yield Fault(n / total, told, n, total, same[:EXAMPLES])
 
 
 @check("control-changes-nothing", per="study")
@@ -203,14 +202,15 @@ def majority_is_none(part: StudyPart) -> Faults:
     """
     groups = grouped(part.study.fact(judged), lambda row: (row.key.control, row.attribute))
     for (control, _), rows in groups.items():
-        outside: list[tuple[float, str]] = []
-        systems: set[str] = set()
-        n = last_is_best = first_is_worst = ends = 0
-        for cell_rows in grouped(rows, lambda row: row.key).values():
+        outside: list[tuple[float, str, str]] = []
+        ends: list[bool] = []
+        n = 0
+        for key, cell_rows in grouped(rows, lambda row: row.key).items():
             values = grouped(cell_rows, lambda row: row.value)
-            for value, rows_of_value in values.items():
-                m = next((100 * row.right for row in rows_of_value if is_majority(row.judge)), None)
-                a = [100 * row.right for row in rows_of_value if not is_majority(row.judge)]
+            first, last = min(values), max(values)
+            for value, value_rows in values.items():
+                m = next((100 * row.right for row in value_rows if is_majority(row.judge)), None)
+                a = [100 * row.right for row in value_rows if not is_majority(row.judge)]
                 if m is None or len(a) < 2:
                     continue
                 n += 1
@@ -220,31 +220,28 @@ def majority_is_none(part: StudyPart) -> Faults:
                 if not low - _ROUNDING <= m <= high + _ROUNDING:
                     side = f"at most {high:.1f}" if m > high else f"at least {low:.1f}"
                     judges = " / ".join(f"{p:.1f}" for p in a)
-                    key = cell_rows[0].key
                     case = f"{key}, {value}: {m:.1f}, {side} from {judges}"
-                    outside.append((max(low - m, m - high), case))
-                    systems.add(key.system)
-                if len(values) > 1 and value in (max(values), min(values)):
-                    ends += 1
-                    last_is_best += value == max(values) and m >= max(a) - _ROUNDING
-                    first_is_worst += value == min(values) and m <= min(a) + _ROUNDING
-        pattern = ends >= 12 and last_is_best + first_is_worst == ends
-        if not (outside or pattern):
-            continue
+                    outside.append((max(low - m, m - high), case, key.system))
+                if value == last != first:
+                    ends.append(m >= max(a) - _ROUNDING)
+                elif value == first != last:
+                    ends.append(m <= min(a) + _ROUNDING)
         told = []
         if outside:
             told.append(
                 f"{len(outside)} of {n} rates of the majority are none that a majority of the "
                 f"judges can have, e.g. {max(outside)[1]}"
             )
-        if pattern:
+        if len(ends) >= 12 and all(ends):
             told.append(
-                f"in all {ends // 2} cells the alphabetically last value is never below the best "
-                "judge and the first never above the worst, as if one vote for the last were enough"
+                f"in all {len(ends) // 2} cells the alphabetically last value is never below the "
+                "best judge and the first never above the worst, as if one vote for the last were "
+                "enough"
             )
-        severity: Severity = "serious" if outside else "warning"
-        numbers = (len(outside), n)
-        yield Fault(severity, "; ".join(told), *numbers, (), only(systems), None, control)
+        if told:
+            severity: Severity = "serious" if outside else "warning"
+            system = only(system for *_, system in outside)
+            yield Fault(severity, "; ".join(told), len(outside), n, (), system, None, control)
 
 
 def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
@@ -321,7 +318,7 @@ def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[s
     return (small, large) if 30 <= middle[1] / max(middle[0], 1e-9) <= 300 else ([], [])
 
 
-@check("judge-biased", per="study")
+@check("judge-biased", per="study", limits=Limits(0.2, 0.1))
 def judge_biased(part: StudyPart) -> Faults:
     """A judge that prefers a value far more than the other judges of the same texts do.
 
@@ -346,6 +343,9 @@ def judge_biased(part: StudyPart) -> Faults:
         )
         if len(preferences) < 3 or texts < _ENOUGH:
             continue
+        systems = sorted({row.key.system for row in rows})
+        about = f"texts of {systems[0]}" if len(systems) == 1 else f"{len(systems)} systems"
+        about += ", whose control changes nothing" if idle else ""
         biased: dict[str, tuple[float, str]] = {}
         for value in next(iter(preferences.values())):
             middle = median(preference[value] for preference in preferences.values())
@@ -353,17 +353,13 @@ def judge_biased(part: StudyPart) -> Faults:
                 apart = preference[value] - middle
                 biased[judge] = max(biased.get(judge, (0.0, "")), (apart, value))
         for judge, (apart, value) in biased.items():
-            if severity := Limits(0.2, 0.1).severity(apart):
-                systems = sorted({row.key.system for row in rows})
-                on = f"texts of {systems[0]}" if len(systems) == 1 else f"{len(systems)} systems"
-                uncontrolled = ", whose control changes nothing" if idle else ""
-                right = _shares_right(rows, judge)
-                shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in right.items())
-                told = (
-                    f"{judge} prefers {value} by {100 * apart:.0f} points more than the median "
-                    f"judge on {on}{uncontrolled}; it finds right: {shares}"
-                )
-                yield Fault(severity, told, 1, len(preferences), control=control)
+            right = _shares_right(rows, judge)
+            shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in right.items())
+            told = (
+                f"{judge} prefers {value} by {100 * apart:.0f} points more than the median judge "
+                f"on {about}; it finds right: {shares}"
+            )
+            yield Fault(apart, told, 1, len(preferences), control=control)
 
 
 def _preferences(rows: Sequence[Judged]) -> dict[str, dict[str, float]]:

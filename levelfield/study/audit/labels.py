@@ -19,12 +19,11 @@ from levelfield.study.audit.findings import (
     StudyPart,
     check,
     counted,
-    grouped,
     p_of_more,
     p_of_shares,
 )
 from levelfield.study.audit.texts import Text, wants_words
-from levelfield.study.cells import value_name
+from levelfield.study.cells import grouped, value_name
 
 _NEAR = 60
 _ENOUGH = 15

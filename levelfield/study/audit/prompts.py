@@ -23,11 +23,11 @@ from levelfield.study.audit.findings import (
     Share,
     StudyPart,
     check,
-    grouped,
     p_of_fewer,
     p_of_more,
 )
 from levelfield.study.audit.texts import Text, words_of
+from levelfield.study.cells import grouped
 
 _FEW = 3
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from statistics import median
 
@@ -14,19 +15,18 @@ from levelfield.study.audit.findings import (
     Severity,
     StudyPart,
     check,
-    grouped,
     only,
     p_of_shares,
     percent,
 )
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
 
 _ENOUGH = 15
 _SHARES = ("control", "keywords", "diversity")
 _SAME = 3
 
 
-@check("scores-incomplete", per="control")
+@check("scores-incomplete", per="control", limits=Limits(0.05, 0))
 def scores_incomplete(part: StudyPart) -> Faults:
     """Scores and votes of texts that are not there, and texts without those that others have.
 
@@ -51,24 +51,22 @@ def scores_incomplete(part: StudyPart) -> Faults:
             for name, ids in ids_of[key].items()
             if (excess := ids - sample_ids[key])
         ]
-        lacking = {
-            name: n
-            for name in usual
-            if (
-                n := sum(len(ids - ids_of[key].get(name, set())) for key, ids in sample_ids.items())
-            )
-        }
+        lacking = +Counter(
+            {
+                name: sum(len(ids - ids_of[k].get(name, set())) for k, ids in sample_ids.items())
+                for name in usual
+            }
+        )
         if strange:
             n = sum(excess for *_, excess in strange)
             told = f"{n:,} values are of no text, e.g. {strange[0][0]} in {strange[0][1]}"
             yield Fault("serious", told, n, n, (), system)
         if lacking:
             total = sum(map(len, sample_ids.values()))
-            name, n = max(lacking.items(), key=lambda item: item[1])
-            severity = Limits(0.05, 0).severity(n / total) or "warning"
+            name, n = lacking.most_common(1)[0]
             more = f" ({len(lacking)} such metrics and judges)" if len(lacking) > 1 else ""
             told = f"{n:,} of {total:,} texts have no value of {name}{more}"
-            yield Fault(severity, told, n, total, (), system)
+            yield Fault(n / total, told, n, total, (), system)
 
 
 def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:

@@ -15,7 +15,6 @@ from levelfield.study.audit.findings import (
     Faults,
     StudyPart,
     check,
-    grouped,
     only,
     p_of_order,
     p_of_shares,
@@ -23,7 +22,7 @@ from levelfield.study.audit.findings import (
 )
 from levelfield.study.audit.judged import rights
 from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
 
 _RIGHT = 0.2
 _STYLE = 0.3

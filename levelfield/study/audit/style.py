@@ -15,12 +15,12 @@ from levelfield.study.audit.findings import (
     Severity,
     StudyPart,
     check,
-    grouped,
     p_of_more,
     p_of_shares,
     percent,
 )
 from levelfield.study.audit.texts import STYLE, Text, length_of
+from levelfield.study.cells import grouped
 
 FOREIGN = "hold mostly words that none of the others use"
 SCRIPT = "are in another script than most texts"

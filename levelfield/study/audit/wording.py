@@ -32,60 +32,55 @@ class _Mark(NamedTuple):
     pattern: re.Pattern[str]
 
 
+def _mark(kind: str, has: tuple[str, ...], pattern: str, flags: int = 0) -> _Mark:
+    return _Mark(kind, has, re.compile(pattern, flags))
+
+
 _LEFTOVERS = (
-    _Mark(
+    _mark(
         "special tokens",
         ("<", "["),
-        re.compile(
-            r"<\|[^<>|\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:pad|unk|mask|bos|eos)>"
-            r"|\[(?:PAD|UNK|MASK|CLS|SEP)\]|<extra_id_\d+>|<(?:start|end)_of_turn>"
-        ),
+        r"<\|[^<>|\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:pad|unk|mask|bos|eos)>"
+        r"|\[(?:PAD|UNK|MASK|CLS|SEP)\]|<extra_id_\d+>|<(?:start|end)_of_turn>",
     ),
-    _Mark(
+    _mark(
         "headings of an instruction",
         ("##",),
-        re.compile(r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b"),
+        r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b",
     ),
-    _Mark(
+    _mark(
         "talk about the task",
         (" AI ", " AI,", "I can", "I'm ", "I’m "),
-        re.compile(
-            r"\b[Aa]s an AI\b|\bI(?:'m|’m| am) (?:just )?an AI\b|\bAI language model\b"
-            r"|\bI(?: can(?:no|'|’)t|(?:'|’)m (?:sorry|unable)).{0,30}"
-            r"\b(?:fulfil|comply|assist|request)"
-        ),
+        r"\b[Aa]s an AI\b|\bI(?:'m|’m| am) (?:just )?an AI\b|\bAI language model\b"
+        r"|\bI(?: can(?:no|'|’)t|(?:'|’)m (?:sorry|unable)).{0,30}"
+        r"\b(?:fulfil|comply|assist|request)",
     ),
-    _Mark(
+    _mark(
         "talk about the task",
         ("Sure", "Certainly", "Of course", "Here"),
-        re.compile(
-            r"\A\W*(?:(?:Sure|Certainly|Of course)[,!.]\s+(?:[Hh]ere|I)\b"
-            r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)"
-        ),
+        r"\A\W*(?:(?:Sure|Certainly|Of course)[,!.]\s+(?:[Hh]ere|I)\b"
+        r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)",
     ),
-    _Mark(
+    _mark(
         "talk about the task",
         (" can't ", " cannot ", " unable ", " not able ", " can’t "),
-        re.compile(
-            r"\bI(?:'m|’m| am)? (?:can(?:no|'|’)t|unable to|not able to) (?:fulfill?|comply|assist"
-            r"|provide|generate|create|write|produce|continue) (?:that|this|such|your|a|any|with)\b"
-        ),
+        r"\bI(?:'m|’m| am)? (?:can(?:no|'|’)t|unable to|not able to) (?:fulfill?|comply|assist"
+        r"|provide|generate|create|write|produce|continue) (?:that|this|such|your|a|any|with)\b",
     ),
-    _Mark(
+    _mark(
         "Markdown",
         ("**", "```", "#", "]("),
-        re.compile(r"\*\*[^*\n]{1,80}\*\*|```|^#{1,6} \w|\[[^\]\n]{1,80}\]\(https?:", re.MULTILINE),
+        r"\*\*[^*\n]{1,80}\*\*|```|^#{1,6} \w|\[[^\]\n]{1,80}\]\(https?:",
+        re.MULTILINE,
     ),
-    _Mark(
+    _mark(
         "error messages",
         ("Traceback", "Error", "memory", "rate limit"),
-        re.compile(
-            r"Traceback \(most recent call last\)|\b[A-Z]\w+Error: |out of memory\. Tried"
-            r"|rate limit exceeded",
-            re.IGNORECASE,
-        ),
+        r"Traceback \(most recent call last\)|\b[A-Z]\w+Error: |out of memory\. Tried"
+        r"|rate limit exceeded",
+        re.IGNORECASE,
     ),
-    _Mark("characters that could not be decoded", ("\ufffd",), re.compile("\ufffd")),
+    _mark("characters that could not be decoded", ("\ufffd",), "\ufffd"),
 )
 _NO_TEXT = frozenset(("nan", "none", "null", "n/a", "<na>", "[removed]", "[deleted]"))
 _ROLES = "User|Assistant|System|Human"
@@ -95,34 +90,28 @@ _SHINGLE = 6
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
 _STORED = (
-    _Mark(
+    _mark(
         "HTML tags",
         ("<",),
-        re.compile(
-            r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script"
-            r"|title)(?:\s[^<>]{0,200})?\s*/?>",
-            re.IGNORECASE,
-        ),
+        r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script"
+        r"|title)(?:\s[^<>]{0,200})?\s*/?>",
+        re.IGNORECASE,
     ),
-    _Mark("escapes", ("\\",), re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])")),
-    _Mark(
-        "escapes of URLs",
-        ("%",),
-        re.compile(r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])"),
+    _mark("escapes", ("\\",), r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])"),
+    _mark(
+        "escapes of URLs", ("%",), r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])"
     ),
-    _Mark(
+    _mark(
         "marks of subwords",
         ("\u0120", "\u010a", "\u2581", "@@", "##", "</w>", "<0x", "\u00e2\u0122"),
-        re.compile(
-            "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
-            r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
-            r"|\u00e2\u0122."  # beginning of a mark such as ’ in byte-level BPE
-        ),
+        "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
+        r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
+        r"|\u00e2\u0122.",  # beginning of a mark such as ’ in byte-level BPE
     ),
-    _Mark(
+    _mark(
         "marks of a treebank",
         ("-LRB-", "-RRB-", "-LSB-", "-LCB-", "-RSB-", "-RCB-", "``", "''", " @", "@ "),
-        re.compile(r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)"),
+        r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)",
     ),
 )
 _LITERAL = re.compile(r"\A\s*(?:b?['\"]?\[\s*['\"]|b['\"]|\{\s*['\"]\w+['\"]\s*:)")

@@ -55,9 +55,7 @@ class StudyTable(Options):
         Decoding(), "Decoding of all techniques, unless a system has its own."
     )
     datasets: Mapping[str, DatasetTable] = option(
-        help="Datasets by name.",
-        fewest=1,
-        example='[datasets.openings] prompts = ["The lake"]',
+        help="Datasets by name.", fewest=1, example='[datasets.openings] prompts = ["The lake"]'
     )
     controls: Mapping[str, Mapping[str, tuple[str | tuple[str, ...], ...]]] = option(
         help="Kinds of control by name: attributes with their values, each a string, or a list of "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from levelfield.io import FORMATS, open_samples, values
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable
 from levelfield.study.plan import PromptSet
-from levelfield.study.plan_file.checks import MISPLACED, check_name, format_of_path, once
+from levelfield.study.plan_file.checks import MISPLACED, check_name, format_of_path, once, repeated
 
 _KINDS = ("prompts", "file", "set", "sources")
 """Keys of which a dataset has one."""
@@ -178,9 +177,8 @@ def _prompts_of_file(table: TomlTable, path: Path, name: str, field: str) -> dic
     named = [id for id, _ in prompts if id is not None]
     if named and len(named) < len(prompts):
         mistakes.append(f"{len(named)} of {len(prompts)} prompts have an id; give all one or none")
-    for id, times in Counter(named).items():
-        if times > 1:
-            mistakes.append(f"{times} prompts have the id {shown(id)}; ids are unique")
+    for id, times in repeated(named):
+        mistakes.append(f"{times} prompts have the id {shown(id)}; ids are unique")
     for mistake in mistakes[:_MOST_MISTAKES]:
         table.wrong_field("file", mistake)
     if len(mistakes) > _MOST_MISTAKES:
