@@ -242,7 +242,7 @@ class _Work:
         if len(kept) == len(task.requests):
             return kept, AskOutcome()
         before_s = max((timed.wall_s for timed in kept), default=0.0)
-        known_answers = [timed.answer for timed in kept]
+        earlier = [timed.answer for timed in kept]
         with self.store.keeping(key, task.mark) as write:
 
             def keep(timed: TimedAnswer) -> None:
@@ -251,7 +251,7 @@ class _Work:
                 kept.append(timed)
                 self.progress(1)
 
-            return kept, ask(keep=keep, known=known_answers)
+            return kept, ask(keep=keep, earlier=earlier)
 
     def _fail(self, task: _Task, error: Exception) -> None:
         """Records why a cell could not be finished; its answers stay as they are."""

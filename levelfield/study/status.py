@@ -212,13 +212,13 @@ def cell_status(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
     return status_of(store, key, fingerprint(plan, key, requests), len(requests))
 
 
-def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
+def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, requests: int) -> CellStatus:
     """Returns how far a cell is that is made from what the fingerprint says."""
     state = store.state(key, mark)
     record = store.record(key)
     if record is None or state == "stale":
-        return CellStatus(key, state, asked, len(store.resume(key, mark)))
+        return CellStatus(key, state, requests, len(store.resume(key, mark)))
     answered = record.answered
     if state == "failed":  # more may have come since, in a run that was killed
         answered = max(answered, len(store.resume(key, mark)))
-    return CellStatus(key, state, asked, answered, record.problems, record.failure, record.cost)
+    return CellStatus(key, state, requests, answered, record.problems, record.failure, record.cost)

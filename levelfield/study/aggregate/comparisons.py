@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -102,26 +103,21 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
         rows = use[:, j]
         d = D[rows, j]
         least = float(tests.least[j])
-        notes = [
-            verdict_basis(
-                {control.systems[s]: measured.seeds_of(s) for s in (a, b)}, bool(of_seeds[j])
-            )
-        ]
+        seeds = {control.systems[s]: measured.seeds_of(s) for s in (a, b)}
+        shared = [control.datasets[i] for i in np.unique(dataset[rows])]
+        notes = [verdict_basis(seeds, bool(of_seeds[j]))]
         if not (complete[a] and complete[b]):
-            shared = [control.datasets[i] for i in np.unique(dataset[rows])]
             place = f": {', '.join(shared)}" if len(shared) < len(control.datasets) else ""
             notes.append(f"on the requests that both have{place}")
-        if np.unique(prompt[rows]).size == 1:
-            notes.append("one prompt: no interval")
-        if least > ALPHA and np.any(d):
-            notes.append(f"too few independent prompts: p can't go below {least:.3g}")
+        clusters = len(np.unique(prompt[rows]))
+        notes += _warnings(d, clusters, least)
         results.append(
             Comparison(
                 a=control.systems[a],
                 b=control.systems[b],
                 inputs=d.size,
                 left_out=int(rows.size - d.size),
-                clusters=len(np.unique(prompt[rows])),
+                clusters=clusters,
                 difference=float(means[j]),
                 low=float(tests.low[j]),
                 high=float(tests.high[j]),
@@ -134,6 +130,13 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
             )
         )
     return results
+
+
+def _warnings(d: Floats, clusters: int, least: float) -> Iterator[str]:
+    if clusters == 1:
+        yield "one prompt: no interval"
+    if least > ALPHA and np.any(d):
+        yield f"too few independent prompts: p can't go below {least:.3g}"
 
 
 def _complete(control: ControlData, X: Floats, first: Codes) -> Bools:

@@ -126,11 +126,11 @@ class MeasuredTexts(SeededTexts):
 
     Attributes:
         cells: (texts,) codes.
-        asked: (texts,) position of the value asked for.
+        targets: (texts,) position of the value asked for.
     """
 
     cells: Codes
-    asked: Codes
+    targets: Codes
 
     @classmethod
     def of(
@@ -159,7 +159,7 @@ class MeasuredTexts(SeededTexts):
             systems=np.array([control.systems.index(k.system) for k in keys], np.intp)[cells],
             seeds=np.array([control.seeds.index(k.seed) for k in keys], np.intp)[cells],
             inputs=observations.input[rows],
-            asked=observations.value[rows],
+            targets=observations.value[rows],
             clusters=observations.prompt[first],
             strata=control.dataset_codes(first),
         )
@@ -178,7 +178,7 @@ def weights_of_mean(
     """
     chosen = np.isin(texts.cells, positions)
     if value != ALL:
-        chosen &= texts.asked == control.values.index(value)
+        chosen &= texts.targets == control.values.index(value)
     n = np.bincount(texts.cells[chosen], minlength=len(control.cell_weights))
     of_cells = np.zeros(len(n))
     for i in np.flatnonzero(n).tolist():

@@ -210,7 +210,7 @@ def answer(
     folder: Path,
     workplace: Path,
     keep: Callable[[TimedAnswer], object],
-    known: Collection[SystemAnswer] = (),
+    earlier: Collection[SystemAnswer] = (),
     stop: threading.Event | None = None,
     process: TechniqueProcess | None = None,
 ) -> AskOutcome:
@@ -232,11 +232,11 @@ def answer(
         folder: of the study file.
         workplace: of the cell; has `stderr.txt` afterwards, if the command said something.
         keep: called with every answer that counts; what it raises ends the command and goes on.
-        known: answers of an earlier run.
+        earlier: answers of an earlier run.
         stop: when set, the command is ended and what is open stays open.
         process: of a technique; without it, one of this cell's own.
     """
-    intake = Intake(requests, known)
+    intake = Intake(requests, earlier)
     if isinstance(source, FilesSource):
         reason = read(source, key, folder, intake, keep)
         return AskOutcome(intake.problems(), intake.failure(reason), attempts=1)

@@ -164,21 +164,21 @@ class Fault(NamedTuple):
 
     @classmethod
     def of_texts(
-        cls, severity: Severity | float, what: str, hits: Sequence[Text], texts: Sequence[Text]
+        cls, severity: Severity | float, sentence: str, hits: Sequence[Text], texts: Sequence[Text]
     ) -> Fault:
         """Returns the fault of some of a system's texts; the first of them are the examples."""
         dataset, seed = common((text.key for text in hits), (text.key for text in texts))
         place = (hits[0].key.system, dataset, hits[0].key.control, seed)
-        return cls(severity, what, len(hits), len(texts), hits[:EXAMPLES], *place)
+        return cls(severity, sentence, len(hits), len(texts), hits[:EXAMPLES], *place)
 
 
 class Share(NamedTuple):
     """Texts of a system with a fault; their share decides how severe that is.
 
-    `what` continues `12 of 70 texts (17 %)`.
+    `predicate` continues `12 of 70 texts (17 %)`.
     """
 
-    what: str
+    predicate: str
     hits: Sequence[Text]
     texts: Sequence[Text]
     limits: Limits | None = None
@@ -201,9 +201,9 @@ class Share(NamedTuple):
             return None
         apart = k / n >= 2 * total[0] / total[1]
         where = f", most on {worst} ({percent(k, n)})" if apart else ""
-        what = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.what}{where}"
+        told = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.predicate}{where}"
         examples = self.hits[:: max(1, len(self.hits) // EXAMPLES)][:EXAMPLES]
-        fault = Fault.of_texts(severity, what, self.hits, self.texts)
+        fault = Fault.of_texts(severity, told, self.hits, self.texts)
         return fault._replace(examples=examples)
 
 
@@ -280,15 +280,15 @@ def excerpt(text: str) -> str:
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1].rstrip() + "…"
 
 
-def percent(n: float, of: float) -> str:
+def percent(n: float, total: float) -> str:
     """Returns a share as people read it.
 
     >>> percent(1, 3), percent(2, 1000), percent(0, 0)
     ('33 %', '0.2 %', '–')
     """
-    if not of:
+    if not total:
         return "–"
-    value = 100 * n / of
+    value = 100 * n / total
     return f"{value:.1f} %" if 0 < value < 1 or 99.5 <= value < 100 else f"{value:.0f} %"
 
 

@@ -186,7 +186,7 @@ def test_an_attempt_that_mends_the_first_leaves_a_problem_and_no_failure(ask: As
 
 def test_answers_of_an_earlier_run_are_not_asked_for_and_stay(ask: Asked) -> None:
     log = ask.folder / "log"
-    outcome = ask(command("well", log), known=[SystemAnswer("2:positive", "as before")])
+    outcome = ask(command("well", log), earlier=[SystemAnswer("2:positive", "as before")])
     assert lines(log) == ["0:positive", "1:positive", "3:positive"]
     assert "2:positive" not in ask.texts
     assert outcome.failure == ""
