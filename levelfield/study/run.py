@@ -152,10 +152,8 @@ class _Work:
 
     def _lane(self, keys: Sequence[CellKey]) -> None:
         source = self.plan.system(keys[0].system).source
-        with contextlib.ExitStack() as until_done:
-            process = None
-            if isinstance(source, TechniqueSource):
-                process = until_done.enter_context(contextlib.closing(TechniqueProcess(source)))
+        process = TechniqueProcess(source) if isinstance(source, TechniqueSource) else None
+        with contextlib.closing(process) if process else contextlib.nullcontext():
             for key in keys:
                 self._cell(key, process)
 

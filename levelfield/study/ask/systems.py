@@ -250,13 +250,12 @@ def answer(
     attempts = 0
     spent_s = 0.0
     stopped = False
-    with contextlib.ExitStack() as stack:
-        endpoint: Endpoint
-        if isinstance(source, TechniqueSource):
-            started = contextlib.closing(TechniqueProcess(source))
-            endpoint = process or stack.enter_context(started)
-        else:
-            endpoint = CommandEndpoint(source, folder)
+    endpoint: Endpoint
+    if isinstance(source, TechniqueSource):
+        endpoint = process or TechniqueProcess(source)
+    else:
+        endpoint = CommandEndpoint(source, folder)
+    with contextlib.nullcontext() if process else contextlib.closing(endpoint):
         while not intake.is_complete() and attempts <= source.retries:
             attempts += 1
             attempt = Attempt(attempts, intake, keep, stop or threading.Event(), spent_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from statistics import median, multimode
 
 from levelfield.core.continuation import letters
@@ -86,9 +86,8 @@ def missing_texts(part: StudyPart) -> Faults:
     A warning; serious if a cell lacks 10 % or more. What was wrong with answers is a warning too.
     """
     usual = part.study.fact(_usual_numbers)
-    values: dict[str, set[str]] = {}
-    for cell in part.cells:
-        values.setdefault(cell.key.dataset, set()).update(_numbers(cell))
+    datasets = grouped(part.cells, lambda cell: cell.key.dataset)
+    values = {dataset: set(chain(*map(_numbers, cells))) for dataset, cells in datasets.items()}
     short = [
         (cell, lacking)
         for cell in part.cells

@@ -64,22 +64,21 @@ def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
     counts_of: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
     for part in study.fact(judged):
         if part.n:
-            right = (round(part.right * part.n), part.n)
-            counts_of.setdefault(part.key, {})[part.judge, part.value] = right
+            counts = (round(part.right * part.n), part.n)
+            counts_of.setdefault(part.key, {})[part.judge, part.value] = counts
     for cell in study.cells:
         for attribute, judges in cell.votes.items():
             if len(judges) < 3:
                 continue
-            counts: Counter[tuple[str, bool]] = Counter()
+            right, total = Counter[str](), Counter[str]()
             for sample in cell.samples:
                 target = sample.control.get(attribute)
                 votes = [labels[sample.id] for labels in judges.values() if sample.id in labels]
                 if target and votes:
-                    agree = 2 * sum(vote == target for vote in votes) > len(votes)
-                    counts[str(target), agree] += 1
-            for value in {value for value, _ in counts}:
-                yes, no = counts[value, True], counts[value, False]
-                counts_of.setdefault(cell.key, {})[MOST, value] = (yes, yes + no)
+                    right[str(target)] += 2 * sum(vote == target for vote in votes) > len(votes)
+                    total[str(target)] += 1
+            for value, n in total.items():
+                counts_of.setdefault(cell.key, {})[MOST, value] = (right[value], n)
     return counts_of
 
 

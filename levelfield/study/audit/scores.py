@@ -141,7 +141,7 @@ def _of_system(
     metric: str, system: str, scores: Mapping[str, Sequence[float]]
 ) -> Iterator[tuple[Severity, str, int]]:
     values = scores[system]
-    others = {name: group for name, group in scores.items() if name != system}
+    others = [group for name, group in scores.items() if name != system]
     finite = [value for value in values if math.isfinite(value)]
     if infinite := sum(map(math.isinf, values)):
         yield "warning", f"{infinite} scores are infinite", infinite
@@ -149,21 +149,16 @@ def _of_system(
     if outside and metric.startswith(_SHARES):
         told = f"{min(outside):.3g} to {max(outside):.3g}"
         yield "warning", f"{len(outside)} scores lie outside 0 to 1: {told}", len(outside)
-    if (
-        len(values) < _ENOUGH
-        or not others
-        or not all(len(group) >= _ENOUGH for group in others.values())
-    ):
+    if not others or min(map(len, scores.values())) < _ENOUGH:
         return
     undefined = sum(map(math.isnan, values))
-    usual = {name: sum(map(math.isnan, group)) for name, group in others.items()}
+    usual = [(sum(map(math.isnan, group)), len(group)) for group in others]
     if undefined >= 0.05 * len(values) and all(
-        n <= 0.01 * len(others[name])
-        and p_of_shares(undefined, len(values), n, len(others[name])) < LEVEL
-        for name, n in usual.items()
+        n <= 0.01 * total and p_of_shares(undefined, len(values), n, total) < LEVEL
+        for n, total in usual
     ):
         yield "warning", f"{percent(undefined, len(values))} of the scores are undefined", undefined
-    beside = [value for group in others.values() for value in group if math.isfinite(value)]
+    beside = [value for group in others for value in group if math.isfinite(value)]
     if not finite or not beside:
         return
     low, high = min(beside), max(beside)
@@ -177,7 +172,7 @@ def _of_system(
             yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
         else:
             yield "warning", f"scores lie outside of all others: {told} {high:.4g}", len(finite)
-    if len(set(finite)) == 1 and all(len(set(group)) >= 10 for group in others.values()):
+    if len(set(finite)) == 1 and all(len(set(group)) >= 10 for group in others):
         yield "warning", f"all scores are {finite[0]:.4g}", len(finite)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import median
@@ -46,7 +46,7 @@ def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
     votes: dict[str, list[_Vote]] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
-            attribute_votes = votes.setdefault(attribute, [])
+            votes.setdefault(attribute, [])
             for sample in cell.samples:
                 value = sample.control.get(attribute)
                 labels = {
@@ -55,7 +55,7 @@ def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
                     if (label := votes_of_judge.get(sample.id, EMPTY)) != EMPTY
                 }
                 if isinstance(value, str) and labels:
-                    attribute_votes.append(_Vote(cell.key, value, labels))
+                    votes[attribute].append(_Vote(cell.key, value, labels))
     return votes
 
 
@@ -151,10 +151,10 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     if not labels.keys() & values.keys():
         told = ", ".join(label or "undecided" for label, _ in labels.most_common(3))
         return f"gives none of the wanted values: {told}"
-    others: dict[str, Counter[str]] = {}
+    others: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
         for name in vote.labels.keys() - {judge}:
-            others.setdefault(name, Counter())[vote.labels[name]] += 1
+            others[name][vote.labels[name]] += 1
     if (
         most >= _CONSTANT * n
         and max(values.values()) <= 0.8 * n
