@@ -28,7 +28,6 @@ from levelfield.show.study_figures import (
     value_colours,
 )
 from levelfield.show.texts import SideTable, side_by_side
-from levelfield.study.aggregate.documents import results_table, study_latex
 from levelfield.study.aggregate.results import (
     ControlSummary,
     SpreadBetween,
@@ -39,7 +38,13 @@ from levelfield.study.aggregate.results import (
 from levelfield.study.audit.findings import SEVERITIES, Finding, counted_findings
 from levelfield.study.cells import bytes_in_words
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
-from levelfield.study.report import StudyReport, number_rows, number_schema
+from levelfield.study.report import (
+    StudyReport,
+    number_rows,
+    number_schema,
+    results_table,
+    study_latex,
+)
 from levelfield.version import __version__
 
 _TOLD = (BOTH, AVERAGE, MAJORITY)

@@ -28,11 +28,10 @@ from levelfield.show.study_page import (
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
-from levelfield.study.aggregate.documents import study_latex, study_markdown
 from levelfield.study.aggregate.results import TableEntry, places
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
-from levelfield.study.report import COLUMNS, drawn_texts
+from levelfield.study.report import COLUMNS, drawn_texts, study_latex, study_markdown
 
 QUICK = Resampling(resamples=100, permutations=200)
 EVIL = "<script>document.title='taken'</script>"

@@ -205,17 +205,15 @@ class StudyStore:
             (folder / name).unlink(missing_ok=True)
         return bool(answers)
 
-    @contextlib.contextmanager
     def keeping(
         self, key: CellKey, fingerprint: Fingerprint
-    ) -> Iterator[Callable[[TimedAnswer], None]]:
-        """Yields a function that writes an answer at once, so that a crash does not lose it.
+    ) -> contextlib.AbstractContextManager[Callable[[TimedAnswer], None]]:
+        """Returns a context of a function that writes an answer at once, safe from a crash.
 
         Raises:
             OSError: it can't be written.
         """
-        with journal_writer(self.folder(key) / _PARTIAL, fingerprint.answers) as write:
-            yield write
+        return journal_writer(self.folder(key) / _PARTIAL, fingerprint.answers)
 
     def finish(
         self,
