@@ -6,7 +6,7 @@ Formulas follow Lorandi and Belz (2026), sections 6.2, 6.3 and 7; intervals and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from levelfield.core.errors import UserError
 from levelfield.core.scores import tie_note
@@ -85,7 +85,7 @@ def _summary(control: ControlData) -> ControlSummary:
         comparisons=comparisons(control),
         agreements=agreements(control.observations),
         correspondences=correspondences(control, entries),
-        costs=cost_summaries(control),
+        costs=tuple(cost_summaries(control)),
         notes=tuple(notes(control, incomplete)),
     )
 
@@ -120,55 +120,39 @@ def _lacks(
     return " and ".join(words)
 
 
-def notes(control: ControlData, incomplete: Mapping[str, str]) -> list[str]:
-    """Returns what a reader must know, in sentences."""
+def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
+    """Yields what a reader must know, in sentences."""
     cells = control.observations.cells
-    sentences = [
-        f"Incomplete: {system} has nothing for {lacks}; its means rest on other requests than "
-        "those of the others, so its ranks say less"
-        for system, lacks in incomplete.items()
-    ]
-    failed = [cell for cell in cells if cell.failure]
-    if failed:
-        first = failed[0]
-        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-        sentences.append(f"Without all of its texts: {first.key}: {first.failure}{more}")
-    unmeasured = [cell for cell in cells if cell.samples and not (cell.scores or cell.groups)]
-    if unmeasured:
-        more = f"; and {len(unmeasured) - 1} more" if len(unmeasured) > 1 else ""
-        sentences.append(
-            f"Not measured yet: {unmeasured[0].key}{more}; `levelfield study run` does it"
+    for system, lacks in incomplete.items():
+        yield (
+            f"Incomplete: {system} has nothing for {lacks}; its means rest on other requests than "
+            "those of the others, so its ranks say less"
         )
-    missing = sum(len(cell.missing) for cell in cells)
-    if missing:
-        sentences.append(f"Missing: {missing:,} requests have no answer and count nowhere")
+    if failed := [cell for cell in cells if cell.failure]:
+        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+        yield f"Without all of its texts: {failed[0].key}: {failed[0].failure}{more}"
+    if unmeasured := [c for c in cells if c.samples and not (c.scores or c.groups)]:
+        more = f"; and {len(unmeasured) - 1} more" if len(unmeasured) > 1 else ""
+        yield f"Not measured yet: {unmeasured[0].key}{more}; `levelfield study run` does it"
+    if missing := sum(len(cell.missing) for cell in cells):
+        yield f"Missing: {missing:,} requests have no answer and count nowhere"
     if control.observations.many_values:
-        sentences.append(f"Not split by the {control.observations.many_values:,} values asked for")
+        yield f"Not split by the {control.observations.many_values:,} values asked for"
     if control.valueless:
-        sentences.append(f"Left out, as no text has a value: {', '.join(control.valueless)}")
+        yield f"Left out, as no text has a value: {', '.join(control.valueless)}"
     tied: Counter[str] = Counter()
     for cell in cells:
         tied.update(cell.ties)
     for metric, n in tied.items():
-        texts = sum(len(cell.samples) for cell in cells if metric in cell.scores)
-        sentences.append(tie_note(metric, n, texts))
-    if seeds := _seeds(control):
-        sentences.append(seeds)
-    return sentences
-
-
-def _seeds(control: ControlData) -> str:
-    """Returns how many seeds the systems have, and what that makes of claims; empty if there is
-    nothing to claim."""
+        yield tie_note(metric, n, sum(len(c.samples) for c in cells if metric in c.scores))
     seeds = control.seeds_of_systems
     if max(seeds.values()) == 1:
-        return (
+        yield (
             "One seed: how far another seed would change the numbers is not known; claims are "
             "about this run"
         )
-    if all(o.texts is None for o in control.observations.observed):
-        return ""
-    single = [system for system, n in seeds.items() if n == 1]
-    of_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
-    words = seeds_in_words(seeds)
-    return f"{words}: intervals and tests take prompts and seeds as samples{of_run}"
+    elif any(o.texts is not None for o in control.observations.observed):
+        single = [system for system, n in seeds.items() if n == 1]
+        of_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
+        words = seeds_in_words(seeds)
+        yield f"{words}: intervals and tests take prompts and seeds as samples{of_run}"

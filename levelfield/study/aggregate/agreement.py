@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -130,10 +130,9 @@ def _correspondence(
     )
 
 
-def cost_summaries(control: ControlData) -> tuple[CostSummary, ...]:
-    """Returns the costs of each system that has any."""
+def cost_summaries(control: ControlData) -> Iterator[CostSummary]:
+    """Yields the costs of each system that has any."""
     cells = control.observations.cells
-    summaries = []
     for system in control.systems:
         costs = [c for i in control.positions[system, ALL] if (c := cells[i].cost)]
         if not costs:
@@ -142,15 +141,12 @@ def cost_summaries(control: ControlData) -> tuple[CostSummary, ...]:
         counted = [(c.tokens, c.wall_s) for c in costs if c.tokens is not None and c.wall_s > 0]
         peaks = [c.peak_bytes for c in costs if c.peak_bytes is not None]
         tokens, counted_s = sum(t for t, _ in counted), sum(s for _, s in counted)
-        summaries.append(
-            CostSummary(
-                system=system,
-                seconds=fmean(seconds) if seconds else math.nan,
-                deviation=float(np.std(seconds)) if seconds else math.nan,
-                tokens_per_second=tokens / counted_s if counted else math.nan,
-                peak_bytes=max(peaks, default=None),
-                cells=len(costs),
-                passes_per_token=passes_per_token(costs),
-            )
+        yield CostSummary(
+            system=system,
+            seconds=fmean(seconds) if seconds else math.nan,
+            deviation=float(np.std(seconds)) if seconds else math.nan,
+            tokens_per_second=tokens / counted_s if counted else math.nan,
+            peak_bytes=max(peaks, default=None),
+            cells=len(costs),
+            passes_per_token=passes_per_token(costs),
         )
-    return tuple(summaries)

@@ -41,7 +41,7 @@ def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
     }
     if len(control.systems) < 2:
         return {}
-    of_measures = [_compared(control, o) for o in compared.values()]
+    of_measures = [list(_compared(control, o)) for o in compared.values()]
     return dict(zip(compared, adjusted_comparisons(of_measures, control.resampling), strict=True))
 
 
@@ -60,11 +60,11 @@ class _Column(NamedTuple):
     uneven: Bools | None = None
 
 
-def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
+def _compared(control: ControlData, observed: Observed) -> Iterator[Comparison]:
     observations = control.observations
     X, texts, lacking = _by_input(control, observed)
     _, first = np.unique(observations.input, return_index=True)
-    prompt, dataset = observations.prompt[first], control.dataset_codes(first)
+    prompt, dataset = observations.prompt[first], control.codes("dataset")[first]
     complete = _complete(control, X, first)
     pairs = list(itertools.combinations(range(len(control.systems)), 2))
     columns = [_Column((a, b), _paired(X, complete, a, b)) for a, b in pairs]
@@ -98,7 +98,6 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
         p: undefined.bounds((means[c], means[c + 1]), (tests.p[c], tests.p[c + 1]))
         for p, (c, undefined) in bounded.items()
     }
-    results = []
     for j, (a, b) in enumerate(pairs):
         rows = use[:, j]
         d = D[rows, j]
@@ -111,25 +110,22 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
             notes.append(f"on the requests that both have{place}")
         clusters = len(np.unique(prompt[rows]))
         notes += _warnings(d, clusters, least)
-        results.append(
-            Comparison(
-                a=control.systems[a],
-                b=control.systems[b],
-                inputs=d.size,
-                left_out=int(rows.size - d.size),
-                clusters=clusters,
-                difference=float(means[j]),
-                low=float(tests.low[j]),
-                high=float(tests.high[j]),
-                effect=cohen_dz(d, omega[rows, j]),
-                p=float(tests.p[j]),
-                p_adjusted=math.nan,
-                note="; ".join(notes) if d.size else "no request has a value from both",
-                bounds=bounds.get((a, b)),
-                least_p=least if d.size else 0.0,
-            )
+        yield Comparison(
+            a=control.systems[a],
+            b=control.systems[b],
+            inputs=d.size,
+            left_out=int(rows.size - d.size),
+            clusters=clusters,
+            difference=float(means[j]),
+            low=float(tests.low[j]),
+            high=float(tests.high[j]),
+            effect=cohen_dz(d, omega[rows, j]),
+            p=float(tests.p[j]),
+            p_adjusted=math.nan,
+            note="; ".join(notes) if d.size else "no request has a value from both",
+            bounds=bounds.get((a, b)),
+            least_p=least if d.size else 0.0,
         )
-    return results
 
 
 def _warnings(d: Floats, clusters: int, least: float) -> Iterator[str]:
@@ -142,7 +138,7 @@ def _warnings(d: Floats, clusters: int, least: float) -> Iterator[str]:
 def _complete(control: ControlData, X: Floats, first: Codes) -> Bools:
     """Returns (systems,): whether a system has texts for every dataset and value."""
     values = max(1, len(control.values))
-    stratum = control.dataset_codes(first) * values + control.observations.value[first]
+    stratum = control.codes("dataset")[first] * values + control.observations.value[first]
     strata = len(np.unique(stratum))
     return np.array([len(np.unique(stratum[~np.isnan(x)])) == strata for x in X.T])
 
@@ -168,9 +164,8 @@ def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Codes, 
     how many it has that were measured, and how many of those have none."""
     observations = control.observations
     texts = np.asarray(observed.texts)
-    system = np.array([control.systems.index(c.key.system) for c in observations.cells])
     shape = (int(observations.input.max(initial=-1)) + 1, len(control.systems))
-    places = observations.input * shape[1] + system[observations.cell]
+    places = observations.input * shape[1] + control.codes("system")
     defined = ~np.isnan(texts)
     all_texts, with_value = (
         np.bincount(places[rows], minlength=math.prod(shape)).reshape(shape)

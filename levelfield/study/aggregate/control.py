@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mode
+from typing import Literal
 
 import numpy as np
 
@@ -77,10 +78,11 @@ class ControlData:
         """The values asked for; none if there are too many to tell apart."""
         return self.observations.values
 
-    def dataset_codes(self, rows: Codes) -> Codes:
-        """Returns the position of the dataset of each of these texts."""
-        codes = [self.datasets.index(cell.key.dataset) for cell in self.observations.cells]
-        return np.array(codes, dtype=np.intp)[self.observations.cell[rows]]
+    def codes(self, axis: Literal["system", "dataset", "seed"]) -> Codes:
+        """Returns (texts,): the position of a text's system, dataset or seed."""
+        names: tuple[object, ...] = getattr(self, f"{axis}s")
+        codes = [names.index(getattr(cell.key, axis)) for cell in self.observations.cells]
+        return np.array(codes, dtype=np.intp)[self.observations.cell]
 
 
 def dataset_weights(
@@ -150,18 +152,16 @@ class MeasuredTexts(SeededTexts):
         rows = np.flatnonzero(~np.isnan(texts) if measured is None else measured)
         if positions is not None:
             rows = rows[np.isin(observations.cell[rows], positions)]
-        keys = [cell.key for cell in observations.cells]
-        cells = observations.cell[rows]
         _, first = np.unique(observations.input, return_index=True)
         return cls(
             values=texts[rows],
-            cells=cells,
-            systems=np.array([control.systems.index(k.system) for k in keys], np.intp)[cells],
-            seeds=np.array([control.seeds.index(k.seed) for k in keys], np.intp)[cells],
+            cells=observations.cell[rows],
+            systems=control.codes("system")[rows],
+            seeds=control.codes("seed")[rows],
             inputs=observations.input[rows],
             targets=observations.value[rows],
             clusters=observations.prompt[first],
-            strata=control.dataset_codes(first),
+            strata=control.codes("dataset")[first],
         )
 
 

@@ -372,9 +372,8 @@ class AuditReport:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a finding, without the examples."""
-        rows = [{name: getattr(f, name) for name in _COLUMNS} for f in self.findings]
         schema = {c: pl.Int64 if c in ("seed", "n", "of") else pl.String for c in _COLUMNS}
-        return pl.DataFrame(rows, schema=schema)
+        return pl.DataFrame(self.to_dict()["findings"], schema=schema)
 
     def to_latex(self) -> str:
         """Returns a booktabs table of the findings."""
