@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from statistics import median, multimode
 
@@ -60,19 +60,15 @@ def missing_cells(part: StudyPart) -> Faults:
             yield Fault("serious", f"the cell failed: {cell.failure}", 1, 1, (), *cell.key)
 
 
-def _grid(study: AuditedStudy) -> list[CellKey]:
-    if study.expected:
-        return list(dict.fromkeys(study.expected))
-    grid = []
-    for part in study.parts("control"):
+def _grid(study: AuditedStudy) -> Iterator[CellKey]:
+    yield from dict.fromkeys(study.expected)
+    for part in study.parts("control") if not study.expected else ():
         axes = (
             dict.fromkeys(getattr(cell.key, name) for cell in part.cells)
             for name in ("system", "dataset", "seed")
         )
-        grid += [
-            CellKey(system, dataset, part.control, seed) for system, dataset, seed in product(*axes)
-        ]
-    return grid
+        for system, dataset, seed in product(*axes):
+            yield CellKey(system, dataset, part.control, seed)
 
 
 def _seeds(keys: Iterable[CellKey]) -> str:

@@ -199,7 +199,7 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
 
 
 def _fits_of_words(texts: Sequence[Text]) -> Iterator[_Fit]:
-    """Of controls that want several words."""
+    """Yields the fits of systems under controls that want several words."""
     keywords = {id(text): frozenset(_wanted_words(text)) for text in texts}
     values = {words: n for n, words in enumerate(dict.fromkeys(keywords.values())) if words}
     if len(values) < 2:

@@ -97,8 +97,8 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     seeds = top.take("seeds")
     once(top, "seeds", seeds if isinstance(seeds, list) else ())
     out = fields["out"] or f"{file.stem}.study"
-    datasets = read_datasets(top.inside(StudyTable, "datasets"), file.parent)
-    controls = read_controls(top.inside(StudyTable, "controls"))
+    datasets = tuple(read_datasets(top.inside(StudyTable, "datasets"), file.parent))
+    controls = tuple(read_controls(top.inside(StudyTable, "controls")))
     defaults = read_defaults(top, fields["model"], file.parent)
     systems = top.inside(StudyTable, "systems")
     metrics = top.inside(StudyTable, "metrics")
@@ -110,7 +110,7 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
         controls=controls,
         systems=read_systems(top, systems, controls, defaults),
         seeds=fields["seeds"] or (),
-        metrics=read_metrics(top, metrics, file.parent, datasets),
+        metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")

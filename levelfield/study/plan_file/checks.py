@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
@@ -101,9 +101,8 @@ def path_from(text: str, folder: Path) -> str:
     return os.path.normpath(folder / text) if text.startswith(("./", "../")) else text
 
 
-def read_controls(tables: Iterable[TomlTable]) -> tuple[ControlKind, ...]:
-    """Returns the kinds of control with all combinations of their values."""
-    kinds = []
+def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
+    """Yields the kinds of control with all combinations of their values."""
     for table in tables:
         check_name(table, table.name)
         values = {a: _values(table, a) for a in table if a not in MISPLACED}
@@ -118,7 +117,7 @@ def read_controls(tables: Iterable[TomlTable]) -> tuple[ControlKind, ...]:
             )
             # each value by itself: what else is wrong with the file is said all the same
             singles = tuple({a: v} for a, choices in values.items() for v in choices)
-            kinds.append(ControlKind(table.name, singles))
+            yield ControlKind(table.name, singles)
             continue
         combinations = tuple(
             dict(zip(values, combination, strict=True))
@@ -126,8 +125,7 @@ def read_controls(tables: Iterable[TomlTable]) -> tuple[ControlKind, ...]:
         )
         for alike, n in repeated(map(value_name, combinations)):
             table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
-        kinds.append(ControlKind(table.name, combinations))
-    return tuple(kinds)
+        yield ControlKind(table.name, combinations)
 
 
 def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
@@ -155,15 +153,14 @@ _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset",
 
 def read_metrics(
     top: TomlTable, tables: Iterable[TomlTable], folder: Path, datasets: Sequence[PromptSet]
-) -> tuple[MetricPlan, ...]:
-    """Returns the metrics with their options; they may read sources and references where all
+) -> Iterator[MetricPlan]:
+    """Yields the metrics with their options; they may read sources and references where all
     datasets have them."""
     readable = set(_IN_STUDIES)
     if datasets and all(dataset.rewrite for dataset in datasets):
         readable.add("source")
         if all(any(dataset.references) for dataset in datasets):
             readable.add("references")
-    plans = []
     members: list[str] = []
     for table in tables:
         fields = table.values(MetricPlan, complete=True)
@@ -174,10 +171,9 @@ def read_metrics(
         table.finish()
         if name:
             members += attempt(table, "", _members, name, options, readable) or ()
-            plans.append(MetricPlan(name, options))
+            yield MetricPlan(name, options)
     for name, n in repeated(members):
         top.wrong_field("metrics", f"{shown(name)} is there {n} times; values go by its name")
-    return tuple(plans)
 
 
 def _members(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,8 @@ class DatasetTable(Options):
         }
 
 
-def read_datasets(tables: Iterable[TomlTable], folder: Path) -> tuple[PromptSet, ...]:
-    """Returns the datasets; each weighs as much as it has prompts unless it says so."""
-    datasets = []
+def read_datasets(tables: Iterable[TomlTable], folder: Path) -> Iterator[PromptSet]:
+    """Yields the datasets; each weighs as much as it has prompts unless it says so."""
     for table in tables:
         check_name(table, table.name)
         fields = table.values(DatasetTable, complete=True)
@@ -86,17 +85,14 @@ def read_datasets(tables: Iterable[TomlTable], folder: Path) -> tuple[PromptSet,
             else _prompts(table, fields, folder)
         )
         table.finish(elsewhere=MISPLACED)
-        datasets.append(
-            PromptSet(
-                table.name,
-                tuple(prompts.values()),
-                tuple(prompts),
-                fields["weight"] or float(len(prompts)),
-                rewrite="sources" in table,
-                references=tuple(sample.references for sample in sources),
-            )
+        yield PromptSet(
+            table.name,
+            tuple(prompts.values()),
+            tuple(prompts),
+            fields["weight"] or float(len(prompts)),
+            rewrite="sources" in table,
+            references=tuple(sample.references for sample in sources),
         )
-    return tuple(datasets)
 
 
 def _sources(table: TomlTable, name: str, folder: Path) -> list[Sample]:

@@ -69,15 +69,8 @@ class TechniqueTable(TechniqueSource):
                 options = choices(technique_class(name))
                 properties = {key: _word_schema(choice) for key, choice in options.items()}
                 schema = {"properties": properties, "additionalProperties": False}
-                rules.append(
-                    {
-                        "if": {
-                            "properties": {"technique": {"const": name}},
-                            "required": ["technique"],
-                        },
-                        "then": {"properties": {"options": schema}},
-                    }
-                )
+                named = {"properties": {"technique": {"const": name}}, "required": ["technique"]}
+                rules.append({"if": named, "then": {"properties": {"options": schema}}})
         return {"allOf": rules}
 
 
