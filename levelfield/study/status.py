@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import polars as pl
@@ -61,47 +60,6 @@ class CellStatus:
 
 
 @dataclass(frozen=True)
-class SystemStatus:
-    """The cells of one system together.
-
-    Attributes:
-        system: its name.
-        states: state -> number of cells.
-        asked, answered: number of texts.
-        seconds: a text; None if unknown.
-        peak_bytes: the most memory of any cell; None if unknown.
-        passes: forward passes a token; None if unknown.
-        technique: with its base model; None of a system from elsewhere.
-    """
-
-    system: str
-    states: Counter[str]
-    asked: int
-    answered: int
-    seconds: float | None
-    peak_bytes: int | None
-    passes: float | None = None
-    technique: SystemTechnique | None = None
-
-    @classmethod
-    def of(
-        cls, system: str, cells: Collection[CellStatus], technique: SystemTechnique | None = None
-    ) -> SystemStatus:
-        costs = [cell.cost for cell in cells if cell.cost]
-        texts = sum(cost.texts for cost in costs)
-        return cls(
-            system=system,
-            states=Counter(cell.state for cell in cells),
-            asked=sum(cell.asked for cell in cells),
-            answered=sum(cell.answered for cell in cells),
-            seconds=sum(cost.wall_s for cost in costs) / texts if texts else None,
-            peak_bytes=max((c.peak_bytes for c in costs if c.peak_bytes), default=None),
-            passes=passes_per_token(costs),
-            technique=technique,
-        )
-
-
-@dataclass(frozen=True)
 class StudyStatus:
     """How far a study is.
 
@@ -119,15 +77,6 @@ class StudyStatus:
     def counts(self) -> Counter[str]:
         """State -> number of cells."""
         return Counter(cell.state for cell in self.cells)
-
-    @cached_property
-    def systems(self) -> tuple[SystemStatus, ...]:
-        """The systems in the order of the plan."""
-        by_system = grouped(self.cells, lambda cell: cell.key.system)
-        return tuple(
-            SystemStatus.of(system, cells, self.techniques.get(system))
-            for system, cells in by_system.items()
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the document of `levelfield study status --json`."""
@@ -148,23 +97,31 @@ class StudyStatus:
         states = [state for state in STATES if self.counts[state]]
         names = ["technique", "base"] if self.techniques else []
         costs = ["s a text", *(["passes a token"] if self.techniques else []), "peak memory"]
-        rows = [
-            [
-                system.system,
-                *(name for name in (system.technique or (NONE, NONE)) if names),
-                *(f"{system.states[s]:,}" if system.states[s] else NONE for s in states),
-                f"{system.answered:,} of {system.asked:,}",
-                NONE if system.seconds is None else f"{system.seconds:.3g}",
-                *([NONE if system.passes is None else f"{system.passes:.3g}"] if names else []),
-                bytes_in_words(system.peak_bytes),
-            ]
-            for system in self.systems
-        ]
         columns = [
             *(TableColumn(name, words=True, repeated=True) for name in ("system", *names)),
             *(TableColumn(name) for name in (*states, "texts", *costs)),
         ]
+        systems = grouped(self.cells, lambda cell: cell.key.system)
+        rows = [self._row(system, cells, states) for system, cells in systems.items()]
         return Table(columns, rows, caption=f"cells of {self.study}")
+
+    def _row(
+        self, system: str, cells: Sequence[CellStatus], states: Sequence[CellState]
+    ) -> list[str]:
+        counts = Counter(cell.state for cell in cells)
+        costs = [cell.cost for cell in cells if cell.cost]
+        texts = sum(cost.texts for cost in costs)
+        passes = passes_per_token(costs)
+        technique = self.techniques.get(system, (NONE, NONE)) if self.techniques else ()
+        return [
+            system,
+            *technique,
+            *(f"{counts[s]:,}" if counts[s] else NONE for s in states),
+            f"{sum(c.answered for c in cells):,} of {sum(c.asked for c in cells):,}",
+            f"{sum(cost.wall_s for cost in costs) / texts:.3g}" if texts else NONE,
+            *([NONE if passes is None else f"{passes:.3g}"] if self.techniques else []),
+            bytes_in_words(max((c.peak_bytes for c in costs if c.peak_bytes), default=None)),
+        ]
 
     def to_latex(self) -> str:
         """Returns `table` with booktabs."""
