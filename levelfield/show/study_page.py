@@ -280,7 +280,7 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
 
 
 def write_study_csv(path: str | os.PathLike[str], summary: StudySummary) -> None:
-    """Writes the numbers as `aggregate.numbers` has them for spreadsheets, undefined ones empty."""
+    """Writes the numbers as `number_rows` has them for spreadsheets, undefined ones empty."""
     rows = (["" if v is None else v for v in row.values()] for row in number_rows(summary))
     with atomic_writer(path) as file:
         file.write(csv_text([list(number_schema(summary)), *rows], end="\n"))
