@@ -28,8 +28,6 @@ from levelfield.show.study_figures import (
     value_colours,
 )
 from levelfield.show.texts import SideTable, side_by_side
-from levelfield.study.aggregate.documents import results_table, study_latex
-from levelfield.study.aggregate.numbers import number_rows, number_schema
 from levelfield.study.aggregate.results import (
     ControlSummary,
     SpreadBetween,
@@ -40,7 +38,13 @@ from levelfield.study.aggregate.results import (
 from levelfield.study.audit.findings import SEVERITIES, Finding, counted_findings
 from levelfield.study.cells import bytes_in_words
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
-from levelfield.study.report import StudyReport
+from levelfield.study.report import (
+    StudyReport,
+    number_rows,
+    number_schema,
+    results_table,
+    study_latex,
+)
 from levelfield.version import __version__
 
 _TOLD = (BOTH, AVERAGE, MAJORITY)
@@ -276,7 +280,7 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
 
 
 def write_study_csv(path: str | os.PathLike[str], summary: StudySummary) -> None:
-    """Writes the numbers as `aggregate.numbers` has them for spreadsheets, undefined ones empty."""
+    """Writes the numbers as `number_rows` has them for spreadsheets, undefined ones empty."""
     rows = (["" if v is None else v for v in row.values()] for row in number_rows(summary))
     with atomic_writer(path) as file:
         file.write(csv_text([list(number_schema(summary)), *rows], end="\n"))

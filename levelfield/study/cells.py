@@ -6,13 +6,16 @@ samples; all parts of a study speak of it in these words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from levelfield.core.sample import Control, Sample, wanted_name
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class CellKey(NamedTuple):
@@ -181,6 +184,18 @@ class Cell:
     groups: tuple[GroupValue, ...] = ()
     rates: tuple[Rate, ...] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
+
+
+def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
+    """Returns key -> the values that have it, both in the order of first appearance.
+
+    >>> grouped(["b1", "a1", "b2"], lambda name: name[0])
+    {'b': ['b1', 'b2'], 'a': ['a1']}
+    """
+    groups: dict[K, list[V]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
 
 
 def value_name(control: Control) -> str:

@@ -15,15 +15,9 @@ from levelfield.io.problems import shown
 from levelfield.study.ask.callable_worker import GROUP
 from levelfield.study.ask.files import file_of
 from levelfield.study.ask.requests import request_record
-from levelfield.study.ask.techniques import technique_identity
+from levelfield.study.ask.systems import technique_identity
 from levelfield.study.cells import CellKey, CellRequest
-from levelfield.study.plan import (
-    CallableSource,
-    CommandSource,
-    FilesSource,
-    Plan,
-    TechniqueSource,
-)
+from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan, TechniqueSource
 
 
 @dataclass(frozen=True)
@@ -75,8 +69,7 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
                 raise UserError(f"system {shown(system.name)}: {error}") from error
     home = None if isinstance(system.source, FilesSource) else folder.resolve()
     content = [sha for file in files if (sha := _content(file, home))]
-    asked = [request_record(request) for request in requests]
-    answers = _sha256([definition, content, asked])
+    answers = _sha256([definition, content, [request_record(request) for request in requests]])
     texts: list[object] = [answers, system.postprocess]
     if references := [request.references for request in requests if request.references]:
         texts.append(references)

@@ -17,9 +17,9 @@ from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.keeper import Keeper, stream
-from levelfield.study.cells import CellKey, value_name
+from levelfield.study.cells import CellKey, grouped, value_name
 from levelfield.study.plan import Plan
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 
 
 def metrics_of(plan: Plan, common: Mapping[str, Any]) -> list[Metric]:
@@ -105,10 +105,8 @@ def _group_records(
     metric: CorpusMetric, samples: Sequence[Sample], keeper: Keeper, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     """One record a wanted value, or one for the cell if the metric takes all values together."""
-    by_value: dict[str, list[Sample]] = {}
-    for sample in samples:
-        apart = "control" in getattr(metric, "by", BY)
-        by_value.setdefault(value_name(sample.control) if apart else "", []).append(sample)
+    apart = "control" in getattr(metric, "by", BY)
+    by_value = grouped(samples, lambda sample: value_name(sample.control) if apart else "")
     for value_asked, members in by_value.items():
         states = GroupStates(metric, ())
         for _ in stream(partitions(members), (), [states], keeper, progress=progress):

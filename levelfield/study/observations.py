@@ -158,7 +158,8 @@ def observe(cells: Sequence[Cell]) -> Observations:
 
 
 def _is_empty(cell: Cell, sample: Sample) -> bool:
-    return any(of.get(sample.id) == EMPTY for by in cell.votes.values() for of in by.values())
+    judges = (labels for judges in cell.votes.values() for labels in judges.values())
+    return any(labels.get(sample.id) == EMPTY for labels in judges)
 
 
 def _values(cells: Sequence[Cell]) -> Iterator[str]:
@@ -204,42 +205,28 @@ class _Columns:
 
     def observed(self) -> Iterator[Observed]:
         """The measures, each kind in the order of first appearance."""
-        columns = self._of_texts()
-        for name, measure in self._of_groups():
-            columns.setdefault(name, measure)
-        self._add_rates(columns)
+        columns = {column.measure.name: column for column in self._of_texts()}
+        self._add_results(columns)
         self._average(columns)
-        yield from (columns[name] for name in columns if columns[name].cells)
+        yield from (column for column in columns.values() if column.cells)
 
-    def _of_texts(self) -> dict[str, Observed]:
-        columns: dict[str, Observed] = {}
+    def _of_texts(self) -> Iterator[Observed]:
         for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
             kind: Kind = _OF_JUDGES.get(metric, "metric")
             name = kind if metric in _OF_JUDGES else metric
-            measured = [metric in cell.scores for cell in self._cells]
-            percent = metric.startswith(_SHARES)
-            texts = np.array(
-                [
-                    self._cells[i].scores.get(metric, {}).get(sample.id, np.nan)
-                    for i, sample in self._rows
-                ],
-                dtype=np.float64,
-            ) * (100 if percent else 1)
+            measure = Measure(name, kind, higher_is_better(metric), metric.startswith(_SHARES))
+            scores = [cell.scores.get(metric) for cell in self._cells]
+            values = [(scores[i] or {}).get(sample.id, math.nan) for i, sample in self._rows]
+            texts = np.array(values, dtype=np.float64) * (100 if measure.percent else 1)
             texts[np.isinf(texts)] = np.nan  # no mean could hold it
-            measure = Measure(name, kind, higher_is_better(metric), percent)
-            columns[name] = self._observed(measure, texts, measured)
+            yield self._observed(measure, texts, [score is not None for score in scores])
         for attribute, judges in self._voted.items():
             for judge in judges:
-                name = self._judge(attribute, judge)
                 votes = [cell.votes.get(attribute, {}).get(judge) for cell in self._cells]
-                texts = np.array(
-                    [self._right(votes[i], attribute, sample) for i, sample in self._rows],
-                    dtype=np.float64,
-                )
-                measured = [vote is not None for vote in votes]
-                measure = Measure(name, "judge", percent=True)
-                columns[name] = self._observed(measure, texts, measured)
-        return columns
+                values = [self._right(votes[i], attribute, sample) for i, sample in self._rows]
+                measure = Measure(self._judge(attribute, judge), "judge", percent=True)
+                texts = np.array(values, dtype=np.float64)
+                yield self._observed(measure, texts, [vote is not None for vote in votes])
 
     @staticmethod
     def _right(votes: Mapping[str, str] | None, attribute: str, sample: Sample) -> float:
@@ -261,54 +248,44 @@ class _Columns:
         texts_asked = np.bincount(code, minlength=cells * V).reshape(cells, V)
         for i in np.flatnonzero(measured).tolist():
             for k, value in enumerate((ALL, *self._values)):
-                at = slice(None) if value == ALL else slice(k - 1, k)
-                if texts_asked[i, at].any():
-                    count = column.n[i, value] = int(n[i, at].sum())
-                    column.undefined[i, value] = int(texts_asked[i, at].sum()) - count
-                    column.cells[i, value] = [float(sums[i, at].sum() / count)] if count else []
+                places = slice(None) if value == ALL else slice(k - 1, k)
+                if total := int(texts_asked[i, places].sum()):
+                    count = column.n[i, value] = int(n[i, places].sum())
+                    column.undefined[i, value] = total - count
+                    column.cells[i, value] = [float(sums[i, places].sum() / count)] if count else []
         return column
 
-    def _of_groups(self) -> Iterator[tuple[str, Observed]]:
-        """Corpus metrics: within a cell the mean over the values asked for (section 3.2)."""
-        for metric in dict.fromkeys(g.metric for cell in self._cells for g in cell.groups):
-            # published rates of a single judge come as `control.<judge>`, in percent already
-            percent = metric.startswith(_SHARES) and (
-                not metric.startswith("control.") or metric in _CORPUS_SHARES
-            )
-            column = Observed(Measure(metric, "corpus", higher_is_better(metric), percent))
-            for i, cell in enumerate(self._cells):
-                by_value: dict[str, list[float]] = {}
-                for group in cell.groups:
-                    if group.metric == metric:
-                        scaled = group.value * (100 if percent else 1)
-                        by_value.setdefault(group.value_asked, []).append(scaled)
-                self._add(column, i, by_value)
-            yield metric, column
+    def _add_results(self, columns: dict[str, Observed]) -> None:
+        """Adds corpus metrics, and what judges found in cells whose votes are not known."""
+        names = set(columns)
+        metrics = dict.fromkeys(group.metric for cell in self._cells for group in cell.groups)
+        measures = {metric: _corpus_measure(metric) for metric in metrics if metric not in names}
+        for i, cell in enumerate(self._cells):
+            results: dict[Measure, dict[str, list[float]]] = {}
+            for group in (group for group in cell.groups if group.metric in measures):
+                measure = measures[group.metric]
+                by_value = results.setdefault(measure, {}).setdefault(group.value_asked, [])
+                by_value.append(group.value * (100 if measure.percent else 1))
+            for rate in cell.rates:
+                measure = Measure(rate.judge, _RATED.get(rate.judge, "judge"), percent=True)
+                results.setdefault(measure, {}).setdefault(rate.value, []).append(rate.percent)
+            for measure, values in results.items():
+                column = columns.setdefault(measure.name, Observed(measure))
+                if (i, ALL) not in column.cells:
+                    self._add(column, i, values)
 
     def _add(self, column: Observed, cell: int, by_value: Mapping[str, Sequence[float]]) -> None:
-        """Values of a whole cell; one for no value in particular stands for the cell."""
-        if not by_value:
-            return
-        of_cell = by_value.get("") or [v for vs in by_value.values() for v in vs]
-        for value, numbers in ((ALL, of_cell), *by_value.items()):
+        """Adds the mean of a cell, over the values asked for (section 3.2), and those of values.
+
+        A result for no value in particular stands for the cell.
+        """
+        whole = by_value.get("") or [v for values in by_value.values() for v in values]
+        for value, numbers in ((ALL, whole), *by_value.items()):
             if value == ALL or value in self._values:
                 defined = [v for v in numbers if math.isfinite(v)]
                 column.cells[cell, value] = [fmean(defined)] if defined else []
                 column.n[cell, value] = len(defined)
                 column.undefined[cell, value] = len(numbers) - len(defined)
-
-    def _add_rates(self, columns: dict[str, Observed]) -> None:
-        """What judges found in cells whose votes are not known."""
-        for i, cell in enumerate(self._cells):
-            for judge in dict.fromkeys(rate.judge for rate in cell.rates):
-                kind = _RATED.get(judge, "judge")
-                column = columns.setdefault(judge, Observed(Measure(judge, kind, percent=True)))
-                if (i, ALL) not in column.cells:
-                    by_value: dict[str, list[float]] = {}
-                    for rate in cell.rates:
-                        if rate.judge == judge:
-                            by_value.setdefault(rate.value, []).append(rate.percent)
-                    self._add(column, i, by_value)
 
     def _average(self, columns: dict[str, Observed]) -> None:
         """The average of the judges, or of the study's four keyword coverages.
@@ -335,18 +312,25 @@ class _Columns:
     def _average_of_texts(self, judges: Sequence[Observed]) -> Observed:
         """For each text the mean over the judges of its cell; undefined if one of them is."""
         measure = Measure(AVERAGE, AVERAGE, percent=True)
-        known = [(o, o.texts) for o in judges if o.texts is not None]
-        if not known:
+        columns = [(o, o.texts) for o in judges if o.texts is not None]
+        if not columns:
             return Observed(measure)
-        of_cells = np.array(
-            [[(i, ALL) in o.cells for i in range(len(self._cells))] for o, _ in known]
+        measured = np.array(
+            [[(i, ALL) in o.cells for i in range(len(self._cells))] for o, _ in columns]
         )  # (judges, cells)
-        judged = of_cells[:, self._cell]
-        total = np.where(judged, np.array([texts for _, texts in known]), 0.0).sum(axis=0)
+        judged = measured[:, self._cell]
+        total = np.where(judged, np.array([texts for _, texts in columns]), 0.0).sum(axis=0)
         n = judged.sum(axis=0)
         texts = np.where(n > 0, total / np.maximum(n, 1), np.nan)
-        measured = [any((i, ALL) in o.cells for o, _ in known) for i in range(len(self._cells))]
-        return self._observed(measure, texts, measured)
+        return self._observed(measure, texts, [bool(column.any()) for column in measured.T])
+
+
+def _corpus_measure(metric: str) -> Measure:
+    # published rates of a single judge come as `control.<judge>`, in percent already
+    percent = metric.startswith(_SHARES) and (
+        not metric.startswith("control.") or metric in _CORPUS_SHARES
+    )
+    return Measure(metric, "corpus", higher_is_better(metric), percent)
 
 
 def higher_is_better(metric: str) -> bool:

@@ -1,7 +1,7 @@
 """From what a system answered to the text of a sample: named steps in the order of the study file.
 
 Systems answer with more than the text: the control code they were given, marks of their
-tokenizer, the instruction before it, another turn behind it (Table 6 of the study). The text of a
+tokenizer, the instruction before it, another turn after it (Table 6 of the study). The text of a
 sample is the prompt and what continues it, so a system that answers with the continuation alone
 takes the step `add-prompt`. A step only takes away, `add-prompt` aside, and does nothing where
 what it looks for is not there.
@@ -31,7 +31,7 @@ _SPECIAL = re.compile(
 )
 _BLANK = re.compile(r"\s+")
 _COUNT = re.compile(r"[1-9]\d{0,3}")
-_BEHIND_LABEL = re.compile(r"[\s:,+]|$")
+_AFTER_LABEL = re.compile(r"[\s:,+]|$")
 # punctuation that closes, and scripts that have no blanks: Thai to Lao, Khmer, kana, Han
 _JOINS_LEFT = re.compile(r"[\s,.;:!?)\]}%'’”…、。，！？\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff]")
 _JOINS_RIGHT = re.compile(r"[\s\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff]$")
@@ -138,10 +138,10 @@ def _strip_label(text: str, context: StepContext) -> str:
         return text
     rest = text
     for word in _words(context.request.labels):
-        found = _without_start(rest.lstrip(" \t,+"), word)
-        if found is None or not _BEHIND_LABEL.match(found):
+        after = _without_start(rest.lstrip(" \t,+"), word)
+        if after is None or not _AFTER_LABEL.match(after):
             return text
-        rest = found
+        rest = after
     return text if rest is text else rest.lstrip().removeprefix(":").lstrip()
 
 
@@ -161,8 +161,8 @@ def _cut_at(text: str, context: StepContext) -> str:
 
 def _between(text: str, context: StepContext) -> str:
     start, _, end = context.argument.partition(GAP)
-    before, found, after = text.partition(start)
-    return (after if found else before).partition(end)[0]
+    before, mark, after = text.partition(start)
+    return (after if mark else before).partition(end)[0]
 
 
 def _first_line(text: str, _: StepContext) -> str:

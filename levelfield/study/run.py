@@ -6,24 +6,24 @@ import contextlib
 import errno
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
 from levelfield.study.ask.requests import TimedAnswer, requests_of
-from levelfield.study.ask.systems import AskOutcome, answer
-from levelfield.study.ask.techniques import TechniqueProcess
-from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer
+from levelfield.study.ask.systems import AskOutcome, TechniqueProcess, answer
+from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer, grouped
 from levelfield.study.fingerprint import Fingerprint, fingerprint
-from levelfield.study.plan import FilesSource, Plan, TechniqueSource
+from levelfield.study.plan import FilesSource, Plan, SystemPlan, TechniqueSource
 from levelfield.study.postprocess import process
 from levelfield.study.status import CellStatus, cell_status, status_of
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.journal import CellRecord
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -77,7 +77,7 @@ def run(
     Raises:
         KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
     """
-    work = _Work(plan, progress, on_cell, stop or threading.Event())
+    work = _Work(plan, StudyStore(plan.out), progress, on_cell, stop or threading.Event())
     keys = [key for key in plan.cells() if only(key)]
     work.cells(keys, jobs)
     work.cells([key for key in keys if key in work.held], jobs)
@@ -90,27 +90,42 @@ def run(
     return RunReport(tuple(cells), frozenset(work.fresh), tuple(work.notes))
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A cell to run, with what it is made from; `process` is that of its technique."""
+
+    key: CellKey
+    system: SystemPlan
+    requests: Sequence[CellRequest]
+    mark: Fingerprint
+    process: TechniqueProcess | None
+
+    def record(self, answered: Collection[str], **outcome: Any) -> CellRecord:
+        """Returns how the cell went, from the ids of the requests with an answer."""
+        return CellRecord(
+            fingerprint=self.mark,
+            asked=len(self.requests),
+            answered=len(answered),
+            missing=tuple(r.id for r in self.requests if r.id not in answered),
+            **outcome,
+        )
+
+
+@dataclass
 class _Work:
     """The state that the threads of a run share; each cell is run by one."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        progress: Progress,
-        on_cell: Callable[[CellStatus], object],
-        stop: threading.Event,
-    ) -> None:
-        self.store = StudyStore(plan.out)
-        self.ended: dict[CellKey, CellStatus] = {}
-        self.held: set[CellKey] = set()
-        self.fresh: set[CellKey] = set()
-        self.notes: list[str] = []
-        self._plan = plan
-        self._progress = progress
-        self._on_cell = on_cell
-        self._stop = stop
-        self._disk_is_full = threading.Event()
-        self._turn = threading.Lock()
+    plan: Plan
+    store: StudyStore
+    progress: Progress
+    on_cell: Callable[[CellStatus], object]
+    stop: threading.Event
+    ended: dict[CellKey, CellStatus] = field(default_factory=dict)
+    held: set[CellKey] = field(default_factory=set)
+    fresh: set[CellKey] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    _disk_is_full: threading.Event = field(default_factory=threading.Event)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def cells(self, keys: Sequence[CellKey], jobs: int) -> None:
         """Runs cells, `jobs` at once."""
@@ -121,7 +136,7 @@ class _Work:
             while wait(futures, timeout=_TICK_S).not_done:
                 pass
         except KeyboardInterrupt:
-            self._stop.set()
+            self.stop.set()
             kept = "what was answered is kept, and the same command goes on from there"
             raise KeyboardInterrupt(kept) from None
         finally:
@@ -132,139 +147,113 @@ class _Work:
     def _lanes(self, keys: Sequence[CellKey]) -> list[list[CellKey]]:
         """The cells that are run one after the other: those of a technique, as one process answers
         them all; others are by themselves."""
-        lanes: dict[object, list[CellKey]] = {}
-        for key in keys:
-            is_technique = isinstance(self._plan.system(key.system).source, TechniqueSource)
-            lanes.setdefault(key.system if is_technique else key, []).append(key)
-        return list(lanes.values())
+        techniques = self.plan.techniques
+        return list(grouped(keys, lambda k: k.system if k.system in techniques else k).values())
 
     def _lane(self, keys: Sequence[CellKey]) -> None:
-        source = self._plan.system(keys[0].system).source
-        with contextlib.ExitStack() as until_done:
-            process = None
-            if isinstance(source, TechniqueSource):
-                process = until_done.enter_context(TechniqueProcess(source))
+        source = self.plan.system(keys[0].system).source
+        process = TechniqueProcess(source) if isinstance(source, TechniqueSource) else None
+        with contextlib.closing(process) if process else contextlib.nullcontext():
             for key in keys:
                 self._cell(key, process)
 
     def _cell(self, key: CellKey, process: TechniqueProcess | None) -> None:
-        if self._stop.is_set() or self._disk_is_full.is_set():
+        if self.stop.is_set() or self._disk_is_full.is_set():
             return
-        requests = requests_of(self._plan, key)
-        mark = fingerprint(self._plan, key, requests)
+        requests = requests_of(self.plan, key)
+        mark = fingerprint(self.plan, key, requests)
+        task = _Task(key, self.plan.system(key.system), requests, mark, process)
         if self.store.state(key, mark) != "done":
             try:
                 with self.store.lock(key) as is_ours:
                     if not is_ours:
                         self.held.add(key)
                         return
-                    self._finish(key, requests, mark, process)
+                    self._finish(task)
             except (LevelfieldError, OSError) as error:
-                self._fail(key, requests, mark, error)
+                self._fail(task, error)
                 return
         else:
-            self._progress(len(requests))
+            self.progress(len(requests))
         self._report(status_of(self.store, key, mark, len(requests)))
 
     def _report(self, status: CellStatus) -> None:
         with self._turn:
             self.held.discard(status.key)
             self.ended[status.key] = status
-            self._on_cell(status)
+            self.on_cell(status)
 
-    def _finish(
-        self,
-        key: CellKey,
-        requests: Sequence[CellRequest],
-        mark: Fingerprint,
-        process: TechniqueProcess | None,
-    ) -> None:
+    def _finish(self, task: _Task) -> None:
         """Asks for what a cell lacks and writes it; this process holds the cell."""
-        state = self.store.state(key, mark)
+        key = task.key
+        state = self.store.state(key, task.mark)
         if state == "done":  # another process has been quicker
-            self._progress(len(requests))
+            self.progress(len(task.requests))
             return
         damaged = self.store.damage(key)
         if state in ("stale", "missing") and self.store.set_aside(key):
-            why = "a file of it is damaged" if damaged else "what it is made from has changed"
+            cause = "a file of it is damaged" if damaged else "what it is made from has changed"
             self.notes.append(
-                f"{key}: {why}, so it is asked anew; the old answers are in "
+                f"{key}: {cause}, so it is asked anew; the old answers are in "
                 f"{self.store.folder(key)}"
             )
         self.fresh.add(key)
-        kept, outcome = self._obtain(key, requests, mark, process)
-        if outcome.attempts and fingerprint(self._plan, key, requests) != mark:
+        kept, outcome = self._obtain(task)
+        if outcome.attempts and fingerprint(self.plan, key, task.requests) != task.mark:
             self.notes.append(
                 f"{key}: a file that it is made from has changed while it ran, so the next run "
                 "will ask anew; what a command writes belongs outside the study file's folder"
             )
         if outcome.stopped:
             return
-        answers = {one.answer.id: one.answer for one in kept}
-        earlier = self.store.record(key)
-        is_read = isinstance(self._plan.system(key.system).source, FilesSource)
-        record = CellRecord(
-            fingerprint=mark,
-            asked=len(requests),
-            answered=len(answers),
-            missing=tuple(r.id for r in requests if r.id not in answers),
-            problems=outcome.problems,
-            failure=outcome.failure,
-            cost=None if is_read else _cost(kept, outcome),
-            attempts=outcome.attempts,
+        answers = {timed.answer.id: timed.answer for timed in kept}
+        record = task.record(
+            answers, problems=outcome.problems, failure=outcome.failure, attempts=outcome.attempts
         )
-        if earlier and not is_read:
-            record = _together(earlier, record)
-        steps = self._plan.system(key.system).postprocess
-        answered = [request for request in requests if request.id in answers]
-        samples = [_sample(key, r, answers[r.id], steps) for r in answered]
+        if not isinstance(task.system.source, FilesSource):
+            record = replace(record, cost=_cost(kept, outcome))
+            record = _together(self.store.record(key), record)
+        answered = [request for request in task.requests if request.id in answers]
+        samples = [_sample(key, r, answers[r.id], task.system.postprocess) for r in answered]
         self.store.finish(key, record, [answers[r.id] for r in answered], samples)
 
-    def _obtain(
-        self,
-        key: CellKey,
-        requests: Sequence[CellRequest],
-        mark: Fingerprint,
-        process: TechniqueProcess | None,
-    ) -> tuple[list[TimedAnswer], AskOutcome]:
+    def _obtain(self, task: _Task) -> tuple[list[TimedAnswer], AskOutcome]:
         """Returns the answers of earlier runs with those that the system gives now."""
-        source = self._plan.system(key.system).source
+        key, source = task.key, task.system.source
         ask = partial(
             answer,
             source,
             key,
-            requests,
-            folder=self._plan.file.parent,
+            task.requests,
+            folder=self.plan.file.parent,
             workplace=self.store.folder(key),
-            stop=self._stop,
-            process=process,
+            stop=self.stop,
+            process=task.process,
         )
         if isinstance(source, FilesSource):  # read anew every time, which costs nothing
-            read: list[TimedAnswer] = []
-            outcome = ask(keep=read.append)
-            self._progress(len(read))
-            return read, outcome
-        kept = self.store.resume(key, mark)
-        self._progress(len(kept))
-        if len(kept) == len(requests):
+            answers: list[TimedAnswer] = []
+            outcome = ask(keep=answers.append)
+            self.progress(len(answers))
+            return answers, outcome
+        kept = self.store.resume(key, task.mark)
+        self.progress(len(kept))
+        if len(kept) == len(task.requests):
             return kept, AskOutcome()
-        before_s = max((one.wall_s for one in kept), default=0.0)
-        known = [one.answer for one in kept]
-        with self.store.keeping(key, mark) as write:
+        before_s = max((timed.wall_s for timed in kept), default=0.0)
+        earlier = [timed.answer for timed in kept]
+        with self.store.keeping(key, task.mark) as write:
 
-            def keep(one: TimedAnswer) -> None:
-                one = replace(one, wall_s=before_s + one.wall_s)
-                write(one)
-                kept.append(one)
-                self._progress(1)
+            def keep(timed: TimedAnswer) -> None:
+                timed = replace(timed, wall_s=before_s + timed.wall_s)
+                write(timed)
+                kept.append(timed)
+                self.progress(1)
 
-            return kept, ask(keep=keep, known=known)
+            return kept, ask(keep=keep, earlier=earlier)
 
-    def _fail(
-        self, key: CellKey, requests: Sequence[CellRequest], mark: Fingerprint, error: Exception
-    ) -> None:
+    def _fail(self, task: _Task, error: Exception) -> None:
         """Records why a cell could not be finished; its answers stay as they are."""
-        reason = str(error)
+        key, reason = task.key, str(error)
         if isinstance(error, OSError):
             where = error.filename or self.store.folder(key)
             reason = f"{printable(str(where))}: {error.strerror or error}"
@@ -274,43 +263,38 @@ class _Work:
             self.notes.append(
                 f"the run has stopped: {reason}; make room, and the same command goes on from there"
             )
-        known = {one.answer.id for one in self.store.resume(key, mark)}
-        if known:
-            record = CellRecord(
-                fingerprint=mark,
-                asked=len(requests),
-                answered=len(known),
-                missing=tuple(r.id for r in requests if r.id not in known),
-                failure=reason,
-            )
-            earlier = self.store.record(key)
+        answered = {timed.answer.id for timed in self.store.resume(key, task.mark)}
+        if answered:
+            record = task.record(answered, failure=reason)
             # where nothing can be written, that can't be written either
             with contextlib.suppress(LevelfieldError, OSError):
-                self.store.write_record(key, _together(earlier, record) if earlier else record)
-        status = status_of(self.store, key, mark, len(requests))
+                self.store.write_record(key, _together(self.store.record(key), record))
+        status = status_of(self.store, key, task.mark, len(task.requests))
         self._report(replace(status, state="failed", failure=reason))
 
 
 def _cost(kept: Sequence[TimedAnswer], outcome: AskOutcome) -> Cost:
-    peaks = [outcome.peak_bytes, *(one.peak_bytes for one in kept)]
+    peaks = [outcome.peak_bytes, *(timed.peak_bytes for timed in kept)]
     return Cost(
-        wall_s=max((one.wall_s for one in kept), default=0.0),
+        wall_s=max((timed.wall_s for timed in kept), default=0.0),
         texts=len(kept),
-        tokens=_total(one.answer.tokens for one in kept),
+        tokens=_total(timed.answer.tokens for timed in kept),
         peak_bytes=max((peak for peak in peaks if peak is not None), default=None),
-        forward_passes=_total(one.answer.forward_passes for one in kept),
+        forward_passes=_total(timed.answer.forward_passes for timed in kept),
         loading_s=None if outcome.loading_s is None else round(outcome.loading_s, 3),
     )
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
     """The sum; None if one is unknown, or there are none."""
-    known = list(counts)
-    return None if None in known or not known else sum(n for n in known if n is not None)
+    numbers = list(counts)
+    return None if None in numbers or not numbers else sum(n for n in numbers if n is not None)
 
 
-def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:
-    """Returns the record of a run that continued an earlier one."""
+def _together(earlier: CellRecord | None, now: CellRecord) -> CellRecord:
+    """Returns the record of a run that continued an earlier one, if there was one."""
+    if earlier is None:
+        return now
     cost = now.cost if now.attempts or not earlier.cost else earlier.cost
     if cost and earlier.cost and earlier.cost.peak_bytes:
         cost = replace(cost, peak_bytes=max(cost.peak_bytes or 0, earlier.cost.peak_bytes))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import polars as pl
 
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.study.ask.requests import requests_of
-from levelfield.study.cells import CellKey, Cost, bytes_in_words, passes_per_token
+from levelfield.study.cells import CellKey, Cost, bytes_in_words, grouped, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan, SystemTechnique
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.journal import State
 
 CellState = State | Literal["held"]
@@ -61,47 +60,6 @@ class CellStatus:
 
 
 @dataclass(frozen=True)
-class SystemStatus:
-    """The cells of one system together.
-
-    Attributes:
-        system: its name.
-        states: state -> number of cells.
-        asked, answered: number of texts.
-        seconds: a text; None if unknown.
-        peak_bytes: the most memory of any cell; None if unknown.
-        passes: forward passes a token; None if unknown.
-        technique: with its base model; None of a system from elsewhere.
-    """
-
-    system: str
-    states: Counter[str]
-    asked: int
-    answered: int
-    seconds: float | None
-    peak_bytes: int | None
-    passes: float | None = None
-    technique: SystemTechnique | None = None
-
-    @classmethod
-    def of(
-        cls, system: str, cells: Collection[CellStatus], technique: SystemTechnique | None = None
-    ) -> SystemStatus:
-        costs = [cell.cost for cell in cells if cell.cost]
-        texts = sum(cost.texts for cost in costs)
-        return cls(
-            system=system,
-            states=Counter(cell.state for cell in cells),
-            asked=sum(cell.asked for cell in cells),
-            answered=sum(cell.answered for cell in cells),
-            seconds=sum(cost.wall_s for cost in costs) / texts if texts else None,
-            peak_bytes=max((c.peak_bytes for c in costs if c.peak_bytes), default=None),
-            passes=passes_per_token(costs),
-            technique=technique,
-        )
-
-
-@dataclass(frozen=True)
 class StudyStatus:
     """How far a study is.
 
@@ -120,17 +78,6 @@ class StudyStatus:
         """State -> number of cells."""
         return Counter(cell.state for cell in self.cells)
 
-    @cached_property
-    def systems(self) -> tuple[SystemStatus, ...]:
-        """The systems in the order of the plan."""
-        by_system: dict[str, list[CellStatus]] = {}
-        for cell in self.cells:
-            by_system.setdefault(cell.key.system, []).append(cell)
-        return tuple(
-            SystemStatus.of(system, cells, self.techniques.get(system))
-            for system, cells in by_system.items()
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Returns the document of `levelfield study status --json`."""
         cells = [
@@ -142,23 +89,7 @@ class StudyStatus:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a cell."""
-        rows = [
-            {
-                **cell.key._asdict(),
-                "state": cell.state,
-                "asked": cell.asked,
-                "answered": cell.answered,
-                "failure": cell.failure,
-                "wall_s": cell.cost.wall_s if cell.cost else None,
-                "tokens": cell.cost.tokens if cell.cost else None,
-                "peak_bytes": cell.cost.peak_bytes if cell.cost else None,
-                "forward_passes": cell.cost.forward_passes if cell.cost else None,
-                "technique": technique.technique if technique else None,
-                "base": technique.base if technique else None,
-            }
-            for cell in self.cells
-            for technique in [self.techniques.get(cell.key.system)]
-        ]
+        rows = [{**cell, **(cell["cost"] or {})} for cell in self.to_dict()["cells"]]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def table(self) -> Table:
@@ -166,23 +97,31 @@ class StudyStatus:
         states = [state for state in STATES if self.counts[state]]
         names = ["technique", "base"] if self.techniques else []
         costs = ["s a text", *(["passes a token"] if self.techniques else []), "peak memory"]
-        rows = [
-            [
-                system.system,
-                *(name for name in (system.technique or (NONE, NONE)) if names),
-                *(f"{system.states[s]:,}" if system.states[s] else NONE for s in states),
-                f"{system.answered:,} of {system.asked:,}",
-                NONE if system.seconds is None else f"{system.seconds:.3g}",
-                *([NONE if system.passes is None else f"{system.passes:.3g}"] if names else []),
-                bytes_in_words(system.peak_bytes),
-            ]
-            for system in self.systems
-        ]
         columns = [
             *(TableColumn(name, words=True, repeated=True) for name in ("system", *names)),
             *(TableColumn(name) for name in (*states, "texts", *costs)),
         ]
+        systems = grouped(self.cells, lambda cell: cell.key.system)
+        rows = [self._row(system, cells, states) for system, cells in systems.items()]
         return Table(columns, rows, caption=f"cells of {self.study}")
+
+    def _row(
+        self, system: str, cells: Sequence[CellStatus], states: Sequence[CellState]
+    ) -> list[str]:
+        counts = Counter(cell.state for cell in cells)
+        costs = [cell.cost for cell in cells if cell.cost]
+        texts = sum(cost.texts for cost in costs)
+        passes = passes_per_token(costs)
+        technique = self.techniques.get(system, (NONE, NONE)) if self.techniques else ()
+        return [
+            system,
+            *technique,
+            *(f"{counts[s]:,}" if counts[s] else NONE for s in states),
+            f"{sum(c.answered for c in cells):,} of {sum(c.asked for c in cells):,}",
+            f"{sum(cost.wall_s for cost in costs) / texts:.3g}" if texts else NONE,
+            *([NONE if passes is None else f"{passes:.3g}"] if self.techniques else []),
+            bytes_in_words(max((c.peak_bytes for c in costs if c.peak_bytes), default=None)),
+        ]
 
     def to_latex(self) -> str:
         """Returns `table` with booktabs."""
@@ -230,13 +169,13 @@ def cell_status(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
     return status_of(store, key, fingerprint(plan, key, requests), len(requests))
 
 
-def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
+def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, requests: int) -> CellStatus:
     """Returns how far a cell is that is made from what the fingerprint says."""
     state = store.state(key, mark)
     record = store.record(key)
     if record is None or state == "stale":
-        return CellStatus(key, state, asked, len(store.resume(key, mark)))
+        return CellStatus(key, state, requests, len(store.resume(key, mark)))
     answered = record.answered
     if state == "failed":  # more may have come since, in a run that was killed
         answered = max(answered, len(store.resume(key, mark)))
-    return CellStatus(key, state, asked, answered, record.problems, record.failure, record.cost)
+    return CellStatus(key, state, requests, answered, record.problems, record.failure, record.cost)

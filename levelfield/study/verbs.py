@@ -22,7 +22,7 @@ from levelfield.scoring.options import Execution, Note
 from levelfield.scoring.places import scoring_place
 from levelfield.scoring.readiness import check_engine, ready
 from levelfield.study.aggregate import aggregate
-from levelfield.study.ask.targets import lacking
+from levelfield.study.ask.systems import lacking
 from levelfield.study.audit import audit
 from levelfield.study.audit.findings import AuditReport
 from levelfield.study.cells import Cell, CellKey
@@ -39,7 +39,7 @@ from levelfield.study.settings import (
     StudyRunOptions,
 )
 from levelfield.study.status import CellStatus, StudyStatus, study_status
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.reading import Exported, export, read_cell
 
 
@@ -213,8 +213,8 @@ class Study:
         files = [open_samples([file]) for file in chosen.training]
         for file in files:
             file.check()
-        known = (sample.text for file in files for sample in file)
-        return self._audit(self.cells(), known if files else ())
+        texts = (sample.text for file in files for sample in file)
+        return self._audit(self.cells(), texts if files else ())
 
     @keywords(StudyReportOptions)
     def report(self, chosen: StudyReportOptions | None = None, **words: Any) -> StudyReport:
@@ -310,11 +310,11 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
         UserError: with all that are not.
     """
     lines = [
-        f"{plan.file.name}: system {shown(system.name)}: callable {shown(source.target)}: {why}"
+        f"{plan.file.name}: system {shown(system.name)}: callable {shown(source.target)}: {reason}"
         for system in plan.systems
         if system.name in systems
         and isinstance(source := system.source, CallableSource)
-        and (why := lacking(source.target, plan.file.parent))
+        and (reason := lacking(source.target, plan.file.parent))
     ]
     if lines:
         raise UserError("\n".join(lines))

@@ -28,12 +28,10 @@ from levelfield.show.study_page import (
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
-from levelfield.study.aggregate.documents import study_latex, study_markdown
-from levelfield.study.aggregate.numbers import SCHEMA
 from levelfield.study.aggregate.results import TableEntry, places
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
-from levelfield.study.report import drawn_texts
+from levelfield.study.report import COLUMNS, drawn_texts, study_latex, study_markdown
 
 QUICK = Resampling(resamples=100, permutations=200)
 EVIL = "<script>document.title='taken'</script>"
@@ -245,7 +243,7 @@ def test_the_csv_holds_every_number_with_undefined_ones_empty(tmp_path):
     write_study_csv(tmp_path / "study.csv", found)
     with (tmp_path / "study.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == list(SCHEMA)
+    assert list(rows[0]) == ["control", *COLUMNS]
     keys = {(r["system"], r["measure"], r["dataset"], r["value"]): r for r in rows}
     assert len(keys) == len(rows) == len(found.controls[0].entries)
     for key, e in found.controls[0].entries.items():

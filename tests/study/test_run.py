@@ -24,8 +24,8 @@ from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan
 from levelfield.study.run import run
 from levelfield.study.status import CellStatus, study_status
+from levelfield.study.store import StudyStore
 from levelfield.study.store import journal as journals
-from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.reading import read_cell
 
 HERE = str(Path(__file__).parent)

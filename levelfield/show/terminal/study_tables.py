@@ -10,8 +10,8 @@ from levelfield.scoring.standing import Scale
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table
 from levelfield.show.terminal.score_tables import print_pairs
-from levelfield.study.aggregate.documents import results_table
 from levelfield.study.audit.findings import counted_findings
+from levelfield.study.report import results_table
 
 if TYPE_CHECKING:
     from levelfield.study.aggregate.results import StudySummary

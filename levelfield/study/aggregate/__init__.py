@@ -5,17 +5,20 @@ Formulas follow Lorandi and Belz (2026), sections 6.2, 6.3 and 7; intervals and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from levelfield.core.errors import UserError
+from levelfield.core.scores import tie_note
+from levelfield.scoring.seeds import seeds_in_words
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.aggregate.agreement import agreements, correspondences, cost_summaries
 from levelfield.study.aggregate.comparisons import comparisons
-from levelfield.study.aggregate.completeness import incomplete_systems, notes
 from levelfield.study.aggregate.control import ControlData, dataset_weights
 from levelfield.study.aggregate.means import table_entries
 from levelfield.study.aggregate.results import ControlSummary, StudySummary
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
+from levelfield.study.observations import ALL
 
 
 def aggregate(
@@ -52,16 +55,13 @@ def aggregate(
     if not cells:
         raise UserError("no cells to report on; expected at least one that has texts or results")
     weight, source = dataset_weights(cells, weights)
-    by_control: dict[str, list[Cell]] = {}
     signatures: dict[str, dict[str, None]] = {}
     for cell in cells:
-        by_control.setdefault(cell.key.control, []).append(cell)
         for metric, signature in cell.signatures.items():
             signatures.setdefault(metric, {})[signature] = None
+    groups = grouped(cells, lambda cell: cell.key.control).values()
     return StudySummary(
-        controls=tuple(
-            _summary(ControlData.of(own, weight, resampling)) for own in by_control.values()
-        ),
+        controls=tuple(_summary(ControlData.of(group, weight, resampling)) for group in groups),
         weights=weight,
         weights_from=source,
         signatures={metric: tuple(of_metric) for metric, of_metric in signatures.items()},
@@ -85,6 +85,74 @@ def _summary(control: ControlData) -> ControlSummary:
         comparisons=comparisons(control),
         agreements=agreements(control.observations),
         correspondences=correspondences(control, entries),
-        costs=cost_summaries(control),
+        costs=tuple(cost_summaries(control)),
         notes=tuple(notes(control, incomplete)),
     )
+
+
+def incomplete_systems(control: ControlData) -> dict[str, str]:
+    """Returns system -> what it lacks that any system has, in words."""
+    measured: dict[str, set[tuple[str, str]]] = {system: set() for system in control.systems}
+    for i, cell in enumerate(control.observations.cells):
+        for o in control.observations.observed:
+            for value in (ALL, *control.values):
+                if o.cells.get((i, value)):
+                    measured[cell.key.system].add((cell.key.dataset, value))
+    everywhere = set().union(*measured.values())
+    lacking = {s: _lacks(control, places, everywhere) for s, places in measured.items()}
+    return {system: words for system, words in lacking.items() if words}
+
+
+def _lacks(
+    control: ControlData, places: set[tuple[str, str]], everywhere: set[tuple[str, str]]
+) -> str:
+    whole = [d for d in control.datasets if (d, ALL) in everywhere - places]
+    elsewhere = {place for place in everywhere if place[0] not in whole}
+    by_value: dict[str, list[str]] = {}
+    for dataset, value in sorted(elsewhere - places):
+        by_value.setdefault(value, []).append(dataset)
+    words = [f"dataset {', '.join(whole)}"] if whole else []
+    left = len(control.datasets) - len(whole)
+    nowhere = [value for value, on in by_value.items() if len(on) == left]
+    if nowhere:
+        words.append(f"value {', '.join(nowhere)}")
+    words += [f"{v} on {', '.join(on)}" for v, on in by_value.items() if v not in nowhere]
+    return " and ".join(words)
+
+
+def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
+    """Yields what a reader must know, in sentences."""
+    cells = control.observations.cells
+    for system, lacks in incomplete.items():
+        yield (
+            f"Incomplete: {system} has nothing for {lacks}; its means rest on other requests than "
+            "those of the others, so its ranks say less"
+        )
+    if failed := [cell for cell in cells if cell.failure]:
+        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+        yield f"Without all of its texts: {failed[0].key}: {failed[0].failure}{more}"
+    if unmeasured := [c for c in cells if c.samples and not (c.scores or c.groups)]:
+        more = f"; and {len(unmeasured) - 1} more" if len(unmeasured) > 1 else ""
+        yield f"Not measured yet: {unmeasured[0].key}{more}; `levelfield study run` does it"
+    if missing := sum(len(cell.missing) for cell in cells):
+        yield f"Missing: {missing:,} requests have no answer and count nowhere"
+    if control.observations.many_values:
+        yield f"Not split by the {control.observations.many_values:,} values asked for"
+    if control.valueless:
+        yield f"Left out, as no text has a value: {', '.join(control.valueless)}"
+    tied: Counter[str] = Counter()
+    for cell in cells:
+        tied.update(cell.ties)
+    for metric, n in tied.items():
+        yield tie_note(metric, n, sum(len(c.samples) for c in cells if metric in c.scores))
+    seeds = control.seeds_of_systems
+    if max(seeds.values()) == 1:
+        yield (
+            "One seed: how far another seed would change the numbers is not known; claims are "
+            "about this run"
+        )
+    elif any(o.texts is not None for o in control.observations.observed):
+        single = [system for system, n in seeds.items() if n == 1]
+        of_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
+        words = seeds_in_words(seeds)
+        yield f"{words}: intervals and tests take prompts and seeds as samples{of_run}"

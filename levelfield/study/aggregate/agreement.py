@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
@@ -60,11 +60,11 @@ def _agreement(
 def _rates(judges: Sequence[str], by_name: Mapping[str, Observed]) -> list[Floats]:
     """Returns each judge's rates by cell and value asked for, or by cell where no value is told."""
     cells = {j: by_name[j].cells if j in by_name else {} for j in judges}
-    places = dict.fromkeys(place for of_judge in cells.values() for place in of_judge)
-    single = [place for place in places if place[1] != ALL] or list(places)
+    every = dict.fromkeys(place for of_judge in cells.values() for place in of_judge)
+    single = [place for place in every if place[1] != ALL] or list(every)
     return [
-        np.array([fmean(rates) if (rates := of.get(place)) else math.nan for place in single])
-        for of in cells.values()
+        np.array([fmean(rates) if (rates := places.get(place)) else math.nan for place in single])
+        for places in cells.values()
     ]
 
 
@@ -74,8 +74,8 @@ def _kappa_r_n(x: Floats, y: Floats, of_rates: bool) -> tuple[float, float, int]
     Undefined (NaN): fewer than two texts, or one of them finds all right or all wrong (κ: both of
     them, alike).
     """
-    both = ~np.isnan(x) & ~np.isnan(y)
-    x, y = x[both], y[both]
+    judged = ~np.isnan(x) & ~np.isnan(y)
+    x, y = x[judged], y[judged]
     r = math.nan if why_undefined("pearson", x, y) else pearson(x, y)
     kappa = math.nan if of_rates or x.size < 2 else kappa_of_labels(x > 0, y > 0)
     return kappa, r, int(x.size)
@@ -98,64 +98,55 @@ def correspondences(control: ControlData, entries: TableEntries) -> tuple[Corres
 def _correspondence(
     control: ControlData, x: Measure, y: Measure, entries: TableEntries
 ) -> Correspondence:
-    x_means, y_means = (
-        {
-            system: entry.mean
-            for system in control.systems
-            if (entry := entries.get((system, measure.name, ALL, ALL)))
-            and not math.isnan(entry.mean)
-        }
-        for measure in (x, y)
-    )
-    both = [system for system in x_means if system in y_means]
+    means = {
+        system: (x_entry.mean, y_entry.mean)
+        for system in control.systems
+        if (x_entry := entries.get((system, x.name, ALL, ALL)))
+        and (y_entry := entries.get((system, y.name, ALL, ALL)))
+        and not (math.isnan(x_entry.mean) or math.isnan(y_entry.mean))
+    }
     x_ranks, y_ranks = (
         printed_ranks(
-            {system: means[system] for system in both},
+            {system: pair[n] for system, pair in means.items()},
             places([e for e in entries.values() if e.measure == measure.name]),
             higher_is_better=measure.higher_is_better,
         )
-        for measure, means in ((x, x_means), (y, y_means))
+        for n, measure in enumerate((x, y))
     )
     rows = [
-        MeanPair(s, x_means[s], x_ranks[s], y_means[s], y_ranks[s])
-        for s in sorted(both, key=lambda s: x_ranks[s])
+        MeanPair(s, means[s][0], x_ranks[s], means[s][1], y_ranks[s])
+        for s in sorted(means, key=lambda s: x_ranks[s])
     ]
     a, b = [row.x for row in rows], [row.y for row in rows]
-    why = "fewer than three systems" if len(rows) < 3 else why_undefined("pearson", a, b)
+    reason = "fewer than three systems" if len(rows) < 3 else why_undefined("pearson", a, b)
     a_ranks, b_ranks = [row.x_rank for row in rows], [row.y_rank for row in rows]
     return Correspondence(
         x=x.name,
         y=y.name,
         systems=tuple(rows),
-        pearson=math.nan if why else pearson(a, b),
-        spearman=math.nan if why else spearman(a_ranks, b_ranks),
-        why=why,
+        pearson=math.nan if reason else pearson(a, b),
+        spearman=math.nan if reason else spearman(a_ranks, b_ranks),
+        why=reason,
     )
 
 
-def cost_summaries(control: ControlData) -> tuple[CostSummary, ...]:
-    """Returns the costs of each system that has any."""
-    summaries = []
+def cost_summaries(control: ControlData) -> Iterator[CostSummary]:
+    """Yields the costs of each system that has any."""
+    cells = control.observations.cells
     for system in control.systems:
-        cells = [control.observations.cells[i] for i in control.positions[system, ALL]]
-        costs = [cell.cost for cell in cells if cell.cost]
+        costs = [c for i in control.positions[system, ALL] if (c := cells[i].cost)]
         if not costs:
             continue
         seconds = [c.wall_s / c.texts for c in costs if c.texts]
         counted = [(c.tokens, c.wall_s) for c in costs if c.tokens is not None and c.wall_s > 0]
         peaks = [c.peak_bytes for c in costs if c.peak_bytes is not None]
-        tokens_per_second = (
-            sum(t for t, _ in counted) / sum(s for _, s in counted) if counted else math.nan
+        tokens, counted_s = sum(t for t, _ in counted), sum(s for _, s in counted)
+        yield CostSummary(
+            system=system,
+            seconds=fmean(seconds) if seconds else math.nan,
+            deviation=float(np.std(seconds)) if seconds else math.nan,
+            tokens_per_second=tokens / counted_s if counted else math.nan,
+            peak_bytes=max(peaks, default=None),
+            cells=len(costs),
+            passes_per_token=passes_per_token(costs),
         )
-        summaries.append(
-            CostSummary(
-                system=system,
-                seconds=fmean(seconds) if seconds else math.nan,
-                deviation=float(np.std(seconds)) if seconds else math.nan,
-                tokens_per_second=tokens_per_second,
-                peak_bytes=max(peaks, default=None),
-                cells=len(costs),
-                passes_per_token=passes_per_token(costs),
-            )
-        )
-    return tuple(summaries)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,37 +41,42 @@ def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
     }
     if len(control.systems) < 2:
         return {}
-    of_measures = [_compared(control, o) for o in compared.values()]
+    of_measures = [list(_compared(control, o)) for o in compared.values()]
     return dict(zip(compared, adjusted_comparisons(of_measures, control.resampling), strict=True))
 
 
-@dataclass(frozen=True)
-class _Differences:
-    """Differences of all pairs of systems under one measure.
+class _Column(NamedTuple):
+    """Differences of two systems by input, NaN where an input does not count.
 
     Attributes:
-        D: (inputs, pairs) NaN where an input does not count.
-        prompt, dataset: (inputs,) codes.
-        complete: (pairs,) whether both systems have texts everywhere.
-        undefined: position of a pair -> its differences with undefined values bounded.
-        ends: the least and the largest value of an input, which bound undefined ones.
+        pair: the systems.
+        d: (inputs,) differences.
+        ends: the values of undefined texts of each system, on inputs that are `uneven`.
     """
 
-    D: Floats
-    prompt: Codes
-    dataset: Codes
-    complete: Bools
-    undefined: Mapping[int, UndefinedPair]
-    ends: tuple[float, float]
+    pair: tuple[int, int]
+    d: Floats
+    ends: tuple[float, float] = (math.nan, math.nan)
+    uneven: Bools | None = None
 
 
-def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
-    differences = _differences(control, observed)
-    undefined = differences.undefined
-    D = np.column_stack(
-        [differences.D, *(d for pair in undefined.values() for d in (pair.lowest, pair.highest))]
-    )
-    prompt, dataset = differences.prompt, differences.dataset
+def _compared(control: ControlData, observed: Observed) -> Iterator[Comparison]:
+    observations = control.observations
+    X, texts, lacking = _by_input(control, observed)
+    _, first = np.unique(observations.input, return_index=True)
+    prompt, dataset = observations.prompt[first], control.codes("dataset")[first]
+    complete = _complete(control, X, first)
+    pairs = list(itertools.combinations(range(len(control.systems)), 2))
+    columns = [_Column((a, b), _paired(X, complete, a, b)) for a, b in pairs]
+    bounded: dict[tuple[int, int], tuple[int, UndefinedPair]] = {}
+    for p in pairs if not np.isnan(X).all() else ():
+        worst, best = float(np.nanmin(X)), float(np.nanmax(X))
+        undefined = undefined_pair(X[:, p], texts[:, p], lacking[:, p], worst, best)
+        if undefined is not None:
+            bounded[p] = len(columns), undefined
+            columns.append(_Column(p, undefined.lowest, (worst, best), undefined.uneven))
+            columns.append(_Column(p, undefined.highest, (best, worst), undefined.uneven))
+    D = np.column_stack([column.d for column in columns])
     use = ~np.isnan(D)
     K, k = coded(prompt)
     w = np.array([control.weights[d] for d in control.datasets])
@@ -79,87 +84,72 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(n > 0, w[:, None] / n, 0.0) / (w[:, None] * (n > 0)).sum(axis=0)
     omega = np.where(use, share[dataset], 0.0)  # (inputs, columns), sums to 1 over the inputs
-    T = cluster_sums(omega * np.where(use, D, 0.0), k, K)
+    T, W = cluster_sums(omega * np.where(use, D, 0.0), k, K), cluster_sums(omega, k, K)
     means = np.where(use.any(axis=0), T.sum(axis=0), math.nan)
-    pairs = _pairs(control)
     measured = MeasuredTexts.of(
         control, np.asarray(observed.texts), measured=_measured(control, observed)
     )
-    worst, best = differences.ends
-    sampled = [measured.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
-    for (j, pair), c in zip(undefined.items(), itertools.count(len(pairs), 2)):
-        for column, ends in ((c, (worst, best)), (c + 1, (best, worst))):
-            sampled.append(
-                measured.difference(*pairs[j], omega[:, column], filled=ends, uneven=pair.uneven)
-            )
-    W = cluster_sums(omega, k, K)
+    sampled = [
+        measured.difference(*column.pair, weights, filled=column.ends, uneven=column.uneven)
+        for column, weights in zip(columns, omega.T, strict=True)
+    ]
     tests, of_seeds = difference_tests(T, W, sampled, control.resampling)
     bounds = {
-        j: pair.bounds((means[c], means[c + 1]), (tests.p[c], tests.p[c + 1]))
-        for c, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
+        p: undefined.bounds((means[c], means[c + 1]), (tests.p[c], tests.p[c + 1]))
+        for p, (c, undefined) in bounded.items()
     }
-    results = []
     for j, (a, b) in enumerate(pairs):
         rows = use[:, j]
         d = D[rows, j]
-        on = [control.datasets[i] for i in np.unique(dataset[rows])]
-        results.append(
-            Comparison(
-                a=control.systems[a],
-                b=control.systems[b],
-                inputs=d.size,
-                left_out=int(rows.size - d.size),
-                clusters=len(np.unique(prompt[rows])),
-                difference=float(means[j]),
-                low=float(tests.low[j]),
-                high=float(tests.high[j]),
-                effect=cohen_dz(d, omega[rows, j]),
-                p=float(tests.p[j]),
-                p_adjusted=math.nan,
-                note=_note(
-                    d,
-                    prompt[rows],
-                    float(tests.least[j]),
-                    both_complete=bool(differences.complete[j]),
-                    where=", ".join(on) if len(on) < len(control.datasets) else "",
-                    seeds={control.systems[s]: measured.seeds_of(s) for s in (a, b)},
-                    of_seeds=bool(of_seeds[j]),
-                ),
-                bounds=bounds.get(j),
-                least_p=float(tests.least[j]) if d.size else 0.0,
-            )
+        least = float(tests.least[j])
+        seeds = {control.systems[s]: measured.seeds_of(s) for s in (a, b)}
+        shared = [control.datasets[i] for i in np.unique(dataset[rows])]
+        notes = [verdict_basis(seeds, bool(of_seeds[j]))]
+        if not (complete[a] and complete[b]):
+            place = f": {', '.join(shared)}" if len(shared) < len(control.datasets) else ""
+            notes.append(f"on the requests that both have{place}")
+        clusters = len(np.unique(prompt[rows]))
+        notes += _warnings(d, clusters, least)
+        yield Comparison(
+            a=control.systems[a],
+            b=control.systems[b],
+            inputs=d.size,
+            left_out=int(rows.size - d.size),
+            clusters=clusters,
+            difference=float(means[j]),
+            low=float(tests.low[j]),
+            high=float(tests.high[j]),
+            effect=cohen_dz(d, omega[rows, j]),
+            p=float(tests.p[j]),
+            p_adjusted=math.nan,
+            note="; ".join(notes) if d.size else "no request has a value from both",
+            bounds=bounds.get((a, b)),
+            least_p=least if d.size else 0.0,
         )
-    return results
 
 
-def _pairs(control: ControlData) -> list[tuple[int, int]]:
-    return list(itertools.combinations(range(len(control.systems)), 2))
+def _warnings(d: Floats, clusters: int, least: float) -> Iterator[str]:
+    if clusters == 1:
+        yield "one prompt: no interval"
+    if least > ALPHA and np.any(d):
+        yield f"too few independent prompts: p can't go below {least:.3g}"
 
 
-def _differences(control: ControlData, observed: Observed) -> _Differences:
-    """Returns the differences by input: listwise among complete systems, pairwise otherwise."""
-    observations = control.observations
-    X, texts, lacking = _by_input(control, observed)
-    inputs, first = np.unique(observations.input, return_index=True)
-    dataset = control.dataset_codes(first)
-    stratum = dataset * max(1, len(control.values)) + observations.value[first]
-    has = ~np.isnan(X)
+def _complete(control: ControlData, X: Floats, first: Codes) -> Bools:
+    """Returns (systems,): whether a system has texts for every dataset and value."""
+    values = max(1, len(control.values))
+    stratum = control.codes("dataset")[first] * values + control.observations.value[first]
     strata = len(np.unique(stratum))
-    complete = np.array([len(np.unique(stratum[has_one])) == strata for has_one in has.T])
-    pairs = _pairs(control)
-    ends = (float(np.nanmin(X)), float(np.nanmax(X))) if has.any() else (math.nan, math.nan)
-    D = np.full((len(inputs), len(pairs)), np.nan)
-    undefined: dict[int, UndefinedPair] = {}
-    for j, (a, b) in enumerate(pairs):
-        systems = complete if complete[a] and complete[b] else np.isin(range(len(complete)), (a, b))
-        rows = has[:, systems].all(axis=1)
-        D[rows, j] = paired_differences(X[rows, a], X[rows, b])
-        if has.any():
-            own = [a, b]
-            pair = undefined_pair(X[:, own], texts[:, own], lacking[:, own], *ends)
-            undefined |= {j: pair} if pair is not None else {}
-    both = np.array([complete[a] and complete[b] for a, b in pairs])
-    return _Differences(D, observations.prompt[first], dataset, both, undefined, ends)
+    return np.array([len(np.unique(stratum[~np.isnan(x)])) == strata for x in X.T])
+
+
+def _paired(X: Floats, complete: Bools, a: int, b: int) -> Floats:
+    """Returns the differences by input: listwise among complete systems, pairwise otherwise."""
+    systems = complete if complete[a] and complete[b] else np.isin(range(len(complete)), (a, b))
+    rows = ~np.isnan(X[:, systems]).any(axis=1)
+    d = np.full(len(X), np.nan)
+    d[rows] = paired_differences(X[rows, a], X[rows, b])
+    return d
 
 
 def _measured(control: ControlData, observed: Observed) -> Bools:
@@ -174,37 +164,14 @@ def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Codes, 
     how many it has that were measured, and how many of those have none."""
     observations = control.observations
     texts = np.asarray(observed.texts)
-    system = np.array([control.systems.index(c.key.system) for c in observations.cells])
     shape = (int(observations.input.max(initial=-1)) + 1, len(control.systems))
-    at = observations.input * shape[1] + system[observations.cell]
+    places = observations.input * shape[1] + control.codes("system")
     defined = ~np.isnan(texts)
     all_texts, with_value = (
-        np.bincount(at[rows], minlength=math.prod(shape)).reshape(shape)
+        np.bincount(places[rows], minlength=math.prod(shape)).reshape(shape)
         for rows in (_measured(control, observed), defined)
     )
-    sums = np.bincount(at[defined], texts[defined], math.prod(shape)).reshape(shape)
+    sums = np.bincount(places[defined], texts[defined], math.prod(shape)).reshape(shape)
     with np.errstate(invalid="ignore"):
         means = sums / with_value
     return means, all_texts, all_texts - with_value
-
-
-def _note(
-    d: Floats,
-    prompts: Codes,
-    least: float,
-    *,
-    both_complete: bool,
-    where: str,
-    seeds: Mapping[str, int],
-    of_seeds: bool,
-) -> str:
-    if not d.size:
-        return "no request has a value from both"
-    notes = [verdict_basis(seeds, of_seeds)]
-    if not both_complete:
-        notes.append(f"on the requests that both have{f': {where}' if where else ''}")
-    if np.unique(prompts).size == 1:
-        notes.append("one prompt: no interval")
-    if least > ALPHA and np.any(d):
-        notes.append(f"too few independent prompts: p can't go below {least:.3g}")
-    return "; ".join(notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mode
+from typing import Literal
 
 import numpy as np
 
@@ -77,10 +78,11 @@ class ControlData:
         """The values asked for; none if there are too many to tell apart."""
         return self.observations.values
 
-    def dataset_codes(self, rows: Codes) -> Codes:
-        """Returns the position of the dataset of each of these texts."""
-        at = [self.datasets.index(cell.key.dataset) for cell in self.observations.cells]
-        return np.array(at, dtype=np.intp)[self.observations.cell[rows]]
+    def codes(self, axis: Literal["system", "dataset", "seed"]) -> Codes:
+        """Returns (texts,): the position of a text's system, dataset or seed."""
+        names: tuple[object, ...] = getattr(self, f"{axis}s")
+        codes = [names.index(getattr(cell.key, axis)) for cell in self.observations.cells]
+        return np.array(codes, dtype=np.intp)[self.observations.cell]
 
 
 def dataset_weights(
@@ -126,11 +128,11 @@ class MeasuredTexts(SeededTexts):
 
     Attributes:
         cells: (texts,) codes.
-        asked: (texts,) position of the value asked for.
+        targets: (texts,) position of the value asked for.
     """
 
     cells: Codes
-    asked: Codes
+    targets: Codes
 
     @classmethod
     def of(
@@ -150,27 +152,21 @@ class MeasuredTexts(SeededTexts):
         rows = np.flatnonzero(~np.isnan(texts) if measured is None else measured)
         if positions is not None:
             rows = rows[np.isin(observations.cell[rows], positions)]
-        keys = [cell.key for cell in observations.cells]
-        cells = observations.cell[rows]
         _, first = np.unique(observations.input, return_index=True)
         return cls(
             values=texts[rows],
-            cells=cells,
-            systems=np.array([control.systems.index(k.system) for k in keys], np.intp)[cells],
-            seeds=np.array([control.seeds.index(k.seed) for k in keys], np.intp)[cells],
+            cells=observations.cell[rows],
+            systems=control.codes("system")[rows],
+            seeds=control.codes("seed")[rows],
             inputs=observations.input[rows],
-            asked=observations.value[rows],
+            targets=observations.value[rows],
             clusters=observations.prompt[first],
-            strata=control.dataset_codes(first),
+            strata=control.codes("dataset")[first],
         )
 
 
 def weights_of_mean(
-    control: ControlData,
-    o: Observed,
-    texts: MeasuredTexts,
-    positions: Sequence[int],
-    value: int,
+    control: ControlData, o: Observed, texts: MeasuredTexts, positions: Sequence[int], value: str
 ) -> Floats:
     """Returns (texts,) weights with which a system's mean over cells is that of its texts.
 
@@ -178,15 +174,14 @@ def weights_of_mean(
         o: the measure.
         texts: those that have a value of it.
         positions: of the cells.
-        value: 0 for all values of the control together, else 1 and the position of one.
+        value: the value asked for, or `ALL`.
     """
-    name = (ALL, *control.values)[value]
     chosen = np.isin(texts.cells, positions)
-    if value:
-        chosen &= texts.asked == value - 1
+    if value != ALL:
+        chosen &= texts.targets == control.values.index(value)
     n = np.bincount(texts.cells[chosen], minlength=len(control.cell_weights))
     of_cells = np.zeros(len(n))
     for i in np.flatnonzero(n).tolist():
-        of_cells[i] = control.cell_weights[i] * len(o.cells[i, name]) / n[i]
+        of_cells[i] = control.cell_weights[i] * len(o.cells[i, value]) / n[i]
     weights = np.where(chosen, of_cells[texts.cells], 0.0)
     return weights / weights.sum() if chosen.any() else weights

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from levelfield.core.arrays import Floats
-from levelfield.core.undefined import (
-    NO_COMPLETE_SEEDS,
-    OF_CORPUS,
-    ONE_PROMPT,
-    ONE_SEED,
-    ONLY_CELLS,
-)
+from levelfield.core.undefined import NO_COMPLETE_SEEDS, OF_CORPUS, ONE_PROMPT, ONE_SEED, ONLY_CELLS
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.seeds import Contrast
 from levelfield.stats.shares import share_ends, votes_of
@@ -23,51 +19,6 @@ from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 from levelfield.study.aggregate.control import ControlData, MeasuredTexts, weights_of_mean
 from levelfield.study.aggregate.results import SpreadBetween, TableEntry, places
 from levelfield.study.observations import ALL, Observed
-
-
-def interval_of_mean(
-    control: ControlData,
-    o: Observed,
-    texts: MeasuredTexts | None,
-    positions: Sequence[int],
-    *,
-    mean: float,
-    n: int,
-    value: int,
-    votes: int,
-) -> Estimate:
-    """Returns the interval of a weighted mean.
-
-    It is that of `stats.seeds.contrast`, of shares that of `share_ends` with its variance. With one
-    seed it holds for this run. No interval where only cells are known or no dataset has two
-    prompts.
-
-    Args:
-        o: the measure.
-        texts: of the system with a value of the measure; None if only cells are known.
-        positions: of the cells that the mean is taken over.
-        mean: of the measure.
-        n: number of values it rests on.
-        value: 0 for all values of the control together, else 1 and the position of one.
-        votes: of how many votes the values are shares, in percent; 0 if they are none.
-    """
-    if texts is None:
-        why = OF_CORPUS if o.measure.kind == "corpus" else ONLY_CELLS
-        return estimate_of_mean(mean, math.nan, math.nan, n=n, clusters=0, why_no_interval=why)
-    w = weights_of_mean(control, o, texts, positions, value)
-    of_clusters = np.bincount(texts.clusters[texts.inputs], w).astype(np.float64)
-    clusters = int(np.count_nonzero(of_clusters))
-    c = texts.mean(w)
-    if c is None:
-        why = ONE_PROMPT if clusters else ONLY_CELLS
-        return estimate_of_mean(
-            mean, math.nan, math.nan, n=n, clusters=clusters, why_no_interval=why
-        )
-    level = control.resampling.level
-    low, high = _ends_of_share(c, w, of_clusters, votes, level) if votes else c.ends(level)
-    if o.measure.percent:
-        low, high = max(low, 0.0), min(high, 100.0)
-    return estimate_of_mean(mean, low, high, n=n, clusters=clusters)
 
 
 def _ends_of_share(
@@ -125,94 +76,128 @@ def _votes(o: Observed) -> int:
 
 def _entries_of_system(
     control: ControlData, system: str, votes: Mapping[str, int]
-) -> list[TableEntry]:
-    entries = []
+) -> Iterator[TableEntry]:
     for o in control.observations.observed:
+        name = o.measure.name
         texts = (
             None
             if o.texts is None
             else MeasuredTexts.of(control, o.texts, control.positions[system, ALL])
         )
-        for dataset in (ALL, *control.datasets):
-            for v, value in enumerate((ALL, *control.values)):
-                positions = [
-                    i for i in control.positions.get((system, dataset), ()) if (i, value) in o.cells
-                ]
-                if not positions:
-                    continue
-                mean, deviation = _mean_and_deviation(control, o, positions, value)
-                n = sum(o.n[i, value] for i in positions)
-                overall = dataset == value == ALL
-                entries.append(
-                    TableEntry(
-                        system=system,
-                        measure=o.measure.name,
-                        dataset=dataset,
-                        value=value,
-                        mean=mean,
-                        deviation=deviation,
-                        rank=None,
-                        n=n,
-                        undefined=sum(o.undefined[i, value] for i in positions),
-                        interval=interval_of_mean(
-                            control,
-                            o,
-                            texts,
-                            positions,
-                            mean=mean,
-                            n=n,
-                            value=v,
-                            votes=votes[o.measure.name],
-                        ),
-                        between_seeds=(
-                            _between_seeds(control, o, positions) if overall else SpreadBetween()
-                        ),
-                        between_prompts=(
-                            _between_prompts(control, o, positions) if overall else SpreadBetween()
-                        ),
-                    )
-                )
-    return entries
+        places = itertools.product((ALL, *control.datasets), (ALL, *control.values))
+        for dataset, value in places:
+            positions = control.positions.get((system, dataset), ())
+            cells = _Cells(control, o, [i for i in positions if (i, value) in o.cells], value)
+            if not cells.positions:
+                continue
+            mean, deviation = cells.mean_and_deviation()
+            overall = dataset == value == ALL
+            yield TableEntry(
+                system,
+                name,
+                dataset,
+                value,
+                mean,
+                deviation,
+                rank=None,
+                n=cells.n,
+                undefined=sum(o.undefined[i, value] for i in cells.positions),
+                interval=cells.interval(texts, mean, votes[name]),
+                between_seeds=cells.between_seeds() if overall else SpreadBetween(),
+                between_prompts=cells.between_prompts() if overall else SpreadBetween(),
+            )
 
 
-def _mean_and_deviation(
-    control: ControlData, o: Observed, positions: Sequence[int], value: str
-) -> tuple[float, float]:
-    pairs = [(x, control.cell_weights[i]) for i in positions for x in o.cells[i, value]]
-    return mean_and_deviation([x for x, _ in pairs], [w for _, w in pairs])
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of one system over which the mean of a measure is taken.
 
+    Attributes:
+        control: their kind of control.
+        o: the measure.
+        positions: of the cells.
+        value: the value asked for, or `ALL`.
+    """
 
-def _between_seeds(control: ControlData, o: Observed, positions: Sequence[int]) -> SpreadBetween:
-    """Returns the deviation of the weighted means of seeds."""
-    keys = {i: control.observations.cells[i].key for i in positions}
-    seeds = dict.fromkeys(key.seed for key in keys.values())
-    datasets = {key.dataset for key in keys.values()}
-    means = []
-    for seed in seeds:
-        own = [i for i, key in keys.items() if key.seed == seed]
-        if {keys[i].dataset for i in own if o.cells[i, ALL]} == datasets:
-            means.append(_mean_and_deviation(control, o, own, ALL)[0])
-    if len(means) < 2:
-        why = ONE_SEED if len(seeds) == 1 else NO_COMPLETE_SEEDS
-        return SpreadBetween(n=len(means), why=why)
-    return SpreadBetween(float(np.std(means, ddof=1)), len(means))
+    control: ControlData
+    o: Observed
+    positions: Sequence[int]
+    value: str
 
+    @property
+    def n(self) -> int:
+        """The number of values that the mean rests on."""
+        return sum(self.o.n[i, self.value] for i in self.positions)
 
-def _between_prompts(control: ControlData, o: Observed, positions: Sequence[int]) -> SpreadBetween:
-    """Returns the deviation of the means of prompts within datasets."""
-    if o.texts is None:
-        return SpreadBetween(why=OF_CORPUS if o.measure.kind == "corpus" else ONLY_CELLS)
-    observations = control.observations
-    rows = np.flatnonzero(np.isin(observations.cell, positions) & ~np.isnan(o.texts))
-    if not rows.size:
-        return SpreadBetween(why="no values")
-    prompts, k = np.unique(observations.prompt[rows], return_inverse=True)
-    means = np.bincount(k, o.texts[rows]) / np.bincount(k)
-    by_dataset: dict[str, list[float]] = {}
-    for prompt, mean in zip(prompts.tolist(), means.tolist(), strict=True):
-        by_dataset.setdefault(observations.prompts[prompt][0], []).append(mean)
-    variances = {d: float(np.var(v, ddof=1)) for d, v in by_dataset.items() if len(v) > 1}
-    if not variances:
-        return SpreadBetween(n=len(prompts), why=ONE_PROMPT)
-    variance = np.average([*variances.values()], weights=[control.weights[d] for d in variances])
-    return SpreadBetween(float(np.sqrt(variance)), len(prompts))
+    @property
+    def no_texts(self) -> str:
+        """Why the measure is not known for single texts, where it is not."""
+        return OF_CORPUS if self.o.measure.kind == "corpus" else ONLY_CELLS
+
+    def mean_and_deviation(self) -> tuple[float, float]:
+        weights = self.control.cell_weights
+        pairs = [(x, weights[i]) for i in self.positions for x in self.o.cells[i, self.value]]
+        return mean_and_deviation([x for x, _ in pairs], [w for _, w in pairs])
+
+    def interval(self, texts: MeasuredTexts | None, mean: float, votes: int) -> Estimate:
+        """Returns the interval of the weighted mean.
+
+        It is that of `stats.seeds.contrast`, of shares that of `share_ends` with its variance. With
+        one seed it holds for this run. No interval where only cells are known or no dataset has two
+        prompts.
+
+        Args:
+            texts: of the system with a value of the measure; None if only cells are known.
+            mean: of the measure.
+            votes: of how many votes the values are shares, in percent; 0 if they are none.
+        """
+        estimate = functools.partial(estimate_of_mean, mean, n=self.n)
+        if texts is None:
+            return estimate(math.nan, math.nan, clusters=0, why_no_interval=self.no_texts)
+        w = weights_of_mean(self.control, self.o, texts, self.positions, self.value)
+        of_clusters = np.bincount(texts.clusters[texts.inputs], w).astype(np.float64)
+        clusters = int(np.count_nonzero(of_clusters))
+        c = texts.mean(w)
+        if c is None:
+            reason = ONE_PROMPT if clusters else ONLY_CELLS
+            return estimate(math.nan, math.nan, clusters=clusters, why_no_interval=reason)
+        level = self.control.resampling.level
+        low, high = _ends_of_share(c, w, of_clusters, votes, level) if votes else c.ends(level)
+        if self.o.measure.percent:
+            low, high = max(low, 0.0), min(high, 100.0)
+        return estimate(low, high, clusters=clusters)
+
+    def between_seeds(self) -> SpreadBetween:
+        """Returns the deviation of the weighted means of seeds."""
+        keys = {i: self.control.observations.cells[i].key for i in self.positions}
+        datasets = {key.dataset for key in keys.values()}
+        seeds = dict.fromkeys(key.seed for key in keys.values())
+        means = []
+        for seed in seeds:
+            positions = [i for i, key in keys.items() if key.seed == seed]
+            if {keys[i].dataset for i in positions if self.o.cells[i, ALL]} == datasets:
+                means.append(replace(self, positions=positions).mean_and_deviation()[0])
+        if len(means) < 2:
+            reason = ONE_SEED if len(seeds) == 1 else NO_COMPLETE_SEEDS
+            return SpreadBetween(n=len(means), why=reason)
+        return SpreadBetween(float(np.std(means, ddof=1)), len(means))
+
+    def between_prompts(self) -> SpreadBetween:
+        """Returns the deviation of the means of prompts within datasets."""
+        observations, texts = self.control.observations, self.o.texts
+        if texts is None:
+            return SpreadBetween(why=self.no_texts)
+        rows = np.flatnonzero(np.isin(observations.cell, self.positions) & ~np.isnan(texts))
+        if not rows.size:
+            return SpreadBetween(why="no values")
+        prompts, k = np.unique(observations.prompt[rows], return_inverse=True)
+        means = np.bincount(k, texts[rows]) / np.bincount(k)
+        by_dataset: dict[str, list[float]] = {}
+        for prompt, mean in zip(prompts.tolist(), means.tolist(), strict=True):
+            by_dataset.setdefault(observations.prompts[prompt][0], []).append(mean)
+        variances = {d: float(np.var(v, ddof=1)) for d, v in by_dataset.items() if len(v) > 1}
+        if not variances:
+            return SpreadBetween(n=len(prompts), why=ONE_PROMPT)
+        weights = [self.control.weights[dataset] for dataset in variances]
+        variance = np.average([*variances.values()], weights=weights)
+        return SpreadBetween(float(np.sqrt(variance)), len(prompts))

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from levelfield.scoring.comparison import Comparison
-from levelfield.scoring.standing import (
-    Standing,
-    scale_for,
-    standings,
-)
+from levelfield.scoring.standing import Standing, scale_for, standings
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.observations import ALL, Measure

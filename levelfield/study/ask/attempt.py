@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
 from levelfield.io.json_input import DECODER, reason
 from levelfield.io.problems import Wrong, shown
-from levelfield.study.ask.pipes import MOST_BYTES, LineReader, StderrLog
+from levelfield.study.ask.processes import MOST_BYTES, LineReader, StderrLog, SystemProcess
 from levelfield.study.ask.requests import Intake, TimedAnswer, parse_answer
-from levelfield.study.ask.running import SystemProcess
 from levelfield.study.cells import CellRequest
 
 _FAREWELL_S = 10.0
@@ -41,7 +40,7 @@ class AttemptEnd:
     stays: bool = False
 
 
-class Endpoint(Protocol):
+class Endpoint(ABC):
     """Where the requests of an attempt go.
 
     Attributes:
@@ -52,60 +51,61 @@ class Endpoint(Protocol):
 
     name: str
     stays: bool
+    _system: SystemProcess | None = None
 
+    @abstractmethod
     def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
         """Starts the system, or goes on with it; the requests are on their way.
 
         Raises:
             OSError, ValueError: it can't be started.
         """
-        ...
 
     def close(self) -> None:
-        """Ends the system, and leaves none of its processes behind."""
-        ...
+        """Ends the system if it runs, and leaves none of its processes behind."""
+        if self._system:
+            self._system.end()
+            self._system = None
 
 
+@dataclass
 class Attempt:
     """One attempt at a cell, with all requests that are open.
 
     Attributes:
+        number: of the attempt, from 1.
+        intake: takes the answers.
+        keep: called with each that counts.
+        stop: when set, the system is ended.
         peak_bytes: most memory held in it; None if unknown.
         spent_s: seconds up to the last answer, those of earlier attempts included.
         loading_s: seconds until a system that stays was ready for the cell, which are not in
             `spent_s`; None of others.
     """
 
-    def __init__(
-        self,
-        number: int,
-        intake: Intake,
-        keep: Callable[[TimedAnswer], object],
-        stop: threading.Event,
-        spent_s: float,
-    ) -> None:
-        self.peak_bytes: int | None = None
-        self.spent_s = spent_s
-        self.loading_s: float | None = None
-        self._before_s = spent_s
-        self._number = number
-        self._intake = intake
-        self._keep = keep
-        self._stop = stop
-        self._started = time.monotonic()
-        self._lines = 0
-        self._held = 0
-        self._end: AttemptEnd | None = None
+    number: int
+    intake: Intake
+    keep: Callable[[TimedAnswer], object]
+    stop: threading.Event
+    spent_s: float
+    peak_bytes: int | None = None
+    loading_s: float | None = None
+    _started: float = field(default_factory=time.monotonic)
+    _lines: int = 0
+    _held: int = 0
+    _end: AttemptEnd | None = None
+
+    def __post_init__(self) -> None:
+        self._before_s = self.spent_s
 
     def run(self, endpoint: Endpoint, seed: int, timeout_s: float, stderr_file: Path) -> AttemptEnd:
         """Hears the system to its end, or to that of the cell if it stays."""
         try:
-            system = endpoint.open(self._intake.open, seed)
+            system = endpoint.open(self.intake.open, seed)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            return AttemptEnd(
-                f"{shown(endpoint.name)} can't be started: {why}; check it", final=True
-            )
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            start = f"{shown(endpoint.name)} can't be started: {reason}; check it"
+            return AttemptEnd(start, final=True)
         stderr = StderrLog(stderr_file)
         try:
             self._hear(system, stderr, timeout_s, notices=endpoint.stays)
@@ -119,7 +119,7 @@ class Attempt:
         """What there is to say of a system that ended by itself; nothing if all is well."""
         code, last = system.process.returncode, stderr.last_line()
         if code == 0:
-            return AttemptEnd("" if self._intake.is_complete() else "ended without an error")
+            return AttemptEnd("" if self.intake.is_complete() else "ended without an error")
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         return AttemptEnd(f"{how}: {last}" if last else f"{how}, and nothing on stderr")
 
@@ -156,10 +156,10 @@ class Attempt:
                     f"answered with more than {CELL_BYTES:,} bytes, so it was ended", final=True
                 )
                 return
-            if self._stop.is_set() and not self._end:
+            if self.stop.is_set() and not self._end:
                 self._end = AttemptEnd(stopped=True)
                 return
-            if self._intake.is_complete() and not was_complete:
+            if self.intake.is_complete() and not was_complete:
                 was_complete = True
                 goodbye = min(goodbye, time.monotonic() + _FAREWELL_S)
             if time.monotonic() > goodbye:
@@ -177,7 +177,7 @@ class Attempt:
     def _take(self, lines: Iterable[bytes | None], *, notices: bool) -> None:
         for line in lines:
             self._lines += 1
-            place = f"attempt {self._number}, line {self._lines}"
+            place = f"attempt {self.number}, line {self._lines}"
             if line is not None and not line.strip():
                 continue
             try:
@@ -186,12 +186,12 @@ class Attempt:
                     continue
                 answer = parse_answer(record)
             except (Wrong, UserError) as wrong:
-                self._intake.refuse(str(wrong), place)
+                self.intake.refuse(str(wrong), place)
                 continue
-            if self._intake.take(answer, place):
+            if self.intake.take(answer, place):
                 self._held += len(line or b"")
                 self.spent_s = self._before_s + time.monotonic() - self._started
-                self._keep(TimedAnswer(answer, self.spent_s, self.peak_bytes))
+                self.keep(TimedAnswer(answer, self.spent_s, self.peak_bytes))
 
     def _is_notice(self, record: object) -> bool:
         """Whether a line is no answer but says that the answers to a cell begin or end."""

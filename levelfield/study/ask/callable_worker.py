@@ -5,6 +5,7 @@ Run by `levelfield study run` as `python -m levelfield.study.ask.callable_worker
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -28,16 +29,13 @@ def load(target: str) -> Generate:
     """
     module, colon, name = target.partition(":")
     if colon:
-        found: Any = importlib.import_module(module)
-        for step in name.split("."):
-            found = getattr(found, step)
-    else:
-        entries = entry_points(group=GROUP, name=target)
-        if not entries:
-            raise LookupError(f"no installed package has a system {target!r} in the group {GROUP}")
-        found = next(iter(entries)).load()
-    made: Generate = found
-    return made
+        source: Any = importlib.import_module(module)
+        generate: Generate = functools.reduce(getattr, name.split("."), source)
+        return generate
+    for entry in entry_points(group=GROUP, name=target):
+        installed: Generate = entry.load()
+        return installed
+    raise LookupError(f"no installed package has a system {target!r} in the group {GROUP}")
 
 
 def main(target: str, options: str) -> None:

@@ -17,6 +17,11 @@ from levelfield.study.ask.requests import Intake, ProblemCounts, TimedAnswer
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import FilesSource
 
+_CONTRADICTORY = (
+    "record with a request's id and another prompt or control",
+    "records with a request's id and another prompt or control",
+)
+
 
 def file_of(source: FilesSource, key: CellKey, folder: Path) -> Path:
     """The file with the texts of a cell."""
@@ -59,21 +64,16 @@ def read(
                 intake.refuse(map_words_in_toml(str(wrong)), place)
                 continue
             if other := _other_cell(sample, key):
-                passed_over.add("record of another cell", "records of other cells", other)
+                passed_over.add(("record of another cell", "records of other cells"), other)
             elif request := match.request(sample):
                 if match.contradicts(sample, request):
-                    intake.findings.add(
-                        "record with a request's id and another prompt or control",
-                        "records with a request's id and another prompt or control",
-                        f"{place}: {shown(sample.id)}",
-                    )
+                    intake.findings.add(_CONTRADICTORY, f"{place}: {shown(sample.id)}")
                 answer = _answer_in(sample, request)
                 if intake.take(answer, place):
                     keep(TimedAnswer(answer))
             else:
-                passed_over.add(
-                    "record of no request", "records of no request", f"{place}: {_named(sample)}"
-                )
+                words = ("record of no request", "records of no request")
+                passed_over.add(words, f"{place}: {_named(sample)}")
     except OSError as error:
         return f"{name}: can't be read: {error.strerror or error}"
     of_one_cell = all(f"{{{field}}}" in source.pattern for field in ("dataset", "control", "seed"))
@@ -138,8 +138,8 @@ class _Match:
         """Whether the record's prompt, source or control, if it has one, is not that of the
         request."""
         begun = (sample.source if request.source else sample.prompt) or _begun(request)
-        known = [_content(_begun(request), c) for c in (request.control, request.labels)]
-        return _content(begun, sample.control or request.control) not in known
+        contents = [_content(_begun(request), c) for c in (request.control, request.labels)]
+        return _content(begun, sample.control or request.control) not in contents
 
 
 def _begun(request: CellRequest) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +29,8 @@ def requests_of(plan: Plan, key: CellKey) -> list[CellRequest]:
         key: one of `plan.cells()`.
     """
     system, dataset = plan.system(key.system), plan.dataset(key.dataset)
-    wanted = plan.control(key.control).values
-    slugs = value_slugs(wanted)
+    controls = plan.control(key.control).values
+    slugs = value_slugs(controls)
     return [
         CellRequest(
             id=f"{id}:{slug}",
@@ -43,7 +43,7 @@ def requests_of(plan: Plan, key: CellKey) -> list[CellRequest]:
             references=dataset.references[n] if dataset.references else (),
         )
         for n, (id, prompt) in enumerate(zip(dataset.ids, dataset.prompts, strict=True))
-        for control, slug in zip(wanted, slugs, strict=True)
+        for control, slug in zip(controls, slugs, strict=True)
         if (labels := labels_of(system, control, n)) is not None
     ]
 
@@ -69,7 +69,7 @@ def labels_of(system: SystemPlan, control: Control, n: int) -> Control | None:
     return labels
 
 
-def value_slugs(wanted: Sequence[Control]) -> list[str]:
+def value_slugs(controls: Sequence[Control]) -> list[str]:
     """Returns a short name for each value: letters and digits joined by `-`, no two alike.
 
     >>> value_slugs([{"topic": "Sci/Tech"}, {"topic": "Sci-Tech"}, {"topic": "🎉"}])
@@ -77,7 +77,7 @@ def value_slugs(wanted: Sequence[Control]) -> list[str]:
     """
     slugs: dict[str, None] = {}
     numbers: Counter[str] = Counter()
-    for control in wanted:
+    for control in controls:
         slug = unique = _NO_WORD.sub("-", value_name(control)).strip("-") or "value"
         while unique in slugs:
             numbers[slug] += 1
@@ -156,33 +156,36 @@ class TimedAnswer:
 
 
 class ProblemCounts:
-    """Counts what is wrong, kind by kind, with the first example of each."""
+    """Counts what is wrong, kind by kind, with the first example of each.
+
+    A kind is in words: for one, and for several.
+    """
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], int] = defaultdict(int)
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._first: dict[tuple[str, str], str] = {}
 
-    def add(self, one: str, many: str, example: str) -> None:
-        self._counts[one, many] += 1
-        self._first.setdefault((one, many), example)
+    def add(self, words: tuple[str, str], example: str) -> None:
+        self._counts[words] += 1
+        self._first.setdefault(words, example)
 
     def add_all(self, others: ProblemCounts) -> None:
-        self._counts |= others._counts
-        self._first |= others._first
+        self._counts.update(others._counts)
+        self._first = others._first | self._first
 
     def said(self) -> tuple[str, ...]:
         return tuple(
-            f"{n:,} {kind[0] if n == 1 else kind[1]} (first: {self._first[kind]})"
-            for kind, n in self._counts.items()
+            f"{n:,} {words[0] if n == 1 else words[1]} (first: {self._first[words]})"
+            for words, n in self._counts.items()
         )
 
 
 class Intake:
     """Takes answers in, whatever their order; knows which requests are open."""
 
-    def __init__(self, requests: Sequence[CellRequest], known: Collection[SystemAnswer]) -> None:
+    def __init__(self, requests: Sequence[CellRequest], answers: Collection[SystemAnswer]) -> None:
         self._requests = {request.id: request for request in requests}
-        self._texts = {a.id: a.text for a in known if a.id in self._requests}
+        self._texts = {a.id: a.text for a in answers if a.id in self._requests}
         self.findings = ProblemCounts()
 
     @property
@@ -194,37 +197,33 @@ class Intake:
 
     def take(self, answer: SystemAnswer, place: str) -> bool:
         """Whether the answer counts."""
-        example = f"{place}: {shown(answer.id)}"
         if answer.id not in self._requests:
-            self.findings.add("answer with an unknown id", "answers with unknown ids", example)
+            words = ("answer with an unknown id", "answers with unknown ids")
         elif answer.id not in self._texts:
             self._texts[answer.id] = answer.text
             return True
         elif answer.text == self._texts[answer.id]:
-            self.findings.add(
-                "answer given twice, with the same text",
-                "answers given twice, with the same text",
-                example,
-            )
+            twice = "given twice, with the same text"
+            words = (f"answer {twice}", f"answers {twice}")
         else:
-            self.findings.add(
+            words = (
                 "second answer with another text; the first counts",
                 "second answers with other texts; the first counts",
-                example,
             )
+        self.findings.add(words, f"{place}: {shown(answer.id)}")
         return False
 
-    def refuse(self, why: str, place: str) -> None:
+    def refuse(self, reason: str, place: str) -> None:
         """Counts a line that is no answer."""
-        self.findings.add("line that is no answer", "lines that are no answers", f"{place}: {why}")
+        words = ("line that is no answer", "lines that are no answers")
+        self.findings.add(words, f"{place}: {reason}")
 
     def problems(self) -> tuple[str, ...]:
         return self.findings.said()
 
-    def failure(self, why: str = "") -> str:
+    def failure(self, reason: str = "") -> str:
         """How many requests are open, and why; empty if none is."""
-        open = self.open
-        if not open:
+        if not (requests := self.open):
             return ""
-        whole = f"{len(open):,} of {len(self._requests):,} requests have no answer"
-        return f"{whole} (first: {shown(open[0].id)})" + (f"; {why}" if why else "")
+        whole = f"{len(requests):,} of {len(self._requests):,} requests have no answer"
+        return f"{whole} (first: {shown(requests[0].id)})" + (f"; {reason}" if reason else "")

@@ -8,21 +8,25 @@ wrong with the rest is counted and said with an example.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import difflib
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.generation.contract import Decoding, Technique
+from levelfield.generation.table import make_technique
 from levelfield.study.ask.attempt import Attempt, Endpoint
 from levelfield.study.ask.files import read
+from levelfield.study.ask.processes import SystemProcess
 from levelfield.study.ask.requests import Intake, TimedAnswer, request_record
-from levelfield.study.ask.running import SystemProcess
-from levelfield.study.ask.techniques import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import (
     CallableSource,
@@ -33,7 +37,122 @@ from levelfield.study.plan import (
 )
 
 
-class CommandEndpoint:
+def technique_identity(source: TechniqueSource) -> list[str]:
+    """The signature of a technique without our version, and every choice of decoding.
+
+    Models and guides are in it by their checksums, and what no text depends on (batches, devices)
+    is not. Our version is left out, so that texts stay when it changes.
+
+    Raises:
+        UserError: a model or guide is not on this machine.
+    """
+    return identity(make_technique(source.technique, source.options), source.decoding)
+
+
+def identity(technique: Technique, decoding: Decoding) -> list[str]:
+    """The same of a technique that is there."""
+    signature, _, _ = technique.signature.rpartition("|v:")
+    return [signature, *(f"{name}:{choice}" for name, choice in decoding.choices.items())]
+
+
+class TechniqueProcess(Endpoint):
+    """The process of a technique: started for the first cell, kept for the others until it is
+    closed. One that was closed is started again for the next attempt.
+    """
+
+    stays = True
+
+    def __init__(self, source: TechniqueSource) -> None:
+        self.name = sys.executable
+        self._source = source
+
+    def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
+        """Sends the requests of a cell; memory is measured from now on."""
+        cell = {
+            "seed": seed,
+            "identity": technique_identity(self._source),
+            "requests": [request_record(request) for request in requests],
+        }
+        if self._system is None:
+            self._system = self._start()
+        else:
+            self._system.memory.restart()
+        self._system.pipes.send(json.dumps(cell).encode() + b"\n", last=False)
+        return self._system
+
+    def _start(self) -> SystemProcess:
+        worker = [sys.executable, "-P", "-m", "levelfield.study.ask.technique_worker"]
+        options, decoding = dict(self._source.options), asdict(self._source.decoding)
+        words = [self._source.technique, json.dumps(options), json.dumps(decoding)]
+        # in our own folder: a name in the options has to stand for what it does here
+        return SystemProcess([*worker, *words], os.environ, folder=None)
+
+
+def lacking(target: str, folder: Path) -> str:
+    """Returns why `MODULE:NAME` can't be called from a study file in this folder; empty if it can
+    be, as far as the source tells.
+
+    Nothing is imported. A name of the entry-point group is checked when the file is read.
+    """
+    module, colon, name = target.partition(":")
+    if not colon:
+        return ""
+    path: list[str] = [str(folder), *sys.path]
+    spec = None
+    for step, part in enumerate(parts := module.split(".")):
+        module = ".".join(parts[: step + 1])
+        spec = _spec(module, path)
+        if spec is None:
+            return f"there is no module {module} beside the study file or installed; check the name"
+        path = list(spec.submodule_search_locations or [])
+        if not path and part != parts[-1] and len(parts) > step + 1:
+            mend = f"write {module}:{name}" if parts[step + 1 :] == ["py"] else "check the name"
+            return f"{module} is no package; {mend}"
+    source = Path(spec.origin) if spec and spec.origin else None
+    if source is None or source.suffix != ".py":
+        return ""
+    try:
+        tree = ast.parse(source.read_bytes())
+    except (OSError, SyntaxError, ValueError) as error:
+        return f"{source.name} can't be read: {' '.join(str(error).split())}"
+    names = set(_names(tree))
+    first = name.split(".")[0]
+    if first in names or names & {"*", "__getattr__"}:
+        return ""
+    near = difflib.get_close_matches(first, names, n=1)
+    hint = f"did you mean {module}:{near[0]}?" if near else "check the name"
+    return f"there is no {first} in {source.name}; {hint}"
+
+
+def _spec(name: str, path: list[str]) -> ModuleSpec | None:
+    """Returns where a module is, by the finders that an import asks."""
+    for finder in sys.meta_path:
+        with contextlib.suppress(ImportError, AttributeError):
+            if spec := finder.find_spec(name, path):
+                return spec
+    # finders of what is built in, or installed for editing, know no path
+    for finder in sys.meta_path:
+        with contextlib.suppress(ImportError, AttributeError):
+            if "." not in name and (spec := finder.find_spec(name, None)):
+                return spec
+    return None
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """Yields the names that a module binds, `*` where it takes those of another."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+                continue
+            case ast.Import() | ast.ImportFrom():
+                yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+        yield from _names(node)
+
+
+class CommandEndpoint(Endpoint):
     """A command, or a callable as one: started anew for every attempt."""
 
     stays = False
@@ -42,7 +161,6 @@ class CommandEndpoint:
         self._command, self._environment = _command(source)
         self.name = self._command[0]
         self._folder = folder
-        self._system: SystemProcess | None = None
 
     def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
         """Starts the command; it may read until it has all the requests."""
@@ -52,12 +170,6 @@ class CommandEndpoint:
         self._system = SystemProcess(self._command, environment, self._folder)
         self._system.pipes.send(lines.encode(), last=True)
         return self._system
-
-    def close(self) -> None:
-        """Ends the command."""
-        if self._system:
-            self._system.end()
-            self._system = None
 
 
 def _command(source: CommandSource | CallableSource) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -98,7 +210,7 @@ def answer(
     folder: Path,
     workplace: Path,
     keep: Callable[[TimedAnswer], object],
-    known: Collection[SystemAnswer] = (),
+    earlier: Collection[SystemAnswer] = (),
     stop: threading.Event | None = None,
     process: TechniqueProcess | None = None,
 ) -> AskOutcome:
@@ -120,14 +232,14 @@ def answer(
         folder: of the study file.
         workplace: of the cell; has `stderr.txt` afterwards, if the command said something.
         keep: called with every answer that counts; what it raises ends the command and goes on.
-        known: answers of an earlier run.
+        earlier: answers of an earlier run.
         stop: when set, the command is ended and what is open stays open.
         process: of a technique; without it, one of this cell's own.
     """
-    intake = Intake(requests, known)
+    intake = Intake(requests, earlier)
     if isinstance(source, FilesSource):
-        why = read(source, key, folder, intake, keep)
-        return AskOutcome(intake.problems(), intake.failure(why), attempts=1)
+        reason = read(source, key, folder, intake, keep)
+        return AskOutcome(intake.problems(), intake.failure(reason), attempts=1)
     if os.name != "posix":
         raise UserError("systems that are asked need Linux, macOS or another POSIX")
     stderr = workplace / "stderr.txt"
@@ -137,30 +249,25 @@ def answer(
     ends: list[str] = []
     attempts = 0
     spent_s = 0.0
-    with contextlib.ExitStack() as own:
-        endpoint: Endpoint
-        if isinstance(source, TechniqueSource):
-            endpoint = process or own.enter_context(TechniqueProcess(source))
-        else:
-            endpoint = CommandEndpoint(source, folder)
+    stopped = False
+    endpoint: Endpoint
+    if isinstance(source, TechniqueSource):
+        endpoint = process or TechniqueProcess(source)
+    else:
+        endpoint = CommandEndpoint(source, folder)
+    with contextlib.nullcontext() if process else contextlib.closing(endpoint):
         while not intake.is_complete() and attempts <= source.retries:
             attempts += 1
             attempt = Attempt(attempts, intake, keep, stop or threading.Event(), spent_s)
             end = attempt.run(endpoint, key.seed, source.timeout_s, stderr)
-            peak = _larger(peak, attempt.peak_bytes)
+            peak = max(peak or 0, attempt.peak_bytes or 0) or None
             spent_s = attempt.spent_s
             if attempt.loading_s is not None:
                 loading_s = (loading_s or 0.0) + attempt.loading_s
             if end.reason:
                 ends.append(f"attempt {attempts}: {end.reason}")
-            if end.stopped:
-                problems = (*intake.problems(), *ends)
-                return AskOutcome(problems, "", attempts, peak, loading_s, stopped=True)
-            if end.final:
+            stopped = end.stopped
+            if stopped or end.final:
                 break
-    failure = intake.failure(ends[-1] if ends else "")
-    return AskOutcome((*intake.problems(), *ends), failure, attempts, peak, loading_s)
-
-
-def _larger(one: int | None, other: int | None) -> int | None:
-    return max(one or 0, other or 0) or None
+    failure = "" if stopped else intake.failure(ends[-1] if ends else "")
+    return AskOutcome((*intake.problems(), *ends), failure, attempts, peak, loading_s, stopped)

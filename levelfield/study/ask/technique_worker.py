@@ -20,7 +20,7 @@ from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.generation.contract import Decoding, Request, Technique
 from levelfield.generation.table import make_technique
 from levelfield.generation.technique import BatchedTechnique, LocalTechnique
-from levelfield.study.ask.techniques import identity
+from levelfield.study.ask.systems import identity
 
 _CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"
 
@@ -66,13 +66,13 @@ class TechniqueWorker:
         requests = [_request(record) for record in cell["requests"]]
         self._load(requests)
         yield {"begin": True}
-        of = self._technique.generate(requests, decoding=self._decoding, seed=cell["seed"])
-        asked = {request.id: request for request in requests}
-        for answer in of:
+        by_id = {request.id: request for request in requests}
+        answers = self._technique.generate(requests, decoding=self._decoding, seed=cell["seed"])
+        for answer in answers:
             yield {
                 "id": answer.id,
                 "text": answer.text,
-                "input": self._input(asked[answer.id]),
+                "input": self._input(by_id[answer.id]),
                 "tokens": answer.tokens,
                 "forward_passes": answer.forward_passes,
             }

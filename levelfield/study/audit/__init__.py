@@ -32,18 +32,7 @@ from levelfield.study.cells import Cell, CellKey
 
 __all__ = ["CHECKS", "Example", "Finding", "Severity", "audit"]
 
-_MODULES = (
-    completeness,
-    prompts,
-    labels,
-    copies,
-    seeds,
-    judges,
-    votes,
-    scores,
-    style,
-    wording,
-)
+_MODULES = (completeness, prompts, labels, copies, seeds, judges, votes, scores, style, wording)
 CHECKS = tuple(
     check for module in _MODULES for check in vars(module).values() if isinstance(check, Check)
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
-from itertools import product
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
 from statistics import median, multimode
 
 from levelfield.core.continuation import letters
+from levelfield.core.sample import Sample
 from levelfield.study.audit.findings import (
     EXAMPLES,
     AuditedStudy,
@@ -19,13 +20,12 @@ from levelfield.study.audit.findings import (
     Share,
     StudyPart,
     check,
-    grouped,
     only,
     p_of_more,
     percent,
 )
 from levelfield.study.audit.texts import Text, wants_words
-from levelfield.study.cells import Cell, CellKey, value_name
+from levelfield.study.cells import Cell, CellKey, grouped, value_name
 
 
 @check("missing-cell", per="study")
@@ -57,52 +57,33 @@ def missing_cells(part: StudyPart) -> Faults:
         yield Fault(severity, text, len(missing), total, (), system, only(lacking), control)
     for cell in study.cells:
         if cell.failure:
-            system, dataset, control, seed = cell.key
-            failure = f"the cell failed: {cell.failure}"
-            yield Fault("serious", failure, 1, 1, (), system, dataset, control, seed)
+            yield Fault("serious", f"the cell failed: {cell.failure}", 1, 1, (), *cell.key)
 
 
-def _grid(study: AuditedStudy) -> list[CellKey]:
-    if study.expected:
-        return list(dict.fromkeys(study.expected))
-    grid = []
-    for part in study.parts("control"):
+def _grid(study: AuditedStudy) -> Iterator[CellKey]:
+    yield from dict.fromkeys(study.expected)
+    for part in study.parts("control") if not study.expected else ():
         axes = (
             dict.fromkeys(getattr(cell.key, name) for cell in part.cells)
             for name in ("system", "dataset", "seed")
         )
-        grid += [
-            CellKey(system, dataset, part.control, seed) for system, dataset, seed in product(*axes)
-        ]
-    return grid
+        for system, dataset, seed in product(*axes):
+            yield CellKey(system, dataset, part.control, seed)
 
 
 def _seeds(keys: Iterable[CellKey]) -> str:
     return "seeds " + ", ".join(str(key.seed) for key in keys)
 
 
-@check("missing-texts", per="study")
+@check("missing-texts", per="system", limits=Limits(0.1, 0))
 def missing_texts(part: StudyPart) -> Faults:
     """Fewer texts than were asked for, or than most cells have for the same value.
 
     A warning; serious if a cell lacks 10 % or more. What was wrong with answers is a warning too.
-    Cells that have results only are one note: no check of texts saw them.
     """
-    usual = _usual_numbers(part.study)
-    for system in part.study.parts("system"):
-        yield from _missing_texts(system, usual)
-    cells = part.cells
-    bare = [c for c in cells if (c.rates or c.groups) and not (c.samples or c.failure)]
-    if bare:
-        n, total = len(bare), len(cells)
-        text = f"{n:,} of {total:,} cells have results only; checks of texts could not see them"
-        yield Fault("note", text, n, total)
-
-
-def _missing_texts(part: StudyPart, usual: Mapping[tuple[str, str, str], int]) -> Faults:
-    values: dict[str, set[str]] = {}
-    for cell in part.cells:
-        values.setdefault(cell.key.dataset, set()).update(_numbers(cell))
+    usual = part.study.fact(_usual_numbers)
+    datasets = grouped(part.cells, lambda cell: cell.key.dataset)
+    values = {dataset: set(chain(*map(_numbers, cells))) for dataset, cells in datasets.items()}
     short = [
         (cell, lacking)
         for cell in part.cells
@@ -112,18 +93,26 @@ def _missing_texts(part: StudyPart, usual: Mapping[tuple[str, str, str], int]) -
         n = sum(lacking for _, lacking in short)
         total = n + sum(len(cell.samples) for cell, _ in short)
         share = max(lacking / (lacking + len(cell.samples)) for cell, lacking in short)
-        severity = Limits(0.1, 0).severity(share) or "warning"
         text = f"{n:,} of {total:,} texts are missing, in {len(short)} of {len(part.cells)} cells"
-        keys = [cell.key for cell, _ in short]
-        seed = keys[0].seed if len(keys) == 1 else None
-        dataset = only(key.dataset for key in keys)
-        yield Fault(severity, text, n, total, (), part.system, dataset, part.control, seed)
+        dataset = only(cell.key.dataset for cell, _ in short)
+        seed = short[0][0].key.seed if len(short) == 1 else None
+        yield Fault(share, text, n, total, dataset=dataset, seed=seed)
     problems = [f"{cell.key}: {problem}" for cell in part.cells for problem in cell.problems]
     if problems:
         n = len(problems)
         more = f" and {n - EXAMPLES} more" if n > EXAMPLES else ""
         text = f"answers were not as they should be: {'; '.join(problems[:EXAMPLES])}{more}"
-        yield Fault("warning", text, n, n, (), part.system, control=part.control)
+        yield Fault("warning", text, n, n)
+
+
+@check("missing-texts", per="study")
+def results_only(part: StudyPart) -> Faults:
+    """Cells that have results only, in one note: no check of texts saw them."""
+    bare = [c for c in part.cells if (c.rates or c.groups) and not (c.samples or c.failure)]
+    if bare:
+        n, total = len(bare), len(part.cells)
+        text = f"{n:,} of {total:,} cells have results only; checks of texts could not see them"
+        yield Fault("note", text, n, total)
 
 
 def _lacking(cell: Cell, usual: Mapping[tuple[str, str, str], int], values: Iterable[str]) -> int:
@@ -197,7 +186,7 @@ _REPEATED = 0.1
 _FEW = 3
 
 
-@check("requests-differ", per="study", limits=Limits(0.05, 0))
+@check("requests-differ", per="system", limits=Limits(0.05, 0))
 def requests_differ(part: StudyPart) -> Faults:
     """Systems that were asked for other texts than the rest of the study.
 
@@ -208,14 +197,25 @@ def requests_differ(part: StudyPart) -> Faults:
     id stands for another prompt or other wanted values in more of the cells. Serious
     from 5 % of the texts on: they answer other questions; a warning from the first.
     """
+    place = (part.system, part.control)
+    for told, hits in zip(
+        (
+            "continue a prompt that no other system has on this dataset",
+            "stand for another prompt or value than the same request has in other cells",
+        ),
+        part.study.fact(_odd_requests),
+        strict=True,
+    ):
+        yield Share(told, hits.get(place, []), part.texts)
+
+
+def _odd_requests(study: AuditedStudy) -> Sequence[Mapping[tuple[str, str], Sequence[Text]]]:
+    """Returns the texts of strange prompts, and of changed requests, by system and control."""
     strange: dict[tuple[str, str], list[Text]] = {}
     changed: dict[tuple[str, str], list[Text]] = {}
-    for requests in part.study.parts("dataset"):
-        texts = requests.texts
+    for texts in (part.texts for part in study.parts("dataset")):
         alone = len({text.key.system for text in texts}) == 1
-        meanings = [
-            (_prompt(text.sample.prompt), value_name(text.sample.control)) for text in texts
-        ]
+        meanings = [_meaning(text.sample) for text in texts]
         owners: dict[str, set[Hashable]] = {}
         prompts: dict[tuple[str, int], set[str]] = {}
         by_id: dict[str, Counter[Hashable]] = {}
@@ -228,18 +228,13 @@ def requests_differ(part: StudyPart) -> Faults:
         draws = alone and len(single) > 1
         odd = {source for source in prompts if not draws and _lacks_some(source, prompts)}
         for text, meaning in zip(texts, meanings, strict=True):
-            where = (text.key.system, text.key.control)
+            place = (text.key.system, text.key.control)
             if len(owners[meaning[0]]) == 1 and (text.key.system, text.key.seed) in odd:
-                strange.setdefault(where, []).append(text)
+                strange.setdefault(place, []).append(text)
             counts = by_id.get(str(text.sample.extra.get("request", "")))
             if counts and counts[meaning] < max(counts.values()):
-                changed.setdefault(where, []).append(text)
-    for system in part.study.parts("system"):
-        for told, hits in (
-            ("continue a prompt that no other system has on this dataset", strange),
-            ("stand for another prompt or value than the same request has in other cells", changed),
-        ):
-            yield Share(told, hits.get((system.system, system.control), []), system.texts)
+                changed.setdefault(place, []).append(text)
+    return strange, changed
 
 
 def _lacks_some(source: tuple[str, int], prompts: Mapping[tuple[str, int], set[str]]) -> bool:
@@ -250,31 +245,37 @@ def _lacks_some(source: tuple[str, int], prompts: Mapping[tuple[str, int], set[s
     return any(prompts[other] - prompts[source] for other in others)
 
 
-@functools.lru_cache(maxsize=4096)
-def _prompt(prompt: str) -> str:
-    return letters(prompt)
+_letters = functools.lru_cache(maxsize=4096)(letters)
 
 
-@check("requests-repeated", per="study")
+def _meaning(sample: Sample) -> tuple[str, str]:
+    """Returns what a sample continues and was asked for, but for white space, quotes and case."""
+    return _letters(sample.prompt), value_name(sample.control)
+
+
+@check("requests-repeated", per="dataset")
 def requests_repeated(part: StudyPart) -> Faults:
-    """Requests that are there more often than others, and samples that share an id.
+    """Requests that are there more often than others.
 
     A prompt that stands twice in a dataset is counted twice in every mean, and what follows it is
     no observation of its own. A warning where 10 % of the requests of a dataset (prompt and wanted
-    value), and 3 or more, are there more often than most are. Samples of one id are serious, since
-    scores and votes of one are then taken for those of the other.
+    value), and 3 or more, are there more often than most are.
     """
-    for requests in part.study.parts("dataset"):
-        cell = max(requests.cells, key=lambda cell: len(cell.samples))
-        counts = Counter((_prompt(s.prompt), value_name(s.control)) for s in cell.samples)
-        # without prompts, requests of one value are alike by design
-        if len({prompt for prompt, _ in counts}) < 2:
-            continue
-        usual = Counter(counts.values()).most_common(1)[0][0]
-        more, n = sum(k > usual for k in counts.values()), len(counts)
-        if more >= max(_FEW, _REPEATED * n):
-            text = f"{more} of {n} requests ({percent(more, n)}) are there more often than others"
-            yield Fault("warning", text, more, n, (), "", requests.dataset, requests.control)
+    cell = max(part.cells, key=lambda cell: len(cell.samples))
+    counts = Counter(map(_meaning, cell.samples))
+    # without prompts, requests of one value are alike by design
+    if len({prompt for prompt, _ in counts}) < 2:
+        return
+    usual = Counter(counts.values()).most_common(1)[0][0]
+    more, n = sum(k > usual for k in counts.values()), len(counts)
+    if more >= max(_FEW, _REPEATED * n):
+        text = f"{more} of {n} requests ({percent(more, n)}) are there more often than others"
+        yield Fault("warning", text, more, n)
+
+
+@check("requests-repeated", per="study")
+def ids_repeated(part: StudyPart) -> Faults:
+    """Samples that share an id, so that scores and votes of each are taken for the other's."""
     ids = Counter(sample.id for cell in part.cells for sample in cell.samples)
     if repeated := [id for id, n in ids.items() if n > 1]:
         hits = [t for texts in part.study.texts.values() for t in texts if ids[t.sample.id] > 1]

@@ -8,6 +8,7 @@ from itertools import chain, combinations
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    AuditedStudy,
     Fault,
     Faults,
     Limits,
@@ -15,12 +16,11 @@ from levelfield.study.audit.findings import (
     Share,
     StudyPart,
     check,
-    grouped,
     only,
     percent,
 )
 from levelfield.study.audit.texts import RUN, Text, runs_of, words_of
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
 
 _FEW = 3
 _MOST = 0.8
@@ -123,7 +123,7 @@ def _sets(seeds: Mapping[str, set[int]]) -> str:
     return "; ".join(f"{d}: seeds {', '.join(map(str, sorted(s)))}" for d, s in seeds.items())
 
 
-@check("identical-systems", per="control")
+@check("identical-systems", per="control", limits=Limits(0.5, 0.05))
 def identical_systems(part: StudyPart) -> Faults:
     """Two systems with the same texts, or with the same published values.
 
@@ -137,11 +137,10 @@ def identical_systems(part: StudyPart) -> Faults:
         if shared := letters[system] & letters[other]:
             hits = [text for text in texts[system] if text.letters in shared]
             n, total = len(hits), len(texts[system])
-            severity = Limits(0.5, 0.05).severity(n / total)
-            if severity and n >= _FEW:
+            if n >= _FEW:
                 told = f"{percent(n, total)} of the texts of {system} are texts of {other} too"
                 dataset = only(text.key.dataset for text in hits)
-                yield Fault(severity, told, n, total, hits[:EXAMPLES], dataset=dataset)
+                yield Fault(n / total, told, n, total, hits[:EXAMPLES], dataset=dataset)
         same = [
             cell
             for cell in cells[system]
@@ -179,7 +178,7 @@ def _said_elsewhere(texts: Sequence[Text]) -> list[Text]:
     ]
 
 
-@check("copied-texts", per="study", limits=Limits(0.5, 0.02))
+@check("copied-texts", per="system", limits=Limits(0.5, 0.02))
 def copied_texts(part: StudyPart) -> Faults:
     """Texts that stand in the data: references or sources of any request, or training texts.
 
@@ -188,28 +187,29 @@ def copied_texts(part: StudyPart) -> Faults:
     stand in references or training texts. Serious from half of the texts on: judges and metrics
     then measure the data; a warning from 2 %. Silent where the study knows none of these.
     """
-    samples = [sample for cell in part.cells for sample in cell.samples]
-    training = part.study.training
+    exact, runs = part.study.fact(_data)
+    texts = [text for text in part.texts if text.letters]
+    hits = [text for text in texts if _stands_in(text, exact, runs)] if exact or runs else []
+    yield Share("stand word for word in the references, sources or training texts", hits, texts)
+
+
+def _data(study: AuditedStudy) -> tuple[Set[str], Set[tuple[str, ...]]]:
+    """Returns the letters of texts in the data, and runs of words; only what stands in texts."""
+    samples = [sample for cell in study.cells for sample in cell.samples]
     sources = {sample.source for sample in samples} - {""}
     references = {reference for sample in samples for reference in sample.references}
-    if not (sources or references or training):
-        return
-    systems = [
-        [text for text in system.texts if text.letters] for system in part.study.parts("system")
-    ]
-    every = list(chain.from_iterable(systems))
-    letters = {text.letters for text in every} | {_letters(text.sample.text) for text in every}
-    runs = {run for text in every for run in text.runs}
-    # of data of any size, only what stands in texts is kept
+    if not (sources or references or study.training):
+        return set(), set()
+    texts = [text for group in study.texts.values() for text in group if text.letters]
+    letters = {text.letters for text in texts} | {_letters(text.sample.text) for text in texts}
+    runs = {run for text in texts for run in text.runs}
     exact = {_letters(source) for source in sources}
     copied: set[tuple[str, ...]] = set()
-    for line in chain(references, training):
+    for line in chain(references, study.training):
         words = words_of(line)
         exact |= {"".join(words)} & letters
         copied |= runs_of(words, RUN) & runs
-    for texts in systems if exact or copied else ():
-        hits = [text for text in texts if _stands_in(text, exact, copied)]
-        yield Share("stand word for word in the references, sources or training texts", hits, texts)
+    return exact, copied
 
 
 def _letters(text: str) -> str:

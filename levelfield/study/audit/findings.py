@@ -6,7 +6,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,9 +17,8 @@ from scipy.stats import mannwhitneyu
 from levelfield.core.continuation import prompt_end
 from levelfield.io.tables import Table, TableColumn
 from levelfield.study.audit.texts import Text
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.cells import Cell, CellKey, grouped
 
-K = TypeVar("K")
 V = TypeVar("V")
 
 Severity = Literal["serious", "warning", "note"]
@@ -72,6 +71,14 @@ class AuditedStudy:
     cells: tuple[Cell, ...]
     expected: tuple[CellKey, ...] = ()
     training: Iterable[str] = ()
+    _facts: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def fact(self, find: Callable[[AuditedStudy], V]) -> V:
+        """Returns what a function finds in the study, which it computes once for all parts."""
+        if find not in self._facts:
+            self._facts[find] = find(self)
+        value: V = self._facts[find]
+        return value
 
     @functools.cached_property
     def texts(self) -> Mapping[CellKey, Sequence[Text]]:
@@ -139,34 +146,39 @@ class Limits:
         return next((severity for severity, limit in limits if share >= limit), None)
 
 
-def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
-    groups: dict[K, list[V]] = {}
-    for value in values:
-        groups.setdefault(key(value), []).append(value)
-    return groups
-
-
 class Fault(NamedTuple):
-    """A fault that a check found; the place is that of the part, unless it is named."""
+    """A fault that a check found, as in `Finding`; the place is the part's unless it is named.
 
-    severity: Severity
+    The severity may be a number, such as a share, of which the limits of the check make it.
+    """
+
+    severity: Severity | float
     what: str
     n: int
     of: int
-    examples: Iterable[Text] = ()
+    examples: Sequence[Text] = ()
     system: str | None = None
     dataset: str | None = None
     control: str | None = None
     seed: int | None = None
 
+    @classmethod
+    def of_texts(
+        cls, severity: Severity | float, sentence: str, hits: Sequence[Text], texts: Sequence[Text]
+    ) -> Fault:
+        """Returns the fault of some of a system's texts; the first of them are the examples."""
+        dataset, seed = common((text.key for text in hits), (text.key for text in texts))
+        place = (hits[0].key.system, dataset, hits[0].key.control, seed)
+        return cls(severity, sentence, len(hits), len(texts), hits[:EXAMPLES], *place)
+
 
 class Share(NamedTuple):
     """Texts of a system with a fault; their share decides how severe that is.
 
-    `what` continues `12 of 70 texts (17 %)`.
+    `predicate` continues `12 of 70 texts (17 %)`.
     """
 
-    what: str
+    predicate: str
     hits: Sequence[Text]
     texts: Sequence[Text]
     limits: Limits | None = None
@@ -185,16 +197,14 @@ class Share(NamedTuple):
         total = (len(self.hits), len(self.texts))
         shares = {d: (hits[d], n) for d, n in texts.items() if n >= _FEW} or {"": total}
         worst, (k, n) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
-        severity = limits.severity(k / n)
-        if severity is None:
+        if (severity := limits.severity(k / n)) is None:
             return None
         apart = k / n >= 2 * total[0] / total[1]
         where = f", most on {worst} ({percent(k, n)})" if apart else ""
-        what = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.what}{where}"
+        told = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.predicate}{where}"
         examples = self.hits[:: max(1, len(self.hits) // EXAMPLES)][:EXAMPLES]
-        dataset, seed = common(self.hits, self.texts)
-        key = self.hits[0].key
-        return Fault(severity, what, *total, examples, key.system, dataset, key.control, seed)
+        fault = Fault.of_texts(severity, told, self.hits, self.texts)
+        return fault._replace(examples=examples)
 
 
 Faults = Iterable[Fault | Share]
@@ -222,22 +232,14 @@ class Check:
         fault = result.fault(result.limits or self.limits) if isinstance(result, Share) else result
         if fault is None:
             return None
-        system, dataset, control = (
-            getattr(part, axis) if getattr(fault, axis) is None else getattr(fault, axis)
-            for axis in ("system", "dataset", "control")
-        )
-        return Finding(
-            self.name,
-            fault.severity,
-            system,
-            dataset,
-            control,
-            fault.seed,
-            fault.what,
-            fault.n,
-            fault.of,
-            shown(fault.examples),
-        )
+        number = fault.severity
+        severity = number if isinstance(number, str) else self.limits.severity(number)
+        if severity is None:
+            return None
+        axes = ("system", "dataset", "control")
+        place = {axis: getattr(part, axis) for axis in axes if getattr(fault, axis) is None}
+        fields = {"severity": severity, **place, "examples": shown(fault.examples)}
+        return Finding(self.name, **fault._asdict() | fields)
 
 
 def check(
@@ -249,21 +251,17 @@ def check(
         name: what findings call it.
         per: what the function compares: all cells, those of a kind of control, those of a dataset
             and kind of control, or those of a system and kind of control.
-        limits: from which share of its texts on a `Share` is a finding.
+        limits: from which number on a `Share`, or a `Fault` with a number, is a finding.
     """
     return lambda find: Check(name, per, limits, find)
 
 
-def common(hits: Sequence[Text], all_texts: Sequence[Text]) -> tuple[str, int | None]:
-    """The dataset and the seed of the hits, where they have only one and the others more."""
-    seeds, all_seeds = ((text.key.seed for text in texts) for texts in (hits, all_texts))
-    return only(text.key.dataset for text in hits), only_seed(seeds, all_seeds)
-
-
-def only_seed(seeds: Iterable[int], all_seeds: Iterable[int]) -> int | None:
-    """The seed, if it is one only of several; else None."""
-    distinct = set(seeds)
-    return distinct.pop() if len(distinct) == 1 < len(set(all_seeds)) else None
+def common(keys: Iterable[CellKey], all_keys: Iterable[CellKey]) -> tuple[str, int | None]:
+    """Returns the dataset, if there is one only, and the seed, if it is one only of several."""
+    keys = set(keys)
+    seeds = {key.seed for key in keys}
+    several = len({key.seed for key in all_keys}) > 1
+    return only(key.dataset for key in keys), seeds.pop() if several and len(seeds) == 1 else None
 
 
 def only(names: Iterable[str]) -> str:
@@ -282,15 +280,15 @@ def excerpt(text: str) -> str:
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1].rstrip() + "…"
 
 
-def percent(n: float, of: float) -> str:
+def percent(n: float, total: float) -> str:
     """Returns a share as people read it.
 
     >>> percent(1, 3), percent(2, 1000), percent(0, 0)
     ('33 %', '0.2 %', '–')
     """
-    if not of:
+    if not total:
         return "–"
-    value = 100 * n / of
+    value = 100 * n / total
     return f"{value:.1f} %" if 0 < value < 1 or 99.5 <= value < 100 else f"{value:.0f} %"
 
 
@@ -374,9 +372,8 @@ class AuditReport:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a finding, without the examples."""
-        rows = [{name: getattr(f, name) for name in _COLUMNS} for f in self.findings]
         schema = {c: pl.Int64 if c in ("seed", "n", "of") else pl.String for c in _COLUMNS}
-        return pl.DataFrame(rows, schema=schema)
+        return pl.DataFrame(self.to_dict()["findings"], schema=schema)
 
     def to_latex(self) -> str:
         """Returns a booktabs table of the findings."""

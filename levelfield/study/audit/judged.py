@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from levelfield.study.audit.findings import AuditedStudy, grouped
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.audit.findings import AuditedStudy
+from levelfield.study.cells import Cell, CellKey, grouped
 
 MAJORITY = "majority"
 MOST = "most judges"
@@ -62,24 +62,23 @@ def judged(study: AuditedStudy) -> list[Judged]:
 def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
     """How many texts of each cell each judge found right, and most of 3 or more judges."""
     counts_of: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
-    for part in judged(study):
+    for part in study.fact(judged):
         if part.n:
-            right = (round(part.right * part.n), part.n)
-            counts_of.setdefault(part.key, {})[part.judge, part.value] = right
+            counts = (round(part.right * part.n), part.n)
+            counts_of.setdefault(part.key, {})[part.judge, part.value] = counts
     for cell in study.cells:
         for attribute, judges in cell.votes.items():
             if len(judges) < 3:
                 continue
-            counts: Counter[tuple[str, bool]] = Counter()
+            right, total = Counter[str](), Counter[str]()
             for sample in cell.samples:
                 target = sample.control.get(attribute)
                 votes = [labels[sample.id] for labels in judges.values() if sample.id in labels]
                 if target and votes:
-                    agree = 2 * sum(vote == target for vote in votes) > len(votes)
-                    counts[str(target), agree] += 1
-            for value in {value for value, _ in counts}:
-                yes, no = counts[value, True], counts[value, False]
-                counts_of.setdefault(cell.key, {})[MOST, value] = (yes, yes + no)
+                    right[str(target)] += 2 * sum(vote == target for vote in votes) > len(votes)
+                    total[str(target)] += 1
+            for value, n in total.items():
+                counts_of.setdefault(cell.key, {})[MOST, value] = (right[value], n)
     return counts_of
 
 
@@ -117,7 +116,7 @@ def _judges_in_shares(study: AuditedStudy) -> list[str]:
 def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
     """System, control, attribute -> strength and its 95 % interval."""
     every: dict[tuple[str, str], set[str]] = {}
-    alone = [part for part in judged(study) if not is_majority(part.judge)]
+    alone = [part for part in study.fact(judged) if not is_majority(part.judge)]
     for part in alone:
         every.setdefault((part.key.control, part.attribute), set()).add(part.value)
     intervals = {}
@@ -135,7 +134,7 @@ def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, fl
             s = sum(n * s for s, _, n in parts) / weight
             # judges read the same texts, so their errors add up as if equal; those of cells do not
             error = math.sqrt(judges * sum((n * e) ** 2 for _, e, n in parts)) / weight
-            intervals[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
+            intervals[system, control, attribute] = _interval(s, error)
     return _of_whole_cells(study) | intervals
 
 
@@ -154,27 +153,26 @@ def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[flo
         for attribute in dict.fromkeys(name for target in targets for name in target):
             values = {target.get(attribute) for target in targets}
             k = len(values)
-            # what is right by chance, where a system was asked for some values only, nobody knows
-            if k < 2 or values != {target.get(attribute) for target in all_targets[part.control]}:
-                continue
             rates = [
                 (rate.percent / 100, n)
                 for cell in part.cells
                 for rate in cell.rates
                 if rate.judge == attribute and not rate.value and (n := size(cell))
             ]
-            if rates:
+            # what is right by chance, where a system was asked for some values only, nobody knows
+            every = {target.get(attribute) for target in all_targets[part.control]}
+            if k > 1 and values == every and rates:
                 texts = sum(n for _, n in rates)
                 b = sum(n * a for a, n in rates) / texts
                 s = (b - 1 / k) / (1 - 1 / k)
                 smooth = (b * texts + 1) / (texts + 2)
                 error = math.sqrt(smooth * (1 - smooth) / texts) / (1 - 1 / k)
-                strengths[part.system, part.control, attribute] = (
-                    s,
-                    s - 1.96 * error,
-                    s + 1.96 * error,
-                )
+                strengths[part.system, part.control, attribute] = _interval(s, error)
     return strengths
+
+
+def _interval(s: float, error: float) -> tuple[float, float, float]:
+    return s, s - 1.96 * error, s + 1.96 * error
 
 
 def _strength(parts: Sequence[Judged], every: set[str]) -> tuple[float, float, int] | None:

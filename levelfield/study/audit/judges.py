@@ -14,16 +14,14 @@ from levelfield.study.audit.completeness import values_asked
 from levelfield.study.audit.findings import (
     EXAMPLES,
     LEVEL,
-    AuditedStudy,
     Fault,
     Faults,
     Limits,
     Severity,
     StudyPart,
     check,
-    grouped,
+    common,
     only,
-    only_seed,
     p_of_shares,
     percent,
 )
@@ -36,10 +34,32 @@ from levelfield.study.audit.judged import (
     size,
     strengths,
 )
-from levelfield.study.cells import Cell, CellKey
+from levelfield.study.cells import Cell, CellKey, grouped
 
 _LIKELY = 0.3
 _ENOUGH_TEXTS = 50
+
+
+@check("control-changes-nothing", per="system", limits=Limits(0.5, 0.1))
+def same_for_all_values(part: StudyPart) -> Faults:
+    """The same text for different wanted values of a prompt.
+
+    Serious from half of the prompts on, a warning from a tenth.
+    """
+    same, total = [], 0
+    for cell in part.cells:
+        prompts = grouped(part.study.texts[cell.key], lambda text: text.sample.prompt)
+        for texts in prompts.values():
+            values = {tuple(text.sample.control.items()) for text in texts}
+            if len(values) > 1 and any(text.written for text in texts):
+                total += 1
+                if len({text.sample.text for text in texts}) == 1:
+                    same.append(texts[0])
+    n = len(same)
+    if total:
+        share = percent(n, total)
+        told = f"{n:,} of {total:,} prompts ({share}) have one text for all wanted values"
+        yield Fault(n / total, told, n, total, same[:EXAMPLES])
 
 
 @check("control-changes-nothing", per="study")
@@ -51,18 +71,16 @@ def control_changes_nothing(part: StudyPart) -> Faults:
     judge prefers; mean over judges, cells weighted by their texts, 95 % interval from binomial
     errors (judges taken as one, since they read the same texts). Serious if the interval lies below
     0.1, or below 0 (control works backwards); a warning if it only reaches 0, a note where s is
-    0.3 or more all the same, and below 50 texts (too few to tell). Also the same text for different
-    values of a prompt: serious from half of the prompts on, a warning from a tenth. Silent where
-    neither votes nor rates and the number of texts are known, and for rates of systems that were
-    asked for some values only, where the votes for the others are unknown.
+    0.3 or more all the same, and below 50 texts (too few to tell). Silent where neither votes nor
+    rates and the number of texts are known, and for rates of systems that were asked for some
+    values only, where the votes for the others are unknown.
     """
-    study = part.study
-    systems = {(system.system, system.control): system for system in study.parts("system")}
-    for system in systems.values():
-        yield from _same_for_all_values(system)
-    for (name, control, attribute), interval in strengths(study).items():
+    sizes: Counter[tuple[str, str]] = Counter()
+    for cell in part.cells:
+        sizes[cell.key.system, cell.key.control] += size(cell)
+    for (name, control, attribute), interval in part.study.fact(strengths).items():
         s, low, high = interval
-        texts = sum(map(size, systems[name, control].cells))
+        texts = sizes[name, control]
         about = f"{attribute}: " if attribute != control else ""
         numbers = f"strength {s:.2f} (95 % interval {low:.2f} to {high:.2f}; 0 is none, 1 is full)"
         severity: Severity = "serious"
@@ -78,29 +96,11 @@ def control_changes_nothing(part: StudyPart) -> Faults:
         yield Fault(severity, about + told, texts, texts, (), name, None, control)
 
 
-def _same_for_all_values(part: StudyPart) -> Faults:
-    same, total = [], 0
-    for cell in part.cells:
-        prompts = grouped(part.study.texts[cell.key], lambda text: text.sample.prompt)
-        for texts in prompts.values():
-            values = {tuple(text.sample.control.items()) for text in texts}
-            if len(values) > 1 and any(text.written for text in texts):
-                total += 1
-                if len({text.sample.text for text in texts}) == 1:
-                    same.append(texts[0])
-    n = len(same)
-    severity = Limits(0.5, 0.1).severity(n / total) if total else None
-    if same and severity:
-        share = percent(n, total)
-        told = f"{n:,} of {total:,} prompts ({share}) have one text for all wanted values"
-        yield Fault(severity, told, n, total, same[:EXAMPLES], part.system, control=part.control)
-
-
 Pairs = Counter[tuple[str, str]]
 """Wanted value and label -> number of texts."""
 
 
-@check("labels-swapped", per="study")
+@check("labels-swapped", per="system")
 def labels_swapped(part: StudyPart) -> Faults:
     """Values that judges find exchanged: texts asked for one are found to be another.
 
@@ -111,28 +111,24 @@ def labels_swapped(part: StudyPart) -> Faults:
     system that is wrong as a whole is told by `control-changes-nothing`. One finding a system and
     kind of control.
     """
-    right = rights(part.study)
-    for system in part.study.parts("system"):
-        cells = system.cells
-        swaps = [
-            (group, judge, a, b, pairs)
-            for group in _parts(cells)
-            for judge, pairs in _confusions(group, right).items()
-            for a, b in _swapped(pairs)
-        ]
-        # of two values, all exchanged are control that works backwards
-        whole = any(group is cells for group, *_ in swaps)
-        if swaps and not (whole and _two_values(cells)):
-            _, judge, a, b, pairs = swaps[0]
-            hit = {cell.key: cell for group, *_ in swaps for cell in group}
-            seed = only_seed((key.seed for key in hit), (cell.key.seed for cell in cells))
-            shares = [percent(pairs[x, b], _asked(pairs, x)) for x in (a, b)]
-            told = f"values are exchanged: {judge} calls {shares[0]} of the texts asked for {a} {b}"
-            told += f", but {shares[1]} of those asked for {b}"
-            n, total = (sum(map(size, group)) for group in (hit.values(), cells))
-            dataset = only(key.dataset for key in hit)
-            where = (system.system, dataset, system.control, seed)
-            yield Fault("serious", told, n, total, (), *where)
+    cells = part.cells
+    swaps = [
+        (group, judge, a, b, pairs)
+        for group in _parts(cells)
+        for judge, pairs in _confusions(group, part.study.fact(rights)).items()
+        for a, b in _swapped(pairs)
+    ]
+    # of two values, all exchanged are control that works backwards
+    whole = any(group is cells for group, *_ in swaps)
+    if swaps and not (whole and _two_values(cells)):
+        _, judge, a, b, pairs = swaps[0]
+        hits = {cell.key: cell for group, *_ in swaps for cell in group}
+        shares = [percent(pairs[x, b], _asked(pairs, x)) for x in (a, b)]
+        told = f"values are exchanged: {judge} calls {shares[0]} of the texts asked for {a} {b}"
+        told += f", but {shares[1]} of those asked for {b}"
+        n, total = (sum(map(size, group)) for group in (hits.values(), cells))
+        dataset, seed = common(hits, (cell.key for cell in cells))
+        yield Fault("serious", told, n, total, dataset=dataset, seed=seed)
 
 
 def _parts(cells: Sequence[Cell]) -> Sequence[Sequence[Cell]]:
@@ -204,16 +200,17 @@ def majority_is_none(part: StudyPart) -> Faults:
     cells or more: each text has been given the last label that any judge gave. That alone is a
     warning.
     """
-    groups = grouped(judged(part.study), lambda row: (row.key.control, row.attribute))
+    groups = grouped(part.study.fact(judged), lambda row: (row.key.control, row.attribute))
     for (control, _), rows in groups.items():
-        outside: list[tuple[float, str]] = []
-        systems: set[str] = set()
-        n = last_is_best = first_is_worst = ends = 0
-        for cell_rows in grouped(rows, lambda row: row.key).values():
+        outside: list[tuple[float, str, str]] = []
+        ends: list[bool] = []
+        n = 0
+        for key, cell_rows in grouped(rows, lambda row: row.key).items():
             values = grouped(cell_rows, lambda row: row.value)
-            for value, rows_of_value in values.items():
-                m = next((100 * row.right for row in rows_of_value if is_majority(row.judge)), None)
-                a = [100 * row.right for row in rows_of_value if not is_majority(row.judge)]
+            first, last = min(values), max(values)
+            for value, value_rows in values.items():
+                m = next((100 * row.right for row in value_rows if is_majority(row.judge)), None)
+                a = [100 * row.right for row in value_rows if not is_majority(row.judge)]
                 if m is None or len(a) < 2:
                     continue
                 n += 1
@@ -223,31 +220,28 @@ def majority_is_none(part: StudyPart) -> Faults:
                 if not low - _ROUNDING <= m <= high + _ROUNDING:
                     side = f"at most {high:.1f}" if m > high else f"at least {low:.1f}"
                     judges = " / ".join(f"{p:.1f}" for p in a)
-                    key = cell_rows[0].key
                     case = f"{key}, {value}: {m:.1f}, {side} from {judges}"
-                    outside.append((max(low - m, m - high), case))
-                    systems.add(key.system)
-                if len(values) > 1 and value in (max(values), min(values)):
-                    ends += 1
-                    last_is_best += value == max(values) and m >= max(a) - _ROUNDING
-                    first_is_worst += value == min(values) and m <= min(a) + _ROUNDING
-        pattern = ends >= 12 and last_is_best + first_is_worst == ends
-        if not (outside or pattern):
-            continue
+                    outside.append((max(low - m, m - high), case, key.system))
+                if value == last != first:
+                    ends.append(m >= max(a) - _ROUNDING)
+                elif value == first != last:
+                    ends.append(m <= min(a) + _ROUNDING)
         told = []
         if outside:
             told.append(
                 f"{len(outside)} of {n} rates of the majority are none that a majority of the "
                 f"judges can have, e.g. {max(outside)[1]}"
             )
-        if pattern:
+        if len(ends) >= 12 and all(ends):
             told.append(
-                f"in all {ends // 2} cells the alphabetically last value is never below the best "
-                "judge and the first never above the worst, as if one vote for the last were enough"
+                f"in all {len(ends) // 2} cells the alphabetically last value is never below the "
+                "best judge and the first never above the worst, as if one vote for the last were "
+                "enough"
             )
-        severity: Severity = "serious" if outside else "warning"
-        numbers = (len(outside), n)
-        yield Fault(severity, "; ".join(told), *numbers, (), only(systems), None, control)
+        if told:
+            severity: Severity = "serious" if outside else "warning"
+            system = only(system for *_, system in outside)
+            yield Fault(severity, "; ".join(told), len(outside), n, (), system, None, control)
 
 
 def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
@@ -324,7 +318,7 @@ def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[s
     return (small, large) if 30 <= middle[1] / max(middle[0], 1e-9) <= 300 else ([], [])
 
 
-@check("judge-biased", per="study")
+@check("judge-biased", per="study", limits=Limits(0.2, 0.1))
 def judge_biased(part: StudyPart) -> Faults:
     """A judge that prefers a value far more than the other judges of the same texts do.
 
@@ -336,8 +330,8 @@ def judge_biased(part: StudyPart) -> Faults:
     all values were asked for.
     """
     study = part.study
-    alone = [row for row in judged(study) if not is_majority(row.judge)]
-    without = {key for key, (_, _, high) in strengths(study).items() if high < 0.1}
+    alone = [row for row in study.fact(judged) if not is_majority(row.judge)]
+    without = {key for key, (_, _, high) in study.fact(strengths).items() if high < 0.1}
     groups = grouped(alone, lambda row: (row.key.control, row.attribute))
     for (control, attribute), all_rows in groups.items():
         idle = [row for row in all_rows if (row.key.system, control, attribute) in without]
@@ -349,6 +343,9 @@ def judge_biased(part: StudyPart) -> Faults:
         )
         if len(preferences) < 3 or texts < _ENOUGH:
             continue
+        systems = sorted({row.key.system for row in rows})
+        about = f"texts of {systems[0]}" if len(systems) == 1 else f"{len(systems)} systems"
+        about += ", whose control changes nothing" if idle else ""
         biased: dict[str, tuple[float, str]] = {}
         for value in next(iter(preferences.values())):
             middle = median(preference[value] for preference in preferences.values())
@@ -356,17 +353,13 @@ def judge_biased(part: StudyPart) -> Faults:
                 apart = preference[value] - middle
                 biased[judge] = max(biased.get(judge, (0.0, "")), (apart, value))
         for judge, (apart, value) in biased.items():
-            if severity := Limits(0.2, 0.1).severity(apart):
-                systems = sorted({row.key.system for row in rows})
-                on = f"texts of {systems[0]}" if len(systems) == 1 else f"{len(systems)} systems"
-                uncontrolled = ", whose control changes nothing" if idle else ""
-                right = _shares_right(rows, judge)
-                shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in right.items())
-                told = (
-                    f"{judge} prefers {value} by {100 * apart:.0f} points more than the median "
-                    f"judge on {on}{uncontrolled}; it finds right: {shares}"
-                )
-                yield Fault(severity, told, 1, len(preferences), control=control)
+            right = _shares_right(rows, judge)
+            shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in right.items())
+            told = (
+                f"{judge} prefers {value} by {100 * apart:.0f} points more than the median judge "
+                f"on {about}; it finds right: {shares}"
+            )
+            yield Fault(apart, told, 1, len(preferences), control=control)
 
 
 def _preferences(rows: Sequence[Judged]) -> dict[str, dict[str, float]]:
@@ -391,23 +384,14 @@ def _shares_right(rows: Sequence[Judged], judge: str) -> dict[str, float]:
     return {value: fmean(row.right for row in group) for value, group in values.items()}
 
 
-@check("judges-disagree", per="study")
+@check("judges-disagree", per="control")
 def judges_disagree(part: StudyPart) -> Faults:
     """A judge that agrees with the others little more than by chance.
 
     Cohen's κ of labels, (o − e) / (1 − e), over all texts that two judges voted on, o the share
     with equal labels, e what their shares of labels make likely; a warning if a pair has κ < 0.4,
-    serious below 0.2. Of rates only the least disagreement is known: two judges who find a and b
-    right differ on |a − b| of the texts at least; a warning where that is 0.15 in the mean over
-    cells.
-    One finding a kind of control and attribute. Silent below 100 texts with votes.
+    serious below 0.2. One finding an attribute. Silent below 100 texts with votes.
     """
-    for control in part.study.parts("control"):
-        yield from _by_votes(control)
-    yield from _by_rates(part.study)
-
-
-def _by_votes(part: StudyPart) -> Faults:
     for attribute in dict.fromkeys(name for cell in part.cells for name in cell.votes):
         votes: dict[str, dict[str, str]] = {}
         for cell in part.cells:
@@ -425,7 +409,7 @@ def _by_votes(part: StudyPart) -> Faults:
             f"(κ of labels {kappa:.2f}); κ of labels of all pairs over {n:,} texts: {pairs}"
         )
         severity: Severity = "serious" if kappa < 0.2 else "warning"
-        yield Fault(severity, told, len(low), len(defined), control=part.control)
+        yield Fault(severity, told, len(low), len(defined))
 
 
 def _kappa(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, int]:
@@ -435,21 +419,30 @@ def _kappa(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, 
     return kappa_of_labels(*labels), len(ids)
 
 
-def _by_rates(study: AuditedStudy) -> Faults:
-    rated = [row for row in judged(study) if row.elsewhere is None and not is_majority(row.judge)]
-    for control, rows in grouped(rated, lambda row: row.key.control).items():
-        gaps: dict[tuple[str, str], list[float]] = {}
-        for group in grouped(rows, lambda row: (row.key, row.value)).values():
-            for a, b in combinations(sorted(group, key=lambda row: row.judge), 2):
-                gaps.setdefault((a.judge, b.judge), []).append(abs(a.right - b.right))
-        means = {pair: fmean(values) for pair, values in gaps.items()}
-        high = {pair: mean for pair, mean in means.items() if mean >= 0.15}
-        if high:
-            (judge, other), gap = max(high.items(), key=lambda item: item[1])
-            others = ", ".join(percent(m, 1) for p, m in means.items() if p != (judge, other))
-            beside = f"; of the other pairs on {others}" if others else ""
-            told = (
-                f"{judge} and {other} differ on at least {percent(gap, 1)} of the texts "
-                f"(mean over cells and values){beside}"
-            )
-            yield Fault("warning", told, len(high), len(means), control=control)
+@check("judges-disagree", per="control")
+def rates_differ(part: StudyPart) -> Faults:
+    """Judges whose rates differ, where no votes are known.
+
+    Only the least disagreement is known then: two judges who find a and b right differ on |a − b|
+    of the texts at least; a warning where that is 0.15 in the mean over cells and values.
+    """
+    rated = [
+        row
+        for row in part.study.fact(judged)
+        if row.key.control == part.control and row.elsewhere is None and not is_majority(row.judge)
+    ]
+    gaps: dict[tuple[str, str], list[float]] = {}
+    for rows in grouped(rated, lambda row: (row.key, row.value)).values():
+        for a, b in combinations(sorted(rows, key=lambda row: row.judge), 2):
+            gaps.setdefault((a.judge, b.judge), []).append(abs(a.right - b.right))
+    means = {pair: fmean(values) for pair, values in gaps.items()}
+    high = {pair: mean for pair, mean in means.items() if mean >= 0.15}
+    if high:
+        (judge, other), gap = max(high.items(), key=lambda item: item[1])
+        others = ", ".join(percent(m, 1) for p, m in means.items() if p != (judge, other))
+        beside = f"; of the other pairs on {others}" if others else ""
+        told = (
+            f"{judge} and {other} differ on at least {percent(gap, 1)} of the texts "
+            f"(mean over cells and values){beside}"
+        )
+        yield Fault("warning", told, len(high), len(means))

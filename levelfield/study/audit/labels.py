@@ -19,12 +19,11 @@ from levelfield.study.audit.findings import (
     StudyPart,
     check,
     counted,
-    grouped,
     p_of_more,
     p_of_shares,
 )
 from levelfield.study.audit.texts import Text, wants_words
-from levelfield.study.cells import value_name
+from levelfield.study.cells import grouped, value_name
 
 _NEAR = 60
 _ENOUGH = 15
@@ -47,10 +46,8 @@ def label_in_input(part: StudyPart) -> Faults:
     texts = [text for text in part.texts if text.sample.prompt]
     labels = {t.sample.id: label for t in texts if (label := _in_front(t))}
     hits = [text for text in texts if text.sample.id in labels]
-    by_value: dict[str, set[str]] = {}
-    for text in hits:
-        value_labels = by_value.setdefault(value_name(text.sample.control), set())
-        value_labels.add(labels[text.sample.id])
+    values = grouped(hits, lambda text: value_name(text.sample.control))
+    by_value = {v: {labels[text.sample.id] for text in group} for v, group in values.items()}
     names = any(_words(labels[t.sample.id]) & _of_values(t.sample.control) for t in hits)
     distinct = len(set().union(*by_value.values()))
     told_apart = len(by_value) > 1 and sum(map(len, by_value.values())) == distinct

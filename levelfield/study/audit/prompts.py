@@ -15,6 +15,7 @@ from levelfield.core.sample import wanted_values
 from levelfield.study.audit.findings import (
     EXAMPLES,
     LEVEL,
+    AuditedStudy,
     Fault,
     Faults,
     Limits,
@@ -22,16 +23,16 @@ from levelfield.study.audit.findings import (
     Share,
     StudyPart,
     check,
-    grouped,
     p_of_fewer,
     p_of_more,
 )
 from levelfield.study.audit.texts import Text, words_of
+from levelfield.study.cells import grouped
 
 _FEW = 3
 
 
-@check("wrong-request", per="study", limits=Limits(0.05, 0.01))
+@check("wrong-request", per="system", limits=Limits(0.05, 0.01))
 def wrong_request(part: StudyPart) -> Faults:
     """Texts that begin with the prompt of another request of their dataset and not their own.
 
@@ -39,21 +40,17 @@ def wrong_request(part: StudyPart) -> Faults:
     Prompts of one word are no evidence, nor is a prompt that the text's own begins with. Serious
     from 5 % on; silent below 1 %, which a system may write by chance.
     """
-    prompts: dict[str, dict[str, str]] = {}
-    for cell in part.cells:
-        long = {letters(s.prompt): s.prompt for s in cell.samples if " " in s.prompt.strip()}
-        prompts.setdefault(cell.key.dataset, {}).update(long)
+    prompts = part.study.fact(_prompts_by_letters)
     lengths = {d: sorted(set(map(len, long)), reverse=True) for d, long in prompts.items()}
-    for system in part.study.parts("system"):
-        texts = [text for text in system.texts if text.sample.prompt]
-        others: dict[str, str] = {}
-        for text in (text for text in texts if text.end is None):
-            dataset = text.key.dataset
-            if other := _other(text, prompts[dataset], lengths[dataset]):
-                others[text.sample.id] = other
-        hits = [text for text in texts if text.sample.id in others]
-        if not hits:
-            continue
+    texts = [text for text in part.texts if text.sample.prompt]
+    others = {
+        text.sample.id: other
+        for text in texts
+        if text.end is None
+        and (other := _other(text, prompts[text.key.dataset], lengths[text.key.dataset]))
+    }
+    hits = [text for text in texts if text.sample.id in others]
+    if hits:
         continued = groupby(others.get(text.sample.id) for text in texts)
         runs = (len(list(run)) for prompt, run in continued if prompt)
         told = (
@@ -61,6 +58,15 @@ def wrong_request(part: StudyPart) -> Faults:
             f"prompts in all, up to {max(runs):,} texts in a row the same one"
         )
         yield Share(told, hits, texts)
+
+
+def _prompts_by_letters(study: AuditedStudy) -> Mapping[str, Mapping[str, str]]:
+    """Returns dataset -> letters -> prompt, of prompts of several words."""
+    prompts: dict[str, dict[str, str]] = {}
+    for cell in study.cells:
+        long = {letters(s.prompt): s.prompt for s in cell.samples if " " in s.prompt.strip()}
+        prompts.setdefault(cell.key.dataset, {}).update(long)
+    return prompts
 
 
 def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> str:
@@ -193,7 +199,7 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
 
 
 def _fits_of_words(texts: Sequence[Text]) -> Iterator[_Fit]:
-    """Of controls that want several words."""
+    """Yields the fits of systems under controls that want several words."""
     keywords = {id(text): frozenset(_wanted_words(text)) for text in texts}
     values = {words: n for n, words in enumerate(dict.fromkeys(keywords.values())) if words}
     if len(values) < 2:
@@ -302,7 +308,7 @@ def prompt_not_continued(part: StudyPart) -> Faults:
     yield Share(f"do not begin with their prompt{further}", hits, texts)
 
 
-@check("prompt-repeated", per="study", limits=Limits(0.05, 0.01))
+@check("prompt-repeated", per="system", limits=Limits(0.05, 0.01))
 def prompt_repeated(part: StudyPart) -> Faults:
     """Texts that say their prompt twice, or go on with the prompt of another request.
 
@@ -311,30 +317,30 @@ def prompt_repeated(part: StudyPart) -> Faults:
     is measured of such a text is measured of its prompt. Silent below 1 % and 3 texts, which a
     system may write by chance.
     """
-    prompts: dict[str, dict[tuple[str, ...], str]] = {}
-    for cell in part.cells:
-        for prompt in dict.fromkeys(sample.prompt for sample in cell.samples):
-            prompts.setdefault(cell.key.dataset, {})[tuple(words_of(prompt))] = prompt
-    lengths = {
-        d: {len(words) for words in of_set if len(words) > 2} for d, of_set in prompts.items()
-    }
-    for system in part.study.parts("system"):
-        texts = [t for t in system.texts if t.end is not None and t.sample.prompt.strip()]
-        twice, others = [], []
-        for text in texts:
-            prompt_words = words_of(text.sample.prompt)
-            n = len(prompt_words)
-            ends = n > 1 and prompt_words == text.words[-n:]
-            if prompt_words and (ends or prompt_words == text.words[:n]):
-                twice.append(text)
-            elif any(
-                tuple(text.words[:k]) in prompts[text.key.dataset]
-                for k in lengths[text.key.dataset]
-            ):
-                others.append(text)
-        for told, hits in (
-            ("say their prompt twice", twice),
-            ("go on with the prompt of another request", others),
-        ):
-            if len(hits) >= _FEW:
-                yield Share(told, hits, texts)
+    prompts = part.study.fact(_prompts_of_words)
+    lengths = {dataset: set(map(len, long)) for dataset, long in prompts.items()}
+    texts = [t for t in part.texts if t.end is not None and t.sample.prompt.strip()]
+    twice, others = [], []
+    for text in texts:
+        prompt, dataset = words_of(text.sample.prompt), text.key.dataset
+        n = len(prompt)
+        ends = n > 1 and prompt == text.words[-n:]
+        if prompt and (ends or prompt == text.words[:n]):
+            twice.append(text)
+        elif any(tuple(text.words[:k]) in prompts[dataset] for k in lengths[dataset]):
+            others.append(text)
+    for told, hits in (
+        ("say their prompt twice", twice),
+        ("go on with the prompt of another request", others),
+    ):
+        if len(hits) >= _FEW:
+            yield Share(told, hits, texts)
+
+
+def _prompts_of_words(study: AuditedStudy) -> Mapping[str, Set[tuple[str, ...]]]:
+    """Returns dataset -> the words of its prompts, of those of 3 words or more."""
+    prompts: dict[str, set[tuple[str, ...]]] = {}
+    for cell in study.cells:
+        words = (tuple(words_of(prompt)) for prompt in {s.prompt for s in cell.samples})
+        prompts.setdefault(cell.key.dataset, set()).update(w for w in words if len(w) > 2)
+    return prompts

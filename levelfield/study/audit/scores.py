@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from statistics import median
 
@@ -14,19 +15,18 @@ from levelfield.study.audit.findings import (
     Severity,
     StudyPart,
     check,
-    grouped,
     only,
     p_of_shares,
     percent,
 )
-from levelfield.study.cells import Cell
+from levelfield.study.cells import Cell, grouped
 
 _ENOUGH = 15
 _SHARES = ("control", "keywords", "diversity")
 _SAME = 3
 
 
-@check("scores-incomplete", per="control")
+@check("scores-incomplete", per="control", limits=Limits(0.05, 0))
 def scores_incomplete(part: StudyPart) -> Faults:
     """Scores and votes of texts that are not there, and texts without those that others have.
 
@@ -51,24 +51,22 @@ def scores_incomplete(part: StudyPart) -> Faults:
             for name, ids in ids_of[key].items()
             if (excess := ids - sample_ids[key])
         ]
-        lacking = {
-            name: n
-            for name in usual
-            if (
-                n := sum(len(ids - ids_of[key].get(name, set())) for key, ids in sample_ids.items())
-            )
-        }
+        lacking = +Counter(
+            {
+                name: sum(len(ids - ids_of[k].get(name, set())) for k, ids in sample_ids.items())
+                for name in usual
+            }
+        )
         if strange:
             n = sum(excess for *_, excess in strange)
             told = f"{n:,} values are of no text, e.g. {strange[0][0]} in {strange[0][1]}"
             yield Fault("serious", told, n, n, (), system)
         if lacking:
             total = sum(map(len, sample_ids.values()))
-            name, n = max(lacking.items(), key=lambda item: item[1])
-            severity = Limits(0.05, 0).severity(n / total) or "warning"
+            name, n = lacking.most_common(1)[0]
             more = f" ({len(lacking)} such metrics and judges)" if len(lacking) > 1 else ""
             told = f"{n:,} of {total:,} texts have no value of {name}{more}"
-            yield Fault(severity, told, n, total, (), system)
+            yield Fault(n / total, told, n, total, (), system)
 
 
 def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
@@ -143,7 +141,7 @@ def _of_system(
     metric: str, system: str, scores: Mapping[str, Sequence[float]]
 ) -> Iterator[tuple[Severity, str, int]]:
     values = scores[system]
-    others = {name: group for name, group in scores.items() if name != system}
+    others = [group for name, group in scores.items() if name != system]
     finite = [value for value in values if math.isfinite(value)]
     if infinite := sum(map(math.isinf, values)):
         yield "warning", f"{infinite} scores are infinite", infinite
@@ -151,21 +149,16 @@ def _of_system(
     if outside and metric.startswith(_SHARES):
         told = f"{min(outside):.3g} to {max(outside):.3g}"
         yield "warning", f"{len(outside)} scores lie outside 0 to 1: {told}", len(outside)
-    if (
-        len(values) < _ENOUGH
-        or not others
-        or not all(len(group) >= _ENOUGH for group in others.values())
-    ):
+    if not others or min(map(len, scores.values())) < _ENOUGH:
         return
     undefined = sum(map(math.isnan, values))
-    usual = {name: sum(map(math.isnan, group)) for name, group in others.items()}
+    usual = [(sum(map(math.isnan, group)), len(group)) for group in others]
     if undefined >= 0.05 * len(values) and all(
-        n <= 0.01 * len(others[name])
-        and p_of_shares(undefined, len(values), n, len(others[name])) < LEVEL
-        for name, n in usual.items()
+        n <= 0.01 * total and p_of_shares(undefined, len(values), n, total) < LEVEL
+        for n, total in usual
     ):
         yield "warning", f"{percent(undefined, len(values))} of the scores are undefined", undefined
-    beside = [value for group in others.values() for value in group if math.isfinite(value)]
+    beside = [value for group in others for value in group if math.isfinite(value)]
     if not finite or not beside:
         return
     low, high = min(beside), max(beside)
@@ -179,7 +172,7 @@ def _of_system(
             yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
         else:
             yield "warning", f"scores lie outside of all others: {told} {high:.4g}", len(finite)
-    if len(set(finite)) == 1 and all(len(set(group)) >= 10 for group in others.values()):
+    if len(set(finite)) == 1 and all(len(set(group)) >= 10 for group in others):
         yield "warning", f"all scores are {finite[0]:.4g}", len(finite)
 
 

@@ -15,15 +15,14 @@ from levelfield.study.audit.findings import (
     Faults,
     StudyPart,
     check,
-    grouped,
     only,
     p_of_order,
     p_of_shares,
     percent,
 )
-from levelfield.study.audit.judged import Right, rights
+from levelfield.study.audit.judged import rights
 from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
-from levelfield.study.cells import CellKey
+from levelfield.study.cells import Cell, grouped
 
 _RIGHT = 0.2
 _STYLE = 0.3
@@ -49,7 +48,7 @@ class _Difference(NamedTuple):
         return f"{self.about}{on}: " + ", ".join(f"seed {s} {number}" for s, number in each)
 
 
-@check("seeds-differ", per="study")
+@check("seeds-differ", per="system")
 def seeds_differ(part: StudyPart) -> Faults:
     """A seed that is not like the other seeds of its system, on one dataset or on all.
 
@@ -64,56 +63,40 @@ def seeds_differ(part: StudyPart) -> Faults:
     for metrics, a warning for style and length. A seed is named if all differences are its own.
     Silent below 15 texts and with one seed.
     """
-    rights_of_cells = rights(part.study)
-    for system in part.study.parts("system"):
-        differences = [*_differences(system, rights_of_cells)]
-        if not differences:
-            continue
-        groups = grouped(differences, lambda difference: difference.about).values()
-        worst = [max(group, key=lambda d: (not d.dataset, d.apart)) for group in groups]
-        worst.sort(key=lambda difference: (not difference.serious, -difference.apart))
-        more = f" and {len(worst) - _MOST} more" if len(worst) > _MOST else ""
-        told = f"seeds differ by more than chance: {'; '.join(map(str, worst[:_MOST]))}{more}"
-        seeds = {cell.key.seed for cell in system.cells}
-        odd = [seed for seed in seeds if all(seed in d.seeds for d in differences)]
-        yield Fault(
-            "serious" if worst[0].serious else "warning",
-            told,
-            len({seed for difference in differences for seed in difference.seeds}),
-            len(seeds),
-            system=system.system,
-            dataset=only(difference.dataset for difference in differences),
-            control=system.control,
-            seed=odd[0] if len(odd) == 1 else None,
-        )
+    differences = [*_differences(part)]
+    if not differences:
+        return
+    groups = grouped(differences, lambda difference: difference.about).values()
+    worst = [max(group, key=lambda d: (not d.dataset, d.apart)) for group in groups]
+    worst.sort(key=lambda difference: (not difference.serious, -difference.apart))
+    more = f" and {len(worst) - _MOST} more" if len(worst) > _MOST else ""
+    told = f"seeds differ by more than chance: {'; '.join(map(str, worst[:_MOST]))}{more}"
+    seeds = {cell.key.seed for cell in part.cells}
+    named = {seed for difference in differences for seed in difference.seeds}
+    odd = [seed for seed in seeds if all(seed in d.seeds for d in differences)]
+    yield Fault(
+        "serious" if worst[0].serious else "warning",
+        told,
+        len(named),
+        len(seeds),
+        dataset=only(difference.dataset for difference in differences),
+        seed=odd[0] if len(odd) == 1 else None,
+    )
 
 
-def _differences(
-    part: StudyPart, rights_of_cells: Mapping[CellKey, Right]
-) -> Iterator[_Difference]:
+def _differences(part: StudyPart) -> Iterator[_Difference]:
     seeds = grouped(part.cells, lambda cell: cell.key.seed)
     if len(seeds) < 2:
         return
     texts = [text for text in part.texts if text.written]
     features = features_of(texts, lambda text: text.key.seed)
     # with texts or without, as the other seeds have the dataset
-    shared = {
-        dataset
-        for dataset, _ in set.intersection(
-            *(
-                {(cell.key.dataset, bool(cell.samples)) for cell in cells}
-                for cells in seeds.values()
-            )
-        )
-    }
+    places = [{(c.key.dataset, bool(c.samples)) for c in cells} for cells in seeds.values()]
+    shared = {dataset for dataset, _ in set.intersection(*places)}
     apart = [({name}, name) for name in shared] if len(shared) > 1 else []
     for datasets, name in [(shared, ""), *apart]:
         sides = {
-            seed: _side(
-                StudyPart(part.study, [cell for cell in cells if cell.key.dataset in datasets]),
-                features,
-                rights_of_cells,
-            )
+            seed: _side(part, [c for c in cells if c.key.dataset in datasets], features)
             for seed, cells in seeds.items()
         }
         for pair in combinations(seeds, 2):
@@ -130,21 +113,17 @@ class _Side(NamedTuple):
     values: Mapping[str, Sequence[float]]
 
 
-def _side(
-    part: StudyPart,
-    features: Mapping[str, frozenset[str]],
-    rights_of_cells: Mapping[CellKey, Right],
-) -> _Side:
+def _side(part: StudyPart, cells: Sequence[Cell], features: Mapping[str, frozenset[str]]) -> _Side:
     counts: dict[str, tuple[int, int]] = {}
     values: dict[str, list[float]] = defaultdict(list)
-    for cell in part.cells:
-        for (judge, value), (yes, total) in rights_of_cells.get(cell.key, {}).items():
+    for cell in cells:
+        for (judge, value), (yes, total) in part.study.fact(rights).get(cell.key, {}).items():
             for about in (f"found right by {judge}", f"{value} found right by {judge}"):
                 a, n = counts.get(about, (0, 0))
                 counts[about] = (a + yes, n + total)
         for metric, scores in cell.scores.items():
             values[metric] += [score for score in scores.values() if math.isfinite(score)]
-    texts = [text for text in part.texts if text.written]
+    texts = [text for cell in cells for text in part.study.texts[cell.key] if text.written]
     lengths = [float(text.length) for text in texts]
     return _Side(counts, shares_of(texts, features), lengths, values)
 

@@ -15,13 +15,12 @@ from levelfield.study.audit.findings import (
     Severity,
     StudyPart,
     check,
-    common,
-    grouped,
     p_of_more,
     p_of_shares,
     percent,
 )
 from levelfield.study.audit.texts import STYLE, Text, length_of
+from levelfield.study.cells import grouped
 
 FOREIGN = "hold mostly words that none of the others use"
 SCRIPT = "are in another script than most texts"
@@ -152,14 +151,12 @@ def cut_at_length(part: StudyPart) -> Faults:
     ends = {(number, unit) for number, unit, *_ in piled.values()}
     one_budget = len(ends) == 1 and len(piled) == len(systems) > 1
     severity: Severity = "note" if one_budget else "warning"
-    for system, (number, unit, hits, texts) in piled.items() if varied else ():
-        n, total = len(hits), len(texts)
+    for number, unit, hits, texts in piled.values() if varied else ():
         told = (
-            f"{n:,} texts ({percent(n, total)}) have exactly {number} "
+            f"{len(hits):,} texts ({percent(len(hits), len(texts))}) have exactly {number} "
             f"{unit} and none has more, as if they had been cut there"
         )
-        dataset, seed = common(hits, texts)
-        yield Fault(severity, told, n, total, hits[:EXAMPLES], system, dataset, None, seed)
+        yield Fault.of_texts(severity, told, hits, texts)
 
 
 def _piled(texts: Sequence[Text]) -> tuple[int, str, list[Text]] | None:

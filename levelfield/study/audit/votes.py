@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from levelfield.core.scores import EMPTY
 from levelfield.study.audit.findings import (
@@ -31,7 +31,6 @@ _CONSTANT = 0.99
 _SEEN = 0.05
 _APART = 0.2
 _SURE = 1e-5
-_NOWHERE = CellKey("", "", "", -1)
 
 
 class _Vote(NamedTuple):
@@ -47,7 +46,7 @@ def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
     votes: dict[str, list[_Vote]] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
-            attribute_votes = votes.setdefault(attribute, [])
+            votes.setdefault(attribute, [])
             for sample in cell.samples:
                 value = sample.control.get(attribute)
                 labels = {
@@ -56,7 +55,7 @@ def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
                     if (label := votes_of_judge.get(sample.id, EMPTY)) != EMPTY
                 }
                 if isinstance(value, str) and labels:
-                    attribute_votes.append(_Vote(cell.key, value, labels))
+                    votes[attribute].append(_Vote(cell.key, value, labels))
     return votes
 
 
@@ -152,10 +151,10 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     if not labels.keys() & values.keys():
         told = ", ".join(label or "undecided" for label, _ in labels.most_common(3))
         return f"gives none of the wanted values: {told}"
-    others: dict[str, Counter[str]] = {}
+    others: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
         for name in vote.labels.keys() - {judge}:
-            others.setdefault(name, Counter())[vote.labels[name]] += 1
+            others[name][vote.labels[name]] += 1
     if (
         most >= _CONSTANT * n
         and max(values.values()) <= 0.8 * n
@@ -172,7 +171,7 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     return f"never gives {', '.join(never)}" if never else ""
 
 
-@check("judge-depends", per="study")
+@check("judge-depends", per="control")
 def judge_depends(part: StudyPart) -> Faults:
     """A judge that is another judge on one system, dataset or seed, or always right on one system.
 
@@ -190,22 +189,20 @@ def judge_depends(part: StudyPart) -> Faults:
     whichever is less; these must be 5 %. Serious: it may have been trained on that system, or was
     told what was wanted. Silent with one judge.
     """
-    rights_of_cells = rights(part.study)
-    for control in part.study.parts("control"):
-        place = control.control
-        for attribute, votes in _votes(control.cells).items():
-            faults = [*_apart(attribute, votes)]
-            for judge in _judges(votes):
-                faults += _never_wrong(attribute, judge, votes)
-            yield from (fault._replace(control=place) for fault in faults)
-        faults = [*_always_right(control.cells, rights_of_cells)]
-        yield from (fault._replace(control=place) for fault in faults)
+    for attribute, votes in _votes(part.cells).items():
+        yield from _apart(attribute, votes)
+        for judge in _judges(votes):
+            yield from _never_wrong(attribute, judge, votes)
+    yield from _always_right(part.cells, part.study.fact(rights))
 
 
 class _Place(NamedTuple):
-    """A system, dataset, seed or cell, and the cells that it is compared with, set by set."""
+    """A system, dataset, seed or cell, and the cells that it is compared with, set by set.
 
-    key: CellKey
+    `name` is the place as `Fault` has it.
+    """
+
+    name: Mapping[str, Any]
     inside: Sequence[CellKey]
     outside: Sequence[Sequence[CellKey]]
 
@@ -220,13 +217,13 @@ def _places(keys: Sequence[CellKey], axes: Sequence[str]) -> Iterator[_Place]:
         for value in dict.fromkeys(getattr(key, axis) for key in keys):
             inside = [key for key in keys if getattr(key, axis) == value]
             rest = [key for key in keys if getattr(key, axis) != value]
-            yield _Place(_NOWHERE._replace(**{axis: value}), inside, [rest])
+            yield _Place({axis: value}, inside, [rest])
     for key in keys if len(axes) > 1 else ():
         neighbours = [
             [other for other in keys if other[axis] == key[axis] and other != key]
             for axis in (0, 1)
         ]
-        yield _Place(key, [key], neighbours)
+        yield _Place(key._asdict(), [key], neighbours)
 
 
 def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
@@ -246,8 +243,7 @@ def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
             drops = [other.points for cells in others if (other := _drop(cells, place)) is not None]
             usual = median(drops) if drops else 0.0
             if abs(drop.points - usual) >= _APART and drop.p < LEVEL:
-                serious = several and place.key.seed != _NOWHERE.seed
-                severity: Severity = "serious" if serious else "warning"
+                severity: Severity = "serious" if several and "seed" in place.name else "warning"
                 worst = (abs(drop.points), place, severity, drop)
         if worst:
             _, place, severity, drop = worst
@@ -255,10 +251,8 @@ def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
                 f"{attribute}: {judge} says what most other judges say of "
                 f"{percent(*drop.inside)} of these texts, and of {percent(*drop.outside)} of others"
             )
-            system, dataset, _, seed = place.key
-            where = (system, dataset, None, seed if seed != _NOWHERE.seed else None)
             yes, n = drop.inside
-            yield Fault(severity, told, n - yes, n, (), *where)
+            yield Fault(severity, told, n - yes, n, **place.name)
 
 
 def _agreements(votes: Sequence[_Vote], judge: str) -> Mapping[CellKey, tuple[int, int]]:
@@ -332,10 +326,8 @@ def _always_right(
     cells: Sequence[Cell], rights_of_cells: Mapping[CellKey, Right]
 ) -> Iterator[Fault]:
     wrong: dict[tuple[str, str], tuple[int, int]] = {}
-    for cell in cells:
-        for (judge, _), (yes, n) in (
-            rights_of_cells.get(cell.key, {}).items() if not cell.votes else ()
-        ):
+    for cell in (cell for cell in cells if not cell.votes):
+        for (judge, _), (yes, n) in rights_of_cells.get(cell.key, {}).items():
             if judge != MOST and not is_majority(judge):
                 k, total = wrong.get((judge, cell.key.system), (0, 0))
                 wrong[judge, cell.key.system] = (k + n - yes, total + n)
@@ -359,5 +351,4 @@ def _pooled(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def _summed(counts: Collection[tuple[int, int]]) -> tuple[int, int]:
-    ks, ns = zip(*counts, strict=True) if counts else ((), ())
-    return sum(ks), sum(ns)
+    return sum(k for k, _ in counts), sum(n for _, n in counts)

@@ -12,21 +12,19 @@ from statistics import fmean
 from typing import NamedTuple
 
 from levelfield.study.audit.findings import (
-    EXAMPLES,
     Fault,
     Faults,
     Limits,
     Share,
     StudyPart,
     check,
-    common,
     counted,
     percent,
 )
 from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, script_of, words_of
 
 
-class _Leftover(NamedTuple):
+class _Mark(NamedTuple):
     """What to look for; `has` are strings one of which every match holds, for speed."""
 
     kind: str
@@ -34,60 +32,55 @@ class _Leftover(NamedTuple):
     pattern: re.Pattern[str]
 
 
+def _mark(kind: str, has: tuple[str, ...], pattern: str, flags: int = 0) -> _Mark:
+    return _Mark(kind, has, re.compile(pattern, flags))
+
+
 _LEFTOVERS = (
-    _Leftover(
+    _mark(
         "special tokens",
         ("<", "["),
-        re.compile(
-            r"<\|[^<>|\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:pad|unk|mask|bos|eos)>"
-            r"|\[(?:PAD|UNK|MASK|CLS|SEP)\]|<extra_id_\d+>|<(?:start|end)_of_turn>"
-        ),
+        r"<\|[^<>|\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:pad|unk|mask|bos|eos)>"
+        r"|\[(?:PAD|UNK|MASK|CLS|SEP)\]|<extra_id_\d+>|<(?:start|end)_of_turn>",
     ),
-    _Leftover(
+    _mark(
         "headings of an instruction",
         ("##",),
-        re.compile(r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b"),
+        r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b",
     ),
-    _Leftover(
+    _mark(
         "talk about the task",
         (" AI ", " AI,", "I can", "I'm ", "I’m "),
-        re.compile(
-            r"\b[Aa]s an AI\b|\bI(?:'m|’m| am) (?:just )?an AI\b|\bAI language model\b"
-            r"|\bI(?: can(?:no|'|’)t|(?:'|’)m (?:sorry|unable)).{0,30}"
-            r"\b(?:fulfil|comply|assist|request)"
-        ),
+        r"\b[Aa]s an AI\b|\bI(?:'m|’m| am) (?:just )?an AI\b|\bAI language model\b"
+        r"|\bI(?: can(?:no|'|’)t|(?:'|’)m (?:sorry|unable)).{0,30}"
+        r"\b(?:fulfil|comply|assist|request)",
     ),
-    _Leftover(
+    _mark(
         "talk about the task",
         ("Sure", "Certainly", "Of course", "Here"),
-        re.compile(
-            r"\A\W*(?:(?:Sure|Certainly|Of course)[,!.]\s+(?:[Hh]ere|I)\b"
-            r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)"
-        ),
+        r"\A\W*(?:(?:Sure|Certainly|Of course)[,!.]\s+(?:[Hh]ere|I)\b"
+        r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)",
     ),
-    _Leftover(
+    _mark(
         "talk about the task",
         (" can't ", " cannot ", " unable ", " not able ", " can’t "),
-        re.compile(
-            r"\bI(?:'m|’m| am)? (?:can(?:no|'|’)t|unable to|not able to) (?:fulfill?|comply|assist"
-            r"|provide|generate|create|write|produce|continue) (?:that|this|such|your|a|any|with)\b"
-        ),
+        r"\bI(?:'m|’m| am)? (?:can(?:no|'|’)t|unable to|not able to) (?:fulfill?|comply|assist"
+        r"|provide|generate|create|write|produce|continue) (?:that|this|such|your|a|any|with)\b",
     ),
-    _Leftover(
+    _mark(
         "Markdown",
         ("**", "```", "#", "]("),
-        re.compile(r"\*\*[^*\n]{1,80}\*\*|```|^#{1,6} \w|\[[^\]\n]{1,80}\]\(https?:", re.MULTILINE),
+        r"\*\*[^*\n]{1,80}\*\*|```|^#{1,6} \w|\[[^\]\n]{1,80}\]\(https?:",
+        re.MULTILINE,
     ),
-    _Leftover(
+    _mark(
         "error messages",
         ("Traceback", "Error", "memory", "rate limit"),
-        re.compile(
-            r"Traceback \(most recent call last\)|\b[A-Z]\w+Error: |out of memory\. Tried"
-            r"|rate limit exceeded",
-            re.IGNORECASE,
-        ),
+        r"Traceback \(most recent call last\)|\b[A-Z]\w+Error: |out of memory\. Tried"
+        r"|rate limit exceeded",
+        re.IGNORECASE,
     ),
-    _Leftover("characters that could not be decoded", ("\ufffd",), re.compile("\ufffd")),
+    _mark("characters that could not be decoded", ("\ufffd",), "\ufffd"),
 )
 _NO_TEXT = frozenset(("nan", "none", "null", "n/a", "<na>", "[removed]", "[deleted]"))
 _ROLES = "User|Assistant|System|Human"
@@ -96,21 +89,31 @@ _SHINGLE = 6
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
-_TAG = re.compile(
-    r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script|title)"
-    r"(?:\s[^<>]{0,200})?\s*/?>",
-    re.IGNORECASE,
+_STORED = (
+    _mark(
+        "HTML tags",
+        ("<",),
+        r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script"
+        r"|title)(?:\s[^<>]{0,200})?\s*/?>",
+        re.IGNORECASE,
+    ),
+    _mark("escapes", ("\\",), r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])"),
+    _mark(
+        "escapes of URLs", ("%",), r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])"
+    ),
+    _mark(
+        "marks of subwords",
+        ("\u0120", "\u010a", "\u2581", "@@", "##", "</w>", "<0x", "\u00e2\u0122"),
+        "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
+        r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
+        r"|\u00e2\u0122.",  # beginning of a mark such as ’ in byte-level BPE
+    ),
+    _mark(
+        "marks of a treebank",
+        ("-LRB-", "-RRB-", "-LSB-", "-LCB-", "-RSB-", "-RCB-", "``", "''", " @", "@ "),
+        r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)",
+    ),
 )
-_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])")
-_URL = re.compile(r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])")
-_SUBWORD = re.compile(
-    "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
-    r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
-    r"|\u00e2\u0122."  # beginning of a mark such as ’ in byte-level BPE
-)
-_OF_SUBWORDS = ("\u0120", "\u010a", "\u2581", "@@", "##", "</w>", "<0x", "\u00e2\u0122")
-_TREEBANK = re.compile(r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)")
-_OF_TREEBANKS = ("-LRB-", "-RRB-", "-LSB-", "-LCB-", "-RSB-", "-RCB-", "``", "''", " @", "@ ")
 _LITERAL = re.compile(r"\A\s*(?:b?['\"]?\[\s*['\"]|b['\"]|\{\s*['\"]\w+['\"]\s*:)")
 # control characters but \t, \n, \r; invisible ones; private ones; halves of a pair
 _CONTROL = re.compile(
@@ -137,16 +140,7 @@ def _traces(text: Text) -> Iterator[str]:
         yield "UTF-8 read in another encoding"
     if "&" in whole and any(not name or name in _NAMES for name in _ENTITY.findall(whole)):
         yield "HTML entities"
-    if "<" in whole and _TAG.search(whole):
-        yield "HTML tags"
-    if "\\" in whole and _ESCAPE.search(whole):
-        yield "escapes"
-    if "%" in whole and _URL.search(whole):
-        yield "escapes of URLs"
-    if any(part in whole for part in _OF_SUBWORDS) and _SUBWORD.search(whole):
-        yield "marks of subwords"
-    if any(part in whole for part in _OF_TREEBANKS) and _TREEBANK.search(whole):
-        yield "marks of a treebank"
+    yield from _marks(whole, _STORED)
     if _LITERAL.match(whole) or _LITERAL.match(text.written):
         yield "literals of a program"
     if not whole.isprintable() and _CONTROL.search(whole):
@@ -221,13 +215,17 @@ def _with_kinds(told: str, part: StudyPart, kinds_of: Callable[[Text], Iterable[
     return Share(f"{told}: {counted(counts)}", hits, part.texts)
 
 
+def _marks(text: str, marks: Iterable[_Mark]) -> Iterator[str]:
+    for kind, has, pattern in marks:
+        if any(part in text for part in has) and pattern.search(text):
+            yield kind
+
+
 def _leftovers(text: Text, system: str) -> Iterator[str]:
     written = text.written
     if written.casefold() in _NO_TEXT:
         yield "names of a missing value"
-    for kind, has, pattern in _LEFTOVERS:
-        if any(part in written for part in has) and pattern.search(written):
-            yield kind
+    yield from _marks(written, _LEFTOVERS)
     if ":" in written and _roles(system).search(written):
         yield "role markers"
     instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")
@@ -319,16 +317,14 @@ def repetition(part: StudyPart) -> Faults:
     shares = [(s, t) for t in texts if (s := repeated(t.written)) is not None]
     mean = fmean(s for s, _ in shares) if shares else 0.0
     if severity := limits.severity(mean):
-        above = [pair for pair in shares if pair[0] >= limits.warning]
-        above.sort(key=lambda pair: -pair[0])
-        hits = [text for _, text in above]
-        n, total = len(hits), len(shares)
+        order = sorted(shares, key=lambda pair: -pair[0])
+        hits = [text for share, text in order if share >= limits.warning]
+        total = len(shares)
         told = (
             f"{percent(mean, 1)} of the 4-grams in a text are repeats of one before (mean over "
-            f"{total:,} texts); they are 5 % or more in {n:,} texts"
+            f"{total:,} texts); they are 5 % or more in {len(hits):,} texts"
         )
-        dataset, seed = common(hits, texts)
-        yield Fault(severity, told, n, total, hits[:EXAMPLES], None, dataset, None, seed)
+        yield Fault.of_texts(severity, told, hits, texts)._replace(of=total)
 
 
 def repeated(text: str) -> float | None:

@@ -55,9 +55,7 @@ class StudyTable(Options):
         Decoding(), "Decoding of all techniques, unless a system has its own."
     )
     datasets: Mapping[str, DatasetTable] = option(
-        help="Datasets by name.",
-        fewest=1,
-        example='[datasets.openings] prompts = ["The lake"]',
+        help="Datasets by name.", fewest=1, example='[datasets.openings] prompts = ["The lake"]'
     )
     controls: Mapping[str, Mapping[str, tuple[str | tuple[str, ...], ...]]] = option(
         help="Kinds of control by name: attributes with their values, each a string, or a list of "
@@ -99,8 +97,8 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     seeds = top.take("seeds")
     once(top, "seeds", seeds if isinstance(seeds, list) else ())
     out = fields["out"] or f"{file.stem}.study"
-    datasets = read_datasets(top.inside(StudyTable, "datasets"), file.parent)
-    controls = read_controls(top.inside(StudyTable, "controls"))
+    datasets = tuple(read_datasets(top.inside(StudyTable, "datasets"), file.parent))
+    controls = tuple(read_controls(top.inside(StudyTable, "controls")))
     defaults = read_defaults(top, fields["model"], file.parent)
     systems = top.inside(StudyTable, "systems")
     metrics = top.inside(StudyTable, "metrics")
@@ -112,7 +110,7 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
         controls=controls,
         systems=read_systems(top, systems, controls, defaults),
         seeds=fields["seeds"] or (),
-        metrics=read_metrics(top, metrics, file.parent, datasets),
+        metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,11 +30,15 @@ MISPLACED = dict.fromkeys(
 """Keys that TOML takes for part of the table above them."""
 
 
+def repeated(items: Iterable[T]) -> list[tuple[T, int]]:
+    """Returns the items that occur more than once, and how often."""
+    return [(item, n) for item, n in Counter(items).items() if n > 1]
+
+
 def once(table: TomlTable, key: str, items: Sequence[object]) -> None:
     """Notes items of any type that occur more than once."""
-    for item, n in Counter(map(repr, items)).items():
-        if n > 1:
-            table.wrong_field(key, f"{item} is there {n} times; name it once")
+    for item, n in repeated(map(repr, items)):
+        table.wrong_field(key, f"{item} is there {n} times; name it once")
 
 
 def check_name(table: TomlTable, name: str) -> None:
@@ -97,34 +101,31 @@ def path_from(text: str, folder: Path) -> str:
     return os.path.normpath(folder / text) if text.startswith(("./", "../")) else text
 
 
-def read_controls(tables: Iterable[TomlTable]) -> tuple[ControlKind, ...]:
-    """Returns the kinds of control with all combinations of their values."""
-    kinds = []
+def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
+    """Yields the kinds of control with all combinations of their values."""
     for table in tables:
         check_name(table, table.name)
-        wanted = {a: _values(table, a) for a in table if a not in MISPLACED}
+        values = {a: _values(table, a) for a in table if a not in MISPLACED}
         table.finish(elsewhere=MISPLACED)
-        if not wanted:
+        if not values:
             table.wrong('expected an attribute, such as sentiment = ["positive", "negative"]')
-        counts = [len(values) for values in wanted.values()]
+        counts = [len(choices) for choices in values.values()]
         if math.prod(counts) > CELL_REQUESTS:
             table.wrong(
                 f"{product(counts)} combinations of its values; at most {CELL_REQUESTS:,} are "
                 "asked for; leave out values, or make several kinds of control of it"
             )
             # each value by itself: what else is wrong with the file is said all the same
-            singles = tuple({a: value} for a, values in wanted.items() for value in values)
-            kinds.append(ControlKind(table.name, singles))
+            singles = tuple({a: v} for a, choices in values.items() for v in choices)
+            yield ControlKind(table.name, singles)
             continue
         combinations = tuple(
-            dict(zip(wanted, combination, strict=True))
-            for combination in itertools.product(*wanted.values())
+            dict(zip(values, combination, strict=True))
+            for combination in itertools.product(*values.values())
         )
-        for alike, n in Counter(map(value_name, combinations)).items():
-            if n > 1:
-                table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
-        kinds.append(ControlKind(table.name, combinations))
-    return tuple(kinds)
+        for alike, n in repeated(map(value_name, combinations)):
+            table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
+        yield ControlKind(table.name, combinations)
 
 
 def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
@@ -135,15 +136,15 @@ def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
     if not isinstance(values, list) or not values:
         table.wrong_field(attribute, f"expected {expected}; found {toml_kind(values)}")
         return []
-    wanted: list[str | tuple[str, ...]] = []
+    choices: list[str | tuple[str, ...]] = []
     for n, value in enumerate(values, 1):
         words = value if isinstance(value, list) else [value]
         if words and all(isinstance(word, str) and word.strip() for word in words):
-            wanted.append(tuple(words) if isinstance(value, list) else value)
+            choices.append(tuple(words) if isinstance(value, list) else value)
         else:
-            what = "a string, or a list of strings, none of them empty"
-            table.wrong_field(f"{attribute}[{n}]", f"expected {what}; found {toml_kind(value)}")
-    return wanted
+            form = "a string, or a list of strings, none of them empty"
+            table.wrong_field(f"{attribute}[{n}]", f"expected {form}; found {toml_kind(value)}")
+    return choices
 
 
 _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset", "seed"})
@@ -152,16 +153,15 @@ _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset",
 
 def read_metrics(
     top: TomlTable, tables: Iterable[TomlTable], folder: Path, datasets: Sequence[PromptSet]
-) -> tuple[MetricPlan, ...]:
-    """Returns the metrics with their options; they may read sources and references where all
+) -> Iterator[MetricPlan]:
+    """Yields the metrics with their options; they may read sources and references where all
     datasets have them."""
     readable = set(_IN_STUDIES)
     if datasets and all(dataset.rewrite for dataset in datasets):
         readable.add("source")
         if all(any(dataset.references) for dataset in datasets):
             readable.add("references")
-    plans = []
-    members: Counter[str] = Counter()
+    members: list[str] = []
     for table in tables:
         fields = table.values(MetricPlan, complete=True)
         name = fields["name"] or ""
@@ -170,12 +170,10 @@ def read_metrics(
         options = option_words(fields["options"], folder)
         table.finish()
         if name:
-            members.update(attempt(table, "", _members, name, options, readable) or ())
-            plans.append(MetricPlan(name, options))
-    for name, n in members.items():
-        if n > 1:
-            top.wrong_field("metrics", f"{shown(name)} is there {n} times; values go by its name")
-    return tuple(plans)
+            members += attempt(table, "", _members, name, options, readable) or ()
+            yield MetricPlan(name, options)
+    for name, n in repeated(members):
+        top.wrong_field("metrics", f"{shown(name)} is there {n} times; values go by its name")
 
 
 def _members(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:

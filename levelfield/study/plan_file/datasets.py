@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from levelfield.io import FORMATS, open_samples, values
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable
 from levelfield.study.plan import PromptSet
-from levelfield.study.plan_file.checks import MISPLACED, check_name, format_of_path, once
+from levelfield.study.plan_file.checks import MISPLACED, check_name, format_of_path, once, repeated
 
 _KINDS = ("prompts", "file", "set", "sources")
 """Keys of which a dataset has one."""
@@ -74,9 +73,8 @@ class DatasetTable(Options):
         }
 
 
-def read_datasets(tables: Iterable[TomlTable], folder: Path) -> tuple[PromptSet, ...]:
-    """Returns the datasets; each weighs as much as it has prompts unless it says so."""
-    datasets = []
+def read_datasets(tables: Iterable[TomlTable], folder: Path) -> Iterator[PromptSet]:
+    """Yields the datasets; each weighs as much as it has prompts unless it says so."""
     for table in tables:
         check_name(table, table.name)
         fields = table.values(DatasetTable, complete=True)
@@ -87,17 +85,14 @@ def read_datasets(tables: Iterable[TomlTable], folder: Path) -> tuple[PromptSet,
             else _prompts(table, fields, folder)
         )
         table.finish(elsewhere=MISPLACED)
-        datasets.append(
-            PromptSet(
-                table.name,
-                tuple(prompts.values()),
-                tuple(prompts),
-                fields["weight"] or float(len(prompts)),
-                rewrite="sources" in table,
-                references=tuple(sample.references for sample in sources),
-            )
+        yield PromptSet(
+            table.name,
+            tuple(prompts.values()),
+            tuple(prompts),
+            fields["weight"] or float(len(prompts)),
+            rewrite="sources" in table,
+            references=tuple(sample.references for sample in sources),
         )
-    return tuple(datasets)
 
 
 def _sources(table: TomlTable, name: str, folder: Path) -> list[Sample]:
@@ -178,9 +173,8 @@ def _prompts_of_file(table: TomlTable, path: Path, name: str, field: str) -> dic
     named = [id for id, _ in prompts if id is not None]
     if named and len(named) < len(prompts):
         mistakes.append(f"{len(named)} of {len(prompts)} prompts have an id; give all one or none")
-    for id, times in Counter(named).items():
-        if times > 1:
-            mistakes.append(f"{times} prompts have the id {shown(id)}; ids are unique")
+    for id, times in repeated(named):
+        mistakes.append(f"{times} prompts have the id {shown(id)}; ids are unique")
     for mistake in mistakes[:_MOST_MISTAKES]:
         table.wrong_field("file", mistake)
     if len(mistakes) > _MOST_MISTAKES:

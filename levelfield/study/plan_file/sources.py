@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -28,7 +27,14 @@ from levelfield.study.plan import (
     SystemPlan,
     TechniqueSource,
 )
-from levelfield.study.plan_file.checks import MISPLACED, attempt, check_name, format_of_path, once
+from levelfield.study.plan_file.checks import (
+    MISPLACED,
+    attempt,
+    check_name,
+    format_of_path,
+    once,
+    repeated,
+)
 from levelfield.study.plan_file.techniques import (
     TechniqueDefaults,
     TechniqueTable,
@@ -146,8 +152,8 @@ def _files(table: TomlTable, fields: dict[str, Any]) -> FilesSource:
     pattern = fields["pattern"] or ""
     if pattern and "format" not in table and format_of_path(Path(pattern)) is None:
         table.wrong_field("files", f"{shown(pattern)} doesn't say the format; add format = …")
-    for ours, theirs in fields["mapping"].items():
-        attempt(table, f"map: {printable(ours)}", Rules, {ours: theirs})
+    for name, column in fields["mapping"].items():
+        attempt(table, f"map: {printable(name)}", Rules, {name: column})
     source = FilesSource(**fields | {"pattern": pattern})
     try:
         parts = list(string.Formatter().parse(pattern))
@@ -232,10 +238,8 @@ def read_systems(
     for key in ("model", "decoding"):
         if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
             top.wrong_field(key, "is of techniques, and there is no system with one; leave it out")
-    names = [system.name for system in systems if system.name]
-    for name, n in Counter(names).items():
-        if n > 1:
-            top.wrong_field("systems", f"{n} have the name {shown(name)}; names are unique")
+    for name, n in repeated(system.name for system in systems if system.name):
+        top.wrong_field("systems", f"{n} have the name {shown(name)}; names are unique")
     return tuple(systems)
 
 
@@ -244,12 +248,11 @@ def _taking_part(
 ) -> list[ControlKind]:
     if names is None:
         return list(controls)
-    known = [control.name for control in controls]
+    all_names = [control.name for control in controls]
     for n, name in enumerate(names, 1):
-        if name not in known:
-            table.wrong_field(
-                f"controls[{n}]", f"there is no control {shown(name)}; {suggestion(name, known)}"
-            )
+        if name not in all_names:
+            hint = suggestion(name, all_names)
+            table.wrong_field(f"controls[{n}]", f"there is no control {shown(name)}; {hint}")
     once(table, "controls", names)
     return [control for control in controls if control.name in names]
 
@@ -293,6 +296,6 @@ def _words(table: TomlTable, value: str) -> tuple[str, ...]:
     words = spelling if isinstance(spelling, list) else [spelling]
     if all(isinstance(word, str) and word.strip() for word in words):
         return tuple(words)
-    what = "the system's word or a list of its words, empty if it has none"
-    table.wrong_field(value, f"expected {what}; found {toml_kind(spelling)}")
+    form = "the system's word or a list of its words, empty if it has none"
+    table.wrong_field(value, f"expected {form}; found {toml_kind(spelling)}")
     return (value,)

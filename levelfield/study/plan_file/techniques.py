@@ -66,18 +66,11 @@ class TechniqueTable(TechniqueSource):
         rules = []
         for name in TECHNIQUES:
             with contextlib.suppress(ImportError):
-                known = choices(technique_class(name))
-                options = {key: _word_schema(choice) for key, choice in known.items()}
-                schema = {"properties": options, "additionalProperties": False}
-                rules.append(
-                    {
-                        "if": {
-                            "properties": {"technique": {"const": name}},
-                            "required": ["technique"],
-                        },
-                        "then": {"properties": {"options": schema}},
-                    }
-                )
+                options = choices(technique_class(name))
+                properties = {key: _word_schema(choice) for key, choice in options.items()}
+                schema = {"properties": properties, "additionalProperties": False}
+                named = {"properties": {"technique": {"const": name}}, "required": ["technique"]}
+                rules.append({"if": named, "then": {"properties": {"options": schema}}})
         return {"allOf": rules}
 
 
@@ -132,8 +125,8 @@ def read_technique(
     if "guide" in words:  # several have commas between them
         folders = (path_from(part.strip(), folder) for part in words["guide"].split(","))
         words["guide"] = ",".join(folders)
-    known = choices(technique_class(name))
-    default = known["model"].default if "model" in known else None
+    options = choices(technique_class(name))
+    default = options["model"].default if "model" in options else None
     if default == OFFLINE_LM:
         words.setdefault("model", defaults.model or default)
     elif isinstance(default, str):  # weights of its own
@@ -141,7 +134,7 @@ def read_technique(
     values: dict[str, Any] = {}
     for key, word in words.items():
         values |= attempt(table, "", technique_options, name, {key: word}) or {}
-    if missing := required(known, words):
+    if missing := required(options, words):
         table.wrong(f"{name}: needs {missing[0]}: options = {{ {missing[0]} = … }}")
     elif len(values) == len(words) and attempt(table, "", make_technique, name, values) is not None:
         return wrong.replace(technique=name, options=values)
@@ -156,18 +149,18 @@ def check_controls(table: TomlTable, system: SystemPlan, kinds: Sequence[Control
     technique = make_technique(source.technique, source.options)
     for kind in kinds:
         refused = [
-            (value, why)
+            (value, reason)
             for value in kind.values
             for labels in _labels(system, value)
-            if (why := technique.refusal(labels))
+            if (reason := technique.refusal(labels))
         ]
         if refused:
-            value, why = refused[0]
+            value, reason = refused[0]
             more = f" (and {len(refused) - 1:,} more)" if len(refused) > 1 else ""
             table.wrong(
                 f"technique {source.technique} refuses {shown(value_name(value))}{more} of "
-                f"{shown(kind.name)}: {why}; or name the controls that the system takes part in: "
-                "controls = [ … ]"
+                f"{shown(kind.name)}: {reason}; or name the controls that the system takes part "
+                "in: controls = [ … ]"
             )
 
 

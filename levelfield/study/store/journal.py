@@ -11,6 +11,7 @@ and are read as they are.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -196,15 +197,13 @@ class CellRecord:
         Raises:
             KeyError, TypeError: the object is no record.
         """
+        fields = {field.name: record[field.name] for field in dataclasses.fields(cls)}
         return cls(
-            fingerprint=Fingerprint(**record["fingerprint"]),
-            asked=record["asked"],
-            answered=record["answered"],
-            missing=tuple(record["missing"]),
-            problems=tuple(record["problems"]),
-            failure=record["failure"],
-            cost=Cost(**record["cost"]) if record["cost"] else None,
-            attempts=record["attempts"],
-            version=record["version"],
-            when=record["when"],
+            **fields
+            | {
+                "fingerprint": Fingerprint(**record["fingerprint"]),
+                "missing": tuple(record["missing"]),
+                "problems": tuple(record["problems"]),
+                "cost": Cost(**record["cost"]) if record["cost"] else None,
+            }
         )

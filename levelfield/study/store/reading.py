@@ -19,7 +19,7 @@ from levelfield.io.problems import printable
 from levelfield.io.tables import csv_text
 from levelfield.io.writing import file_replacement
 from levelfield.study.cells import Cell, CellKey, GroupValue
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 
 VOTES = "control.average"
 """The metric whose parts say how each judge labelled each text."""
@@ -80,13 +80,13 @@ def _votes(
         judge, _, label = rest.rpartition(": ")
         label = "" if label == UNDECIDED else label
         votes.setdefault(attribute, {}).setdefault(judge, {})[row["id"]] = label
-        wanted = controls.get(row["id"], {}).get(attribute)
-        if row["score"] == 1 and isinstance(wanted, str):
-            spelled[attribute, label] = wanted
+        target = controls.get(row["id"], {}).get(attribute)
+        if row["score"] == 1 and isinstance(target, str):
+            spelled[attribute, label] = target
     return {
         attribute: {
-            judge: {id: spelled.get((attribute, label), label) for id, label in of.items()}
-            for judge, of in judges.items()
+            judge: {id: spelled.get((attribute, label), label) for id, label in labels.items()}
+            for judge, labels in judges.items()
         }
         for attribute, judges in votes.items()
     }
@@ -108,7 +108,9 @@ def _value(value: float | None) -> float:
 Exported = Literal["texts", "scores"]
 
 
-def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exported = "texts") -> int:
+def export(
+    store: StudyStore, path: Path, keys: Sequence[CellKey], subject: Exported = "texts"
+) -> int:
     """Writes the texts or scores of cells to one file, Parquet, CSV or JSONL; returns the number of
     rows.
 
@@ -120,31 +122,27 @@ def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exporte
         UserError: the file's name ends in none of these, it can't be written, or a file of a cell
             is not as it was written.
     """
-    if path.suffix == ".parquet":
-        table = list(_rows(store, keys, what, flat=True))
-        _write_parquet(path, table)
-        return len(table)
-    if path.suffix == ".csv":
-        table = list(_rows(store, keys, what, flat=True))
-        _write_csv(path, table)
+    if write := {".parquet": _write_parquet, ".csv": _write_csv}.get(path.suffix):
+        table = list(_rows(store, keys, subject, flat=True))
+        write(path, table)
         return len(table)
     if path.suffix != ".jsonl":
         raise UserError(f"{printable(str(path))}: expected a name in .parquet, .csv or .jsonl")
     rows = 0
     with atomic_writer(path) as file:
-        for row in _rows(store, keys, what, flat=False):
+        for row in _rows(store, keys, subject, flat=False):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             rows += 1
     return rows
 
 
 def _rows(
-    store: StudyStore, keys: Sequence[CellKey], what: Exported, *, flat: bool
+    store: StudyStore, keys: Sequence[CellKey], subject: Exported, *, flat: bool
 ) -> Iterator[dict[str, Any]]:
     for key in keys:
         store.check(key)
-        if what == "scores":
-            cell = {**key._asdict()}
+        if subject == "scores":
+            cell = key._asdict()
             cell["kind"] = cell.pop("control")
             yield from (row | cell for row in store.read_lines(key, "scores.jsonl"))
             continue
@@ -180,5 +178,5 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         with file_replacement(path) as file:
             pl.DataFrame(columns, strict=False).write_parquet(file)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise UserError(f"{printable(str(path))}: can't be written: {why}") from error
+        reason = error.strerror or str(error)
+        raise UserError(f"{printable(str(path))}: can't be written: {reason}") from error

@@ -26,10 +26,10 @@ from levelfield.stats.effect import cohen_dz
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.aggregate.control import ControlData, MeasuredTexts, weights_of_mean
-from levelfield.study.aggregate.numbers import comparison_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL
+from levelfield.study.report import comparison_rows
 from levelfield_reproductions.recipes import lpf as recipe
 from levelfield_reproductions.study_layout import published_cells
 
@@ -545,8 +545,8 @@ def test_the_contrast_of_a_mean_is_the_mean_where_texts_and_cells_are_missing():
     positions = data.positions["a", ALL]
     assert observed.texts is not None
     texts = MeasuredTexts.of(data, observed.texts, positions)
-    for v, value in enumerate((ALL, *VALUES)):
-        c = texts.mean(weights_of_mean(data, observed, texts, positions, v))
+    for value in (ALL, *VALUES):
+        c = texts.mean(weights_of_mean(data, observed, texts, positions, value))
         assert c is not None
         entry = of(
             aggregate(cells, weights={"x": 3, "y": 1}, resampling=QUICK), "a", SLOR, ALL, value

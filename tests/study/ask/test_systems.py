@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies import KEY, Source, command, lines, requests
 
-from levelfield.study.ask import attempt, running
-from levelfield.study.ask.pipes import STDERR_BYTES, LineReader
+from levelfield.study.ask import attempt, processes
+from levelfield.study.ask.processes import STDERR_BYTES, LineReader
 from levelfield.study.ask.requests import TimedAnswer
 from levelfield.study.ask.systems import AskOutcome, answer
 from levelfield.study.cells import CellRequest, SystemAnswer
@@ -52,7 +52,7 @@ WELL = {f"{i}:positive": f"Opening {i} and so on." for i in range(4)}
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    monkeypatch.setattr(running, "_GRACE_S", 0.2)
+    monkeypatch.setattr(processes, "_GRACE_S", 0.2)
     return Asked(tmp_path)
 
 
@@ -186,7 +186,7 @@ def test_an_attempt_that_mends_the_first_leaves_a_problem_and_no_failure(ask: As
 
 def test_answers_of_an_earlier_run_are_not_asked_for_and_stay(ask: Asked) -> None:
     log = ask.folder / "log"
-    outcome = ask(command("well", log), known=[SystemAnswer("2:positive", "as before")])
+    outcome = ask(command("well", log), earlier=[SystemAnswer("2:positive", "as before")])
     assert lines(log) == ["0:positive", "1:positive", "3:positive"]
     assert "2:positive" not in ask.texts
     assert outcome.failure == ""

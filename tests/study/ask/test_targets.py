@@ -9,7 +9,7 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.study import load_study
-from levelfield.study.ask.targets import lacking
+from levelfield.study.ask.systems import lacking
 
 TOY = """
 raise RuntimeError("a check imports nothing")

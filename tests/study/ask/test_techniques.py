@@ -19,16 +19,16 @@ from studies import command, lines, plan
 
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.study.ask import techniques
+from levelfield.study.ask import systems
+from levelfield.study.ask.processes import SystemProcess
 from levelfield.study.ask.requests import requests_of
-from levelfield.study.ask.running import SystemProcess
-from levelfield.study.ask.techniques import TechniqueProcess
+from levelfield.study.ask.systems import TechniqueProcess
 from levelfield.study.cells import CellKey
 from levelfield.study.fingerprint import fingerprint
 from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
 from levelfield.study.run import run
 from levelfield.study.status import study_status
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.reading import read_cell
 from levelfield.study.verbs import Study
 
@@ -200,7 +200,7 @@ def test_what_is_said_on_stderr_stands_with_its_cell_however_late_it_is_read(
         time.sleep(0.3)  # between this pipe's having something and its being read, all is said
         return read(fd, length)
 
-    monkeypatch.setattr("levelfield.study.ask.pipes.os.read", late)
+    monkeypatch.setattr("levelfield.study.ask.processes.os.read", late)
     assert run(study).counts == {"done": 2}
     for key in study.cells():
         stderr = StudyStore(study.out).folder(key) / "stderr.txt"
@@ -229,7 +229,7 @@ def test_what_a_technique_prints_stands_with_its_cell(
             super().__init__(words, *args, **kwargs)
 
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    monkeypatch.setattr(techniques, "SystemProcess", Talkative)
+    monkeypatch.setattr(systems, "SystemProcess", Talkative)
     study = plan(tmp_path, source, seeds=(1, 2))
     assert run(study).counts == {"done": 2}
     first, second = (StudyStore(study.out).folder(key) / "stderr.txt" for key in study.cells())
@@ -339,7 +339,7 @@ class TestWorker:
 
         worker = TechniqueWorker(make_technique(source.technique, source.options), source.decoding)
         asked = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}
-        identity = techniques.technique_identity(source)
+        identity = systems.technique_identity(source)
         return list(worker.answers({"seed": 1, "identity": identity, "requests": [asked], **cell}))
 
     def test_answers_stand_between_a_beginning_and_an_end(self, source: TechniqueSource) -> None:

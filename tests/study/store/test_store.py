@@ -21,7 +21,7 @@ from levelfield.study.ask.requests import TimedAnswer, requests_of
 from levelfield.study.cells import CellKey, Cost, GroupValue, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
-from levelfield.study.store.folder import StudyStore
+from levelfield.study.store import StudyStore
 from levelfield.study.store.journal import CellRecord
 from levelfield.study.store.reading import export, read_cell
 
