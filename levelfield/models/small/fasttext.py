@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +243,6 @@ def _line(text: str, split: str) -> str:
     """Returns a text as fastText reads it: its words with blanks between. Words have no white space
     in them, so neither line ends nor labels in a text can be mistaken."""
     return " ".join(SPLITTERS[split](text))
-
-
-def describe(settings: Settings) -> str:
-    return ", ".join(f"{name} {value}" for name, value in asdict(settings).items())
 
 
 def library() -> Any:

@@ -1,28 +1,31 @@
-"""What a judge can be: the contract of an architecture."""
+"""What a judge can be: how each architecture is trained."""
 
 from __future__ import annotations
 
 import functools
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
+import numpy as np
 import torch
 
-from levelfield.core.arrays import Codes
+from levelfield.models.contracts import Classifier
+from levelfield.models.resolve import resolve
+from levelfield.models.small.fasttext import library, train_fasttext
+from levelfield.models.small.heads import train_linear
 from levelfield.models.small.shapes import PLAIN, WITH_CASE
+from levelfield.models.small.textcnn import PAD, TextCNN, TextCNNClassifier, Vocabulary
+from levelfield.models.tokens import padded
+from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.models.torch.loading import load_to_tune
 from levelfield.train.builder import Account, Trained, Workplace, build
 from levelfield.train.figures import Figures, figures, read_figures, write_figures
-from levelfield.train.judge import ARCHITECTURES, JudgeSpec
+from levelfield.train.judge import JudgeSpec
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, Passes
+from levelfield.train.loop import HistoryRow, Loss, Passes, fit, seeded
 from levelfield.train.recipe import PassSettings, Recipe
-
-if TYPE_CHECKING:
-    from levelfield.models.contracts import Classifier
-    from levelfield.train.loop import HistoryRow
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,6 @@ class Architecture:
     train: Callable[[Labelled, JudgeSpec, Workplace], tuple[Classifier, list[HistoryRow]]]
     describe: Callable[[Labelled, JudgeSpec], str]
     check: Callable[[], object] = lambda: None
-
-
-def architecture_of(spec: JudgeSpec) -> Architecture:
-    """Returns the architecture of a judge."""
-    architecture: Architecture = pkgutil.resolve_name(ARCHITECTURES[spec.architecture].target)
-    return architecture
-
-
-def splitter(spec: JudgeSpec) -> str:
-    """Returns the name of how texts become words."""
-    return WITH_CASE if spec.case else PLAIN
 
 
 def build_judge(
@@ -75,7 +67,7 @@ def build_judge(
     Raises:
         UserError, ModelError: an encoder or a library that is missing, and as of `build`.
     """
-    architecture = architecture_of(spec)
+    architecture = TRAININGS[spec.architecture]
     architecture.check()
 
     def learn(spec: JudgeSpec, place: Workplace) -> Trained:
@@ -100,12 +92,15 @@ CHECKPOINT_STEPS = 500
 """Fewest steps between two checkpoints."""
 
 
-def passes(rows: Labelled, settings: PassSettings, *, warmup: int, seed: int) -> Recipe:
-    """Returns the recipe of the passes over the texts; the learning rate falls to a tenth.
+def _settings(spec: JudgeSpec) -> tuple[PassSettings, int]:
+    """Returns the settings of a judge that is trained step by step; and the warm-up: the learning
+    rate rises over the first step in so many."""
+    return (spec.tuning, 10) if spec.architecture == "transformer" else (spec, 100)
 
-    Args:
-        warmup: the rate rises over the first step in so many.
-    """
+
+def recipe_of(rows: Labelled, spec: JudgeSpec) -> Recipe:
+    """Returns the recipe of the passes over the texts; the learning rate falls to a tenth."""
+    settings, warmup = _settings(spec)
     steps = max(1, round(settings.epochs * int(rows.times.sum()) / settings.batch))
     return Recipe(
         steps=steps,
@@ -113,7 +108,7 @@ def passes(rows: Labelled, settings: PassSettings, *, warmup: int, seed: int) ->
         warmup=steps // warmup,
         decay=1.0,
         weight_decay=0.01,
-        seed=seed,
+        seed=spec.seed,
         every=max(CHECKPOINT_STEPS, steps // 4),
     )
 
@@ -143,7 +138,7 @@ class Classification:
 
     def loss(self, _: Any, step: int) -> Loss:
         """Cross-entropy with the targets, in nats."""
-        rows = self._batch(step)
+        rows = self._passes.rows(step)
         logits = self.logits([self.ids[i] for i in rows])
         targets = torch.from_numpy(self.rows.targets[rows]).float().to(logits.device)
         total = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
@@ -158,5 +153,140 @@ class Classification:
         lengths = [len(ids) for ids in self.ids]
         return Passes(self.rows.times, lengths, self.batch, self.seed)
 
-    def _batch(self, step: int) -> Codes:
-        return self._passes.rows(step)
+
+def _fit(
+    model: torch.nn.Module,
+    train: Labelled,
+    ids: Sequence[Sequence[int]],
+    logits: Callable[[Sequence[Sequence[int]]], torch.Tensor],
+    read: str,
+    spec: JudgeSpec,
+    place: Workplace,
+) -> list[HistoryRow]:
+    """Trains a model step by step; arguments as of `Classification`."""
+    settings, _ = _settings(spec)
+    task = Classification(train, ids, logits, read, settings.batch, spec.seed)
+    return fit(model, task, recipe_of(train, spec), place.checkpoint, progress=place.progress)
+
+
+def _splitter(spec: JudgeSpec) -> str:
+    """Returns the name of how texts become words."""
+    return WITH_CASE if spec.case else PLAIN
+
+
+def _textcnn(
+    train: Labelled, spec: JudgeSpec, place: Workplace
+) -> tuple[Classifier, list[HistoryRow]]:
+    """Trains a TextCNN (Kim 2014) from random weights."""
+    vocabulary = Vocabulary.of(train.texts, most=spec.vocabulary, split=_splitter(spec))
+    with seeded(spec.seed):
+        model = TextCNN(len(vocabulary.words), len(train.labels), spec.shape).to(place.device)
+
+    def logits(ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        z: torch.Tensor = model(torch.from_numpy(padded(ids, PAD)).to(place.device))
+        return z
+
+    ids, read = vocabulary.ids(train.texts), str(len(vocabulary.words))
+    history = _fit(model, train, ids, logits, read, spec, place)
+    judge = TextCNNClassifier(model, vocabulary, train.labels)
+    judge.save(place.out, attribute=spec.attribute, half=spec.half)
+    return judge, history
+
+
+def _about_textcnn(train: Labelled, spec: JudgeSpec) -> str:
+    shape = spec.shape
+    return (
+        f"TextCNN: vectors of {shape.dimension}, {shape.channels} convolutions of each of the "
+        f"widths {', '.join(map(str, shape.widths))}, dropout {shape.dropout:g}; "
+        f"{recipe_of(train, spec).steps:,} steps of {spec.batch} texts"
+    )
+
+
+COPIES = 6
+"""Lines that a rated text is written as for fastText, which takes one label a line."""
+
+
+def _fasttext(
+    train: Labelled, spec: JudgeSpec, place: Workplace
+) -> tuple[Classifier, list[HistoryRow]]:
+    """Trains fastText (Joulin et al. 2017)."""
+    targets = train.targets
+    if not train.rated:  # equal texts with different labels are few: the most frequent counts
+        targets = np.eye(len(train.labels))[targets.argmax(axis=1)]
+    repeated = np.repeat(np.arange(len(train)), train.times)
+    judge = train_fasttext(
+        [train.texts[i] for i in repeated],
+        targets[repeated],
+        train.labels,
+        spec.fasttext,
+        seed=spec.seed,
+        copies=COPIES if train.rated else 1,
+        split=_splitter(spec),
+    )
+    judge.save(place.out, attribute=spec.attribute)
+    return judge, []
+
+
+def _about_fasttext(_: Labelled, spec: JudgeSpec) -> str:
+    settings = asdict(spec.fasttext).items()
+    return f"fastText: {', '.join(f'{name} {value}' for name, value in settings)}"
+
+
+def _linear(
+    train: Labelled, spec: JudgeSpec, place: Workplace
+) -> tuple[Classifier, list[HistoryRow]]:
+    """Trains a linear head on an encoder's states."""
+    judge = train_linear(
+        train.texts,
+        train.targets,
+        train.times,
+        train.labels,
+        start=spec.start,
+        layers=spec.layers,
+        l2=spec.l2,
+        loading=spec.loading,
+        progress=place.progress,
+    )
+    judge.save(place.out, attribute=spec.attribute)
+    return judge, []
+
+
+def _about_linear(_: Labelled, spec: JudgeSpec) -> str:
+    return f"linear head on {spec.layers} layers of {spec.start}, L2 {spec.l2:g}"
+
+
+def _transformer(
+    train: Labelled, spec: JudgeSpec, place: Workplace
+) -> tuple[Classifier, list[HistoryRow]]:
+    """Trains every weight of an encoder but the word vectors, of which a few thousand texts show
+    too few."""
+    resolved = resolve(spec.start, spec.loading)
+    with seeded(spec.seed):
+        model, tokenizer = load_to_tune(resolved, train.labels, place.device)
+    model.get_input_embeddings().weight.requires_grad_(False)
+    judge = TorchClassifier(model, tokenizer)
+    ids, cut = judge.read(train.texts)
+    if any(cut):
+        place.notes(
+            f"{sum(cut):,} texts are longer than the encoder reads, and are learnt from in part"
+        )
+    history = _fit(model, train, ids, judge.logits, resolved.label, spec, place)
+    judge.save(place.out, attribute=spec.attribute)
+    return judge, history
+
+
+def _about_transformer(train: Labelled, spec: JudgeSpec) -> str:
+    tuning = spec.tuning
+    return (
+        f"{spec.start}, fine-tuned but for its word vectors: {recipe_of(train, spec).steps:,} "
+        f"steps of {tuning.batch} texts, learning rate {tuning.learning_rate:g}"
+    )
+
+
+TRAININGS: Mapping[str, Architecture] = {
+    "textcnn": Architecture(_textcnn, _about_textcnn),
+    "fasttext": Architecture(_fasttext, _about_fasttext, library),
+    "linear": Architecture(_linear, _about_linear),
+    "transformer": Architecture(_transformer, _about_transformer),
+}
+"""The architectures of `levelfield.train.judge.ARCHITECTURES`, by the same names."""

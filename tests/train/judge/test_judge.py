@@ -33,8 +33,7 @@ from levelfield.train.figures import read_figures
 from levelfield.train.judge import JudgeSpec, Tuning
 from levelfield.train.judge import architectures as judge_build
 from levelfield.train.judge import architectures as judge_task
-from levelfield.train.judge.architectures import Classification, build_judge
-from levelfield.train.judge.textcnn import recipe_of
+from levelfield.train.judge.architectures import Classification, build_judge, recipe_of
 from levelfield.train.labelled import Labelled, joined, merged, split
 
 
@@ -71,9 +70,9 @@ def test_a_pass_has_every_text_as_often_as_it_is_to_be_learnt_from():
     ids = Vocabulary.of(data.texts, most=50).ids(data.texts)
     task = Classification(data, ids, torch.tensor, "words", batch=4, seed=0)
     steps = -(-37 // 4)
-    seen = np.concatenate([task._batch(step) for step in range(steps)])
+    seen = np.concatenate([task._passes.rows(step) for step in range(steps)])
     assert np.bincount(seen).tolist() == [2] * 18 + [1]
-    after = np.concatenate([task._batch(step) for step in range(steps, 2 * steps)])
+    after = np.concatenate([task._passes.rows(step) for step in range(steps, 2 * steps)])
     assert after.tolist() != seen.tolist()
     assert recipe_of(data, replace(SMALL, epochs=2, batch=4)).steps == round(2 * 37 / 4)
 
@@ -260,7 +259,7 @@ def test_one_text_with_two_labels_does_not_multiply_all_others_for_fasttext(monk
         written.update(options, targets=targets)
         return train_fasttext(texts, targets, labels, settings, **options)
 
-    monkeypatch.setattr("levelfield.train.judge.fasttext.train_fasttext", kept)
+    monkeypatch.setattr("levelfield.train.judge.architectures.train_fasttext", kept)
     data = merged(rows([*many().texts, "fine", "fine"], [*many().targets.argmax(1), 0, 1])).rows
     build_judge(data, many(), JudgeSpec("mood", "fasttext"), tmp_path / "judge", sources=())
     assert written["copies"] == 1
