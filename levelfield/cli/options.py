@@ -7,17 +7,14 @@ import functools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from levelfield.cli.outputs import INPUT
+from levelfield.cli.outputs import INPUT, F
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 

@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,6 +22,8 @@ from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     from levelfield.io.outputs import OutputTarget
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _FORCE = "levelfield.force"
 
@@ -33,6 +35,7 @@ class InputType(click.types.StringParamType):
 
 
 INPUT = InputType()
+CORPUS = click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
 
 
 class OutputType(click.types.StringParamType):
@@ -67,6 +70,12 @@ class OutputType(click.types.StringParamType):
     def can_be_forced(self) -> bool:
         """Whether files of another kind may be in the way."""
         return bool(self.files or self.kind)
+
+
+def out_option(kind: str, help: str) -> Callable[[F], F]:
+    """Returns the option `--out` of a command that always writes one file of a kind, or one
+    folder."""
+    return click.option("--out", required=True, type=OutputType(kind), help=help)
 
 
 def _remember(ctx: click.Context, _option: click.Parameter, force: bool) -> None:

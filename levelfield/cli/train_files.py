@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, OutputType, Writing
+from levelfield.cli.outputs import CORPUS, INPUT, Writing, out_option
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.cli.train_models import CORPUS
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, group, option, parsed
 from levelfield.io.reading import ReadingOptions
@@ -36,12 +35,7 @@ class CountingOptions(Options):
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option(
-    "--out",
-    required=True,
-    type=OutputType("word frequencies"),
-    help="File for the list: one number per vocabulary id.",
-)
+@out_option("word frequencies", "File for the list: one number per vocabulary id.")
 @takes(CountingOptions)
 def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """Compute the inverse frequencies of a model's tokens in the sentences of texts.
@@ -68,12 +62,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option(
-    "--out",
-    required=True,
-    type=OutputType("unigram counts"),
-    help="File for the list: one number per vocabulary id.",
-)
+@out_option("unigram counts", "File for the list: one number per vocabulary id.")
 @takes(CountingOptions, without=("language",))
 def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """Count a causal model's tokens in texts, for SLOR.
@@ -119,9 +108,7 @@ class PoolerOptions(Options):
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
-@click.option(
-    "--out", required=True, type=OutputType("a pooler"), help="File for the pooler, as JSON."
-)
+@out_option("a pooler", "File for the pooler, as JSON.")
 @takes(PoolerOptions, "chosen")
 def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     """Fit the classifier pooling of cdm.momentum to rated texts.
@@ -190,9 +177,7 @@ class ScalesOptions(Options):
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option(
-    "--out", required=True, type=OutputType("scales"), help="File for the scales, as TOML."
-)
+@out_option("scales", "File for the scales, as TOML.")
 @takes(ScalesOptions, "chosen")
 def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     """Compute the scales of composite scores from any text.

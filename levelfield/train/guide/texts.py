@@ -66,8 +66,6 @@ def guide_texts(
     data: Sequence[str],
     attribute: str,
     chosen: GuideData | None = None,
-    *,
-    sources: Sequence[str] = (),
     **words: Any,
 ) -> LabelledTexts:
     """Labelled texts of sets by name and of files, and those held out.
@@ -79,7 +77,6 @@ def guide_texts(
         attribute: whose labels are learnt; several with commas between them, of which each text
             has a label of one or more.
         data: names of sets, or files.
-        sources: more lines for the card.
         words: options of `GuideData`, instead of those there.
 
     Raises:
@@ -95,8 +92,8 @@ def guide_texts(
 
     rows = _labelled(read(data, False), attribute)
     test = _labelled(read(held_out, True), attribute, rows) if held_out else None
-    lines = [_source(name) for name in data if _is_set(name)]
-    return own_texts(rows, test, (*lines, *sources), share=chosen.share or 0.0, seed=chosen.seed)
+    sources = [_source(name) for name in data if _is_set(name)]
+    return own_texts(rows, test, sources, share=chosen.share or 0.0, seed=chosen.seed)
 
 
 def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:

@@ -45,13 +45,7 @@ class Architecture:
 
 
 def build_judge(
-    train: Labelled,
-    test: Labelled,
-    spec: JudgeSpec,
-    out: Path,
-    *,
-    facts: Mapping[str, str] = {},
-    **account: Unpack[Account],
+    texts: LabelledTexts, spec: JudgeSpec, out: Path, **account: Unpack[Account]
 ) -> Figures:
     """Trains a judge, tests it on held-out texts, and leaves a model folder with a card at `out`.
 
@@ -59,15 +53,13 @@ def build_judge(
     CPU.
 
     Args:
-        train: what the judge learns from.
-        test: what the figures are of; nothing is chosen by it.
-        facts: more rows for the card.
-        account: sources for the card, and what is called while it is made.
+        texts: what the judge learns from, and what the figures are of; nothing is chosen by it.
+        account: further sources for the card, and what is called while it is made.
 
     Raises:
         UserError, ModelError: an encoder or a library that is missing, and as of `build`.
     """
-    architecture = TRAININGS[spec.architecture]
+    architecture, train, test = TRAININGS[spec.architecture], texts.train, texts.test
     architecture.check()
 
     def learn(spec: JudgeSpec, place: Workplace) -> Trained:
@@ -79,12 +71,13 @@ def build_judge(
             "Labels": ", ".join(train.labels),
             "Architecture": architecture.describe(train, spec),
             "Trained on": f"{len(train):,} different texts",
-            **facts,
+            **texts.facts,
             **tried.facts(),
         }
         return Trained(f"judges the {spec.attribute} of texts", rows, history)
 
-    build(learn, spec, LabelledTexts(train, test, {}, ()).digest, out, **account)
+    account["sources"] = (*texts.sources, *account.get("sources", ()))
+    build(learn, spec, texts.digest, out, **account)
     return read_figures(out)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 import tiny_classifier
-from levelfield.cli.train_models import discriminator as command
+from levelfield.cli.train import discriminator as command
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
