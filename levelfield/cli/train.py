@@ -289,7 +289,7 @@ def guide(
     kind = TECHNIQUES[technique]
     complete = settings_of(kind, {**settings, **pairs("--option", options)})
     spec = GuideSpec.of(kind=kind, settings=complete, **words)
-    from levelfield.train.guide.build import build_guide
+    from levelfield.train.guide.kinds import build_guide
     from levelfield.train.guide.texts import guide_texts
 
     texts = guide_texts(data, spec.attribute, chosen, seed=spec.seed)

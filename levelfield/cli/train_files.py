@@ -45,7 +45,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.iwf import write
-    from levelfield.train.word_lists import corpus_size, count_iwf
+    from levelfield.train.corpus import corpus_size, count_iwf
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
         values = count_iwf(
@@ -72,7 +72,7 @@ def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.unigram import write
-    from levelfield.train.word_lists import corpus_size, count_unigrams
+    from levelfield.train.corpus import corpus_size, count_unigrams
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
         unigrams = count_unigrams(corpus, options.model, loading=options.loading, progress=progress)
@@ -190,8 +190,8 @@ def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     from levelfield.core.registry import create
     from levelfield.io import atomic_writer
     from levelfield.metrics.composite.base import CompositeMetric
+    from levelfield.train.corpus import corpus_size
     from levelfield.train.scales import measure_scales, reference_text, texts_read, write_scales
-    from levelfield.train.word_lists import corpus_size
 
     apart = ("aspects", "passages", "seed")
     common = {name: value for name, value in chosen.to_dict().items() if name not in apart}
