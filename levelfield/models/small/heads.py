@@ -20,8 +20,8 @@ from levelfield.io.json_input import read_json
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.small.shapes import write_config
-from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.small.shapes import SmallClassifier, write_config
+from levelfield.models.tokens import Tokens, batches
 from levelfield.models.torch.classifier import positions
 from levelfield.models.torch.loading import batch_of, batch_tokens_on, load_pretrained, pick_device
 
@@ -80,10 +80,9 @@ class States:
         ids, cut = self._tokens.fit_texts(texts, self._limit)
         width = self._layers * int(self._model.config.hidden_size)
         states = np.full((len(texts), width), np.nan, np.float32)
-        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
-        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
-            rows = [readable[i] for i in bucket]
-            states[rows] = self._batch([ids[i] for i in rows])
+        shortest = self._tokens.around + 1
+        for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
+            states[rows] = self._batch(batch)
             progress(len(rows))
         return states, np.array(cut, np.bool_)
 
@@ -143,40 +142,28 @@ def fit_head(x: Singles, targets: Floats, times: npt.NDArray[Any], l2: float) ->
     return Head(w.astype(np.float32), (best[-labels:] - mean @ w).astype(np.float32))
 
 
-class LinearClassifier:
+class LinearClassifier(SmallClassifier):
     """P(label | text) by a linear head on an encoder's states."""
 
     def __init__(self, head: Head, labels: Sequence[str], encoder: Encoder, states: States) -> None:
         self._head = head
-        self._labels = tuple(labels)
+        super().__init__(labels)
         self._encoder = encoder
         self._states = states
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the encoder's ids of texts, without special tokens."""
         return self._states.token_ids(texts)
 
-    def probabilities(
-        self,
-        texts: Sequence[str],
-        *,
-        marks: bool = False,  # noqa: ARG002 (it has none)
-    ) -> tuple[Floats, Bools]:
-        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and which texts
-        the encoder saw less than all of."""
-        distinct, place = unique(texts)
-        x, cut = self._states.of(distinct)
-        return softmax(self._head.log_odds(x), axis=1)[place], cut[place]
+    def _probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        x, cut = self._states.of(texts)
+        return softmax(self._head.log_odds(x), axis=1), cut
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
         tensors = {"weight": self._head.weight, "bias": self._head.bias}
         save_file(tensors, folder / "head.safetensors")
-        write_config(folder, MODEL_TYPE, attribute, self._labels, **asdict(self._encoder))
+        write_config(folder, MODEL_TYPE, attribute, self.labels, **asdict(self._encoder))
 
 
 def train_linear(

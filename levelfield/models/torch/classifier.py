@@ -15,7 +15,7 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
-from levelfield.models.tokens import UNLIMITED, Tokens, buckets, padded, unique
+from levelfield.models.tokens import UNLIMITED, Tokens, batches, buckets, padded, unique
 from levelfield.models.torch.loading import (
     ForwardPass,
     batch_of,
@@ -43,6 +43,9 @@ class TorchClassifier(SequenceClassifier):
     Probabilities are the softmax of the logits; a head of one logit z has the two labels
     `not LABEL` and LABEL with 1 − σ(z) and σ(z). A text longer than the model takes keeps its
     beginning, or its end if the tokenizer's `truncation_side` is `left`.
+
+    Attributes:
+        labels: the model's own names of its labels, in the order of the columns.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
@@ -52,17 +55,7 @@ class TorchClassifier(SequenceClassifier):
             self._batch_tokens = 1  # nothing to pad with: one text at a time
         names = model.config.id2label
         labels = tuple(str(names[i]) for i in range(model.config.num_labels))
-        self._labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The model's own names of its labels, in the order of the columns."""
-        return self._labels
-
-    @property
-    def limit(self) -> int:
-        """How many tokens of a text the model takes, special ones included."""
-        return self._limit
+        self.labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of texts, without special tokens."""
@@ -85,12 +78,11 @@ class TorchClassifier(SequenceClassifier):
         """
         distinct, place = unique(texts)
         ids, cut = self.read(distinct, marks=marks)
-        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
-        p = np.full((len(distinct), len(self._labels)), np.nan)
-        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
-            rows = [readable[i] for i in bucket]
+        p = np.full((len(distinct), len(self.labels)), np.nan)
+        shortest = self._tokens.around + 1
+        for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
             with torch.inference_mode():
-                z = self.logits([ids[i] for i in rows]).cpu().numpy().astype(np.float64)
+                z = self.logits(batch).cpu().numpy().astype(np.float64)
             p[rows] = softmax(np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z, axis=1)
         return p[place], np.array(cut, np.bool_)[place]
 

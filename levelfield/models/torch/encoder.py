@@ -15,7 +15,7 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.tokens import Tokens, batches, unique
 from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.loading import (
     ForwardPass,
@@ -65,7 +65,7 @@ class TorchSentenceEncoder(ForwardPass):
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
         vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
-        for rows, output, _ in self._forward(ids):
+        for rows, _, output in self._forward(ids):
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
                 vectors[row] = (
@@ -82,10 +82,10 @@ class TorchSentenceEncoder(ForwardPass):
         ids, cut = self._cut_ids(distinct)
         vectors: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
         begin, end = len(self._tokens.before), len(self._tokens.after)
-        for rows, output, lengths in self._forward(ids):
+        for rows, batch, output in self._forward(ids):
             states = output["token_embeddings"].float().cpu().numpy()
-            for row, of_text, length in zip(rows, states, lengths, strict=True):
-                vectors[row] = of_text[begin : length - end]
+            for row, row_ids, of_text in zip(rows, batch, states, strict=True):
+                vectors[row] = of_text[begin : len(row_ids) - end]
         return [vectors[i] for i in place], [cut[i] for i in place]
 
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
@@ -93,12 +93,11 @@ class TorchSentenceEncoder(ForwardPass):
         return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Yields the output of each batch: (indices of the texts, output, their lengths)."""
-        for bucket in buckets([len(row) for row in ids], self._batch_tokens):
-            rows = [ids[i] for i in bucket]
+        """Yields the indices of the texts of each batch, their ids, and the output."""
+        for rows, batch in batches(ids, self._batch_tokens):
             with torch.inference_mode():
-                output = self._model(batch_of(rows, self._pad, self._device))
-            yield bucket.tolist(), output, [len(row) for row in rows]
+                output = self._model(batch_of(batch, self._pad, self._device))
+            yield rows, batch, output
 
 
 def _sentence_transformer(resolved: Resolved, loading: Loading) -> Any:

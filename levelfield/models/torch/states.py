@@ -15,7 +15,7 @@ from levelfield.models.contracts import TextStates
 from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.tokens import Tokens, batches, unique
 from levelfield.models.torch.loading import (
     ForwardPass,
     batch_of,
@@ -110,13 +110,11 @@ class TorchTokenEncoder(ForwardPass):
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Yields for each batch the places of its texts, and their states: (texts, longest, d)."""
-        lengths = [len(row) for row in ids]
-        for bucket in buckets(lengths, self._batch_tokens):
-            rows = [ids[i] for i in bucket]
+        for rows, batch in batches(ids, self._batch_tokens):
             with torch.inference_mode():
-                states = self._model(**batch_of(rows, self._pad, self._device)).last_hidden_state
+                states = self._model(**batch_of(batch, self._pad, self._device)).last_hidden_state
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)
-            yield bucket.tolist(), unit.cpu().numpy()
+            yield rows, unit.cpu().numpy()
 
     def _keep(self, results: dict[str, TextStates]) -> None:
         """Remembers what was just used, and forgets what was used longest ago."""
