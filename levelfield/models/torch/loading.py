@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.core.machine import usable_processors
-from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
+from levelfield.models.files import check_finite, load_config, load_tokenizer, whole_folder
 from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
 from levelfield.models.tokens import Row, padded, token_mask
@@ -185,25 +185,19 @@ def _load(
     spare: tuple[str, ...] = (),
 ) -> tuple[Any, Any]:
     """Returns what `load_pretrained` does; weights named `spare`… may be missing."""
-    import transformers
-
     device, dtype = placement(loading)
-    quiet()
     folder = whole_folder(resolved)
+    tokenizer = load_tokenizer(resolved)
+    config = {"config": first_layers(load_config(resolved), resolved.exit)} if resolved.exit else {}
     with reading(resolved.name):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-        options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        if resolved.exit:
-            config = transformers.AutoConfig.from_pretrained(folder, **options)
-            options["config"] = first_layers(config, resolved.exit)
         model, report = head.from_pretrained(
             folder,
             output_loading_info=True,
             dtype=dtype,
             use_safetensors=not resolved.pickled,
-            **options,
+            local_files_only=True,
+            trust_remote_code=False,
+            **config,
         )
         if resolved.exit:
             leave_early(model, resolved.exit)
