@@ -82,24 +82,44 @@ class ScoredTarget(NamedTuple):
     results: dict[Target, Floats]
 
 
-class BatchedInfillingModel(abc.ABC):
-    """Base of the encoder-decoder models of an engine that scores batches of ids.
-
-    Equal sources are read once, and equal targets of a source scored once.
+class GapTokens:
+    """How an encoder-decoder reads sources with a gap, and what its decoder begins with.
 
     Args:
         style: how gaps are marked.
+
+    Raises:
+        ModelError: the tokenizer lacks a token of the style.
     """
 
     def __init__(self, tokenizer: Any, config: Any, style: GapStyle) -> None:
         self._tokens = Tokens(tokenizer, marks=True)
-        self._end = [tokenizer.eos_token_id]
         self._style = style
-        self._vocabulary_size = int(config.vocab_size)
         self._limit = positions(config)
         self._gap_id = self._single_id(style.token) if style.token else None
         opening = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
         self._start = [config.decoder_start_token_id, *opening]
+
+    def _single_id(self, token: str) -> int:
+        id = self._tokens.single(token)
+        if id is None:
+            raise ModelError(f"the model's tokenizer does not know the token {token}")
+        return id
+
+    def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
+        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
+
+
+class BatchedInfillingModel(GapTokens, abc.ABC):
+    """Base of the encoder-decoder models of an engine that scores batches of ids.
+
+    Equal sources are read once, and equal targets of a source scored once.
+    """
+
+    def __init__(self, tokenizer: Any, config: Any, style: GapStyle) -> None:
+        super().__init__(tokenizer, config, style)
+        self._end = [tokenizer.eos_token_id]
+        self._vocabulary_size = int(config.vocab_size)
 
     @property
     def gap_token(self) -> str:
@@ -169,17 +189,6 @@ class BatchedInfillingModel(abc.ABC):
             results: the targets of each source, and where the result of each goes.
         """
 
-    # -- tokens
-
-    def _single_id(self, token: str) -> int:
-        id = self._tokens.single(token)
-        if id is None:
-            raise ModelError(f"the model's tokenizer does not know the token {token}")
-        return id
-
-    def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
-        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
-
     def _target_ids(self, targets: Sequence[Target]) -> tuple[dict[Target, list[int]], set[Target]]:
         distinct, _ = unique(targets)
         # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
@@ -193,6 +202,21 @@ class BatchedInfillingModel(abc.ABC):
                 cut.add(target)
             ids[target] = scored[:room]
         return ids, cut
+
+
+def fim_prompt(
+    marks: Sequence[int], left: Sequence[int], right: Sequence[int], room: int
+) -> tuple[list[int], bool]:
+    """Returns both sides of a gap as models read them that fill in the middle, at most `room`
+    tokens; and whether a side was cut, of which what is nearest to the gap is kept.
+
+    Args:
+        marks: the ids of `FIM`.
+    """
+    prefix, suffix, middle = marks
+    on_left, on_right = window(len(left), len(right), room - len(FIM))
+    ids = [prefix, *left[len(left) - on_left :], suffix, *right[:on_right], middle]
+    return ids, on_left + on_right < len(left) + len(right)
 
 
 class FimModel:
@@ -215,7 +239,7 @@ class FimModel:
                 "not trained to fill gaps; take form=conditional, or a model of `levelfield train "
                 "infiller --family causal`"
             )
-        self._prefix, self._suffix, self._middle = (mark for mark in marks if mark is not None)
+        self._marks = [mark for mark in marks if mark is not None]
         self._end = model.end_id
 
     @property
@@ -255,13 +279,10 @@ class FimModel:
         ):
             ids = [*body, *([self._end] if target.end and body else [])]
             scored = ids[: limit - len(FIM)]
-            on_left, on_right = window(len(left), len(right), limit - len(FIM) - len(scored))
-            kept = left[len(left) - on_left :]
-            prompts.append([self._prefix, *kept, self._suffix, *right[:on_right], self._middle])
+            prompt, is_cut = fim_prompt(self._marks, left, right, limit - len(scored))
+            prompts.append(prompt)
             scored_ids.append(scored)
-            source_cut.append(
-                on_left + on_right < len(left) + len(right) or source.near(64 * limit) != source
-            )
+            source_cut.append(is_cut or source.near(64 * limit) != source)
             target_cut.append(len(scored) < len(ids) or len(target.text) > 64 * limit)
         log_p = self._model.log_p_after(prompts, scored_ids)
         numbers = iter(place)
