@@ -396,7 +396,7 @@ def test_an_encoder_or_a_classifier_of_other_labels_is_a_start(rows_file, tmp_pa
     build_discriminator([rows_file], spec(2, start=str(start)), out, sources=())
     model = load("classifier", str(out))
     assert model.labels == ("negative", "positive")
-    assert model.limit == 24
+    assert model._limit == 24
     assert "| Begun from | " in (out / "README.md").read_text(encoding="utf-8")
 
 
