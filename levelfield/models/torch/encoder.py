@@ -1,4 +1,4 @@
-"""Embeddings of sentences and tokens, by sentence-transformers."""
+"""Embeddings of sentences, by sentence-transformers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from levelfield.models.torch.loading import (
 
 
 class TorchSentenceEncoder(ForwardPass):
-    """Sentence embeddings of unit length, and token embeddings.
+    """Sentence embeddings of unit length.
 
     Sentence models pool as they say themselves; any other encoder takes the mean of its last
     layer. Texts longer than the model takes keep what is nearest to their gap, and their
@@ -65,7 +65,9 @@ class TorchSentenceEncoder(ForwardPass):
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
         vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
-        for rows, _, output in self._forward(ids):
+        for rows, batch in batches(ids, self._batch_tokens):
+            with torch.inference_mode():
+                output = self._model(batch_of(batch, self._pad, self._device))
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
                 vectors[row] = (
@@ -75,29 +77,9 @@ class TorchSentenceEncoder(ForwardPass):
         embeddings = np.array([vectors[i] for i in place], np.float32).reshape(-1, dimension)
         return embeddings, [cut[i] for i in place]
 
-    def tokens(self, texts: Sequence[str]) -> tuple[list[Singles], list[bool]]:
-        """Returns embeddings of each text's tokens, special ones left out: (tokens, d) a text, and
-        whether the text was cut."""
-        distinct, place = unique(texts)
-        ids, cut = self._cut_ids(distinct)
-        vectors: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
-        begin, end = len(self._tokens.before), len(self._tokens.after)
-        for rows, batch, output in self._forward(ids):
-            states = output["token_embeddings"].float().cpu().numpy()
-            for row, row_ids, of_text in zip(rows, batch, states, strict=True):
-                vectors[row] = of_text[begin : len(row_ids) - end]
-        return [vectors[i] for i in place], [cut[i] for i in place]
-
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
         gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
         return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
-
-    def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Yields the indices of the texts of each batch, their ids, and the output."""
-        for rows, batch in batches(ids, self._batch_tokens):
-            with torch.inference_mode():
-                output = self._model(batch_of(batch, self._pad, self._device))
-            yield rows, batch, output
 
 
 def _sentence_transformer(resolved: Resolved, loading: Loading) -> Any:
