@@ -21,9 +21,9 @@ from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.small.shapes import SmallClassifier, write_config
-from levelfield.models.tokens import Tokens, batches
+from levelfield.models.tokens import batches
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import batch_of, batch_tokens_on, load_pretrained, pick_device
+from levelfield.models.torch.loading import ForwardPass, load_pretrained, pick_device
 
 MODEL_TYPE = "levelfield-linear"
 ITERATIONS = 200
@@ -54,23 +54,17 @@ class Encoder:
         return cls(name, resolved.revision, layers)
 
 
-class States:
+class States(ForwardPass):
     """What an encoder makes of texts: the mean of its states over a text's tokens, for each of its
     last layers, one after the other. A text longer than the encoder takes keeps its beginning."""
 
     def __init__(self, resolved: Resolved, layers: int, loading: Loading = AS_USUAL) -> None:
         loading = loading.replace(dtype="float32")
-        self._model, tokenizer = load_pretrained(resolved, "encoder", loading)
-        limit = min(int(tokenizer.model_max_length), positions(self._model))
-        self._limit = min(limit, 512)
-        self._pad = tokenizer.pad_token_id or 0
-        self._tokens = Tokens(tokenizer)
-        self._device = pick_device(loading.device)
-        self._layers = min(layers, int(self._model.config.num_hidden_layers) + 1)
-        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._tokens.ids(texts)
+        model, tokenizer = load_pretrained(resolved, "encoder", loading)
+        limit = min(int(tokenizer.model_max_length), positions(model), 512)
+        device = pick_device(loading.device)
+        super().__init__(model, tokenizer, limit, device, loading.batch_tokens)
+        self._layers = min(layers, int(model.config.num_hidden_layers) + 1)
 
     def of(
         self, texts: Sequence[str], *, progress: Progress = no_progress
@@ -82,12 +76,12 @@ class States:
         states = np.full((len(texts), width), np.nan, np.float32)
         shortest = self._tokens.around + 1
         for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
-            states[rows] = self._batch(batch)
+            states[rows] = self._means(batch)
             progress(len(rows))
         return states, np.array(cut, np.bool_)
 
-    def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
-        batch = batch_of(ids, self._pad, self._device)
+    def _means(self, ids: Sequence[Sequence[int]]) -> Singles:
+        batch = self._batch(ids)
         with torch.inference_mode():
             states = self._model(**batch, output_hidden_states=True).hidden_states[-self._layers :]
             weights = batch["attention_mask"][..., None].float()

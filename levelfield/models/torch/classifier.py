@@ -15,11 +15,9 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
-from levelfield.models.tokens import UNLIMITED, Tokens, batches, buckets, padded, unique
+from levelfield.models.tokens import UNLIMITED, batches, buckets, padded, unique
 from levelfield.models.torch.loading import (
     ForwardPass,
-    batch_of,
-    batch_tokens_on,
     load_pretrained,
     places,
 )
@@ -29,12 +27,9 @@ class SequenceClassifier(ForwardPass):
     """Base of the models around a sequence classifier of `transformers`."""
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
-        self._model = model.eval()
-        self._limit = int(min(tokenizer.model_max_length, positions(model)))
-        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
-        self._pad = tokenizer.pad_token_id or 0
-        self._device = next(model.parameters()).device
-        self._batch_tokens = batch_tokens_on(self._device, batch_tokens)
+        limit = int(min(tokenizer.model_max_length, positions(model)))
+        device = next(model.parameters()).device
+        super().__init__(model.eval(), tokenizer, limit, device, batch_tokens)
 
 
 class TorchClassifier(SequenceClassifier):
@@ -56,10 +51,6 @@ class TorchClassifier(SequenceClassifier):
         names = model.config.id2label
         labels = tuple(str(names[i]) for i in range(model.config.num_labels))
         self.labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns vocabulary ids of texts, without special tokens."""
-        return self._tokens.ids(texts)
 
     def read(
         self, texts: Sequence[str], *, marks: bool = False
@@ -88,7 +79,7 @@ class TorchClassifier(SequenceClassifier):
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
         """Returns the logits of ids with special tokens: (texts, labels), in float32."""
-        logits: torch.Tensor = self._model(**batch_of(ids, self._pad, self._device)).logits
+        logits: torch.Tensor = self._model(**self._batch(ids)).logits
         return logits.float()
 
     def save(self, folder: Path, *, attribute: str = "") -> None:
@@ -175,7 +166,7 @@ class TorchPairRegressor(SequenceClassifier):
     def _outputs(self, inputs: Sequence[tuple[list[int], list[int]]]) -> Floats:
         """Returns the model's outputs: (pairs,)."""
         rows, types = zip(*inputs, strict=True)
-        features = batch_of(rows, self._pad, self._device)
+        features = self._batch(rows)
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
             features["token_type_ids"] = torch.from_numpy(padded(types, 0)).to(self._device)
         with torch.inference_mode():

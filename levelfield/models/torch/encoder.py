@@ -15,12 +15,10 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, batches, unique
+from levelfield.models.tokens import batches, unique
 from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.loading import (
     ForwardPass,
-    batch_of,
-    batch_tokens_on,
     load_body,
     pick_device,
     placement,
@@ -40,22 +38,14 @@ class TorchSentenceEncoder(ForwardPass):
         if resolved.kind != "encoder":
             raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
         bert = load_bert_mean(resolved.path, loading)
-        self._model: Any = bert or _sentence_transformer(resolved, loading)
-        check_finite(resolved, self._model.named_parameters())
-        # the tokenizer's own limit is lifted next
-        self._limit = bert.limit if bert else _limit(self._model)
-        self._tokens = Tokens(self._model.tokenizer)
-        self._pad = self._model.tokenizer.pad_token_id
-        self._device = pick_device(loading.device)
-        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
+        model: Any = bert or _sentence_transformer(resolved, loading)
+        check_finite(resolved, model.named_parameters())
+        limit, device = bert.limit if bert else _limit(model), pick_device(loading.device)
+        super().__init__(model, model.tokenizer, limit, device, loading.batch_tokens)
 
     @property
     def vocabulary_size(self) -> int:
         return len(self._tokens.tokenizer)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns vocabulary ids of texts, without special tokens."""
-        return self._tokens.ids(texts)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
         """Returns unit-length embeddings: (texts, d), and for each text whether it was cut.
@@ -67,7 +57,7 @@ class TorchSentenceEncoder(ForwardPass):
         vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
         for rows, batch in batches(ids, self._batch_tokens):
             with torch.inference_mode():
-                output = self._model(batch_of(batch, self._pad, self._device))
+                output = self._model(self._batch(batch))
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
                 vectors[row] = (
