@@ -72,10 +72,20 @@ class OutputType(click.types.StringParamType):
         return bool(self.files or self.kind)
 
 
-def out_option(kind: str, help: str) -> Callable[[F], F]:
+def out_option(kind: str, help: str, default: str | None = None) -> Callable[[F], F]:
     """Returns the option `--out` of a command that always writes one file of a kind, or one
     folder."""
-    return click.option("--out", required=True, type=OutputType(kind), help=help)
+    type = OutputType(kind)
+    if default is None:
+        return click.option("--out", required=True, type=type, help=help)
+    return click.option("--out", type=type, default=default, show_default=True, help=help)
+
+
+def files_option(*names: str, help: str, metavar: str = "FILE") -> Callable[[F], F]:
+    """Returns an option that names files to read, one at least."""
+    return click.option(
+        *names, multiple=True, required=True, metavar=metavar, type=INPUT, help=help
+    )
 
 
 def _remember(ctx: click.Context, _option: click.Parameter, force: bool) -> None:

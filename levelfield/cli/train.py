@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import Word, takes, takes_given
-from levelfield.cli.outputs import CORPUS, INPUT, Writing, out_option
+from levelfield.cli.outputs import CORPUS, INPUT, Writing, files_option, out_option
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_files import iwf, pooler, scales, unigram
 from levelfield.core.errors import UserError
@@ -119,15 +119,7 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
 
 
 @train.command(cls=Writing)
-@click.option(
-    "--pairs",
-    "files",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    type=INPUT,
-    help="File of pairs to learn; may be given again.",
-)
+@files_option("--pairs", "files", help="File of pairs to learn; may be given again.")
 @click.option("--attribute", required=True, help="Attribute whose labels are in control.ATTRIBUTE.")
 @FOLDER
 @takes(RewriterSpec, "spec", without=(*DETAILS, "rewards"))
@@ -248,13 +240,10 @@ _GUIDE_NAMES = (
     type=click.Choice(list(TECHNIQUES)),
     help="Technique that the guide is for.",
 )
-@click.option(
+@files_option(
     "--data",
-    required=True,
-    multiple=True,
-    metavar="NAME|FILE",
-    type=INPUT,
     help="Labelled texts: a data set or a file; may be given again.",
+    metavar="NAME|FILE",
 )
 @FOLDER
 @takes(GuideSpec, "words", without=("kind", "settings"), as_words=True)

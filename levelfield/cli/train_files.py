@@ -132,17 +132,9 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     metric = CDMMomentum.of(**values, loading=chosen.loading)
     if metric.turns == "mean":
         raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
-    momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
     with progress_bar("scoring", None) as progress:
         rated = rated_momentum(metric, source, chosen.aspect, progress=progress)
-    selected = train_pooler(
-        rated,
-        chosen.aspect,
-        kind=chosen.kind,
-        length=chosen.length,
-        seed=chosen.seed,
-        momentum=momentum,
-    )
+    selected = train_pooler(rated, kind=chosen.kind, length=chosen.length, seed=chosen.seed)
     with atomic_writer(out) as file:
         selected.pooler.save(file)
     say(

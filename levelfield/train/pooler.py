@@ -171,9 +171,14 @@ def _loss(guess: Floats, y: Floats, kind: Kind) -> float:
 class RatedMomentum(NamedTuple):
     """A sequence, a target and a group for each rated text.
 
-    `left_out` counts the texts without a sequence or a rating, by reason.
+    Attributes:
+        aspect: of the ratings.
+        momentum: signature of what the sequences are of.
+        left_out: how many texts have no sequence or rating, by reason.
     """
 
+    aspect: str
+    momentum: str
     sequences: list[Floats]
     targets: list[float]
     groups: list[Hashable]
@@ -188,6 +193,7 @@ def rated_momentum(
     progress: Progress = no_progress,
 ) -> RatedMomentum:
     """Computes the momentum of the texts that are rated on an aspect."""
+    momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
     sequences: list[Floats] = []
     targets: list[float] = []
     groups: list[Hashable] = []
@@ -203,17 +209,15 @@ def rated_momentum(
             targets.append(_rating(sample, aspect))
             groups.append(_group(sample))
         progress(len(partition))
-    return RatedMomentum(sequences, targets, groups, left_out)
+    return RatedMomentum(aspect, momentum, sequences, targets, groups, left_out)
 
 
 def train_pooler(
     rated: RatedMomentum,
-    aspect: str,
     *,
     kind: Kind | Literal["auto"] = "auto",
     length: int = LENGTH,
     seed: int = 0,
-    momentum: str = "",
 ) -> Selected:
     """Trains a pooler; `auto` takes a logistic one where all ratings are 0 or 1.
 
@@ -233,9 +237,9 @@ def train_pooler(
         )
     except UserError as error:
         left = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
-        raise UserError(f"--aspect {aspect}: {error}; left out: {left or 'none'}") from error
-    trained_on = f"{len(rated.targets):,} ratings of {aspect}"
-    pooler = replace(selected.pooler, momentum=momentum, trained_on=trained_on)
+        raise UserError(f"--aspect {rated.aspect}: {error}; left out: {left or 'none'}") from error
+    trained_on = f"{len(rated.targets):,} ratings of {rated.aspect}"
+    pooler = replace(selected.pooler, momentum=rated.momentum, trained_on=trained_on)
     return selected._replace(pooler=pooler)
 
 

@@ -160,31 +160,6 @@ class LinearClassifier(SmallClassifier):
         write_config(folder, MODEL_TYPE, attribute, self.labels, **asdict(self._encoder))
 
 
-def train_linear(
-    texts: Sequence[str],
-    targets: Floats,
-    times: npt.NDArray[Any],
-    labels: Sequence[str],
-    *,
-    start: str,
-    layers: int,
-    l2: float,
-    loading: Loading = AS_USUAL,
-    progress: Progress = no_progress,
-) -> LinearClassifier:
-    """Returns a head on the encoder `start`; texts without tokens are not learnt from.
-
-    Raises:
-        ModelError: there is no such encoder.
-    """
-    resolved = resolve(start, loading)
-    states = States(resolved, layers, loading)
-    x, _ = states.of(texts, progress=progress)
-    readable = ~np.isnan(x).any(axis=1)
-    head = fit_head(x[readable], targets[readable], times[readable], l2)
-    return LinearClassifier(head, labels, Encoder.of(start, resolved, layers), states)
-
-
 def load_linear(name: str, loading: Loading) -> LinearClassifier:
     """Returns the linear head in a folder, on its encoder.
 

@@ -14,7 +14,7 @@ import torch
 from levelfield.models.contracts import Classifier
 from levelfield.models.resolve import resolve
 from levelfield.models.small.fasttext import library, train_fasttext
-from levelfield.models.small.heads import train_linear
+from levelfield.models.small.heads import Encoder, LinearClassifier, States, fit_head
 from levelfield.models.small.shapes import PLAIN, WITH_CASE
 from levelfield.models.small.textcnn import PAD, TextCNN, TextCNNClassifier, Vocabulary
 from levelfield.models.tokens import padded
@@ -228,18 +228,14 @@ def _about_fasttext(_: Labelled, spec: JudgeSpec) -> str:
 def _linear(
     train: Labelled, spec: JudgeSpec, place: Workplace
 ) -> tuple[Classifier, list[HistoryRow]]:
-    """Trains a linear head on an encoder's states."""
-    judge = train_linear(
-        train.texts,
-        train.targets,
-        train.times,
-        train.labels,
-        start=spec.start,
-        layers=spec.layers,
-        l2=spec.l2,
-        loading=spec.loading,
-        progress=place.progress,
-    )
+    """Trains a linear head on an encoder's states; texts without tokens are not learnt from."""
+    resolved = resolve(spec.start, spec.loading)
+    states = States(resolved, spec.layers, spec.loading)
+    x, _ = states.of(train.texts, progress=place.progress)
+    read = ~np.isnan(x).any(axis=1)
+    head = fit_head(x[read], train.targets[read], train.times[read], spec.l2)
+    encoder = Encoder.of(spec.start, resolved, spec.layers)
+    judge = LinearClassifier(head, train.labels, encoder, states)
     judge.save(place.out, attribute=spec.attribute)
     return judge, []
 
