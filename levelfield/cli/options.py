@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from levelfield.cli.outputs import INPUT, F
+from levelfield.cli.outputs import INPUT, F, with_params
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
 
@@ -147,21 +146,14 @@ def takes(
     declarations = {key: choice for key, choice in choices(cls).items() if key not in without}
     declarations |= {key: declarations[key].narrowed(names) for key, names in among.items()}
 
-    def add(command: F) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_options(*args: Any, **words: Any) -> Any:
-            values = {
-                key: _value(choice, words.pop(prefix + key)) for key, choice in declarations.items()
-            }
-            return command(*args, **{name: values if as_words else cls.of(**values)}, **words)
+    def value(words: dict[str, Any]) -> dict[str, Any]:
+        values = {
+            key: _value(choice, words.pop(prefix + key)) for key, choice in declarations.items()
+        }
+        return {name: values if as_words else cls.of(**values)}
 
-        params = with_options.__dict__.setdefault("__click_params__", [])
-        params += [
-            DeclaredOption(choice, cls, prefix) for choice in reversed(declarations.values())
-        ]
-        return with_options
-
-    return add
+    params = [DeclaredOption(choice, cls, prefix) for choice in declarations.values()]
+    return with_params(params, value)
 
 
 def takes_given(
@@ -179,25 +171,20 @@ def takes_given(
     """
     owners = {key: next(c for c in classes.values() if key in choices(c)) for key in names}
 
-    def add(command: F) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_options(*args: Any, **words: Any) -> Any:
-            values = {key: words.pop(key) for key in owners}
-            chosen = {k: v for k, v in values.items() if v is not None and v is not False}
-            return command(*args, **{name: chosen}, **words)
+    def value(words: dict[str, Any]) -> dict[str, Any]:
+        values = {key: words.pop(key) for key in owners}
+        return {name: {k: v for k, v in values.items() if v is not None and v is not False}}
 
-        params = with_options.__dict__.setdefault("__click_params__", [])
-        for key, owner in reversed(owners.items()):
-            having = {label: choices(c)[key] for label, c in classes.items() if key in choices(c)}
-            choice, *others = having.values()
-            default = _by_class({label: c.shown_default for label, c in having.items()})
-            rule = dataclasses.replace(choice.rule, otherwise=default)
-            choice = dataclasses.replace(choice, default=None, rule=rule)
-            bounds = _by_class({label: c.bounds for label, c in having.items()})
-            params.append(DeclaredOption(choice, owner, others=others, bounds=bounds))
-        return with_options
-
-    return add
+    params = []
+    for key, owner in owners.items():
+        having = {label: choices(c)[key] for label, c in classes.items() if key in choices(c)}
+        choice, *others = having.values()
+        default = _by_class({label: c.shown_default for label, c in having.items()})
+        rule = dataclasses.replace(choice.rule, otherwise=default)
+        choice = dataclasses.replace(choice, default=None, rule=rule)
+        bounds = _by_class({label: c.bounds for label, c in having.items()})
+        params.append(DeclaredOption(choice, owner, others=others, bounds=bounds))
+    return with_params(params, value)
 
 
 def _by_class(words: Mapping[str, str]) -> str:

@@ -223,6 +223,29 @@ _FORMS = {
 """Form of a file -> its kind, and the help."""
 
 
+def with_params(
+    params: Sequence[click.Parameter], value: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Callable[[F], Callable[..., Any]]:
+    """Gives a command parameters, of whose values it gets what is made of them.
+
+    Args:
+        params: in the order in which they are listed.
+        value: name -> value of all parameters of the command, without those that it takes out ->
+            what the command gets for them.
+    """
+
+    def add(command: F) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def extended(*args: Any, **words: Any) -> Any:
+            values = value(words)
+            return command(*args, **values, **words)
+
+        extended.__dict__.setdefault("__click_params__", []).extend(reversed(params))
+        return extended
+
+    return add
+
+
 def delivers(
     *forms: str, json: str = "Print everything as one JSON document on stdout.", **helps: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -234,22 +257,19 @@ def delivers(
         helps: form of a file -> its help, where it is not the usual one.
     """
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_delivery(*args: Any, **words: Any) -> Any:
-            paths = {form: words.pop(form) for form in forms}
-            files = {form: path for form, path in paths.items() if path}
-            delivery = Delivery(as_json=words.pop("as_json"), files=files)
-            return command(*args, delivery=delivery, **words)
+    params = [click.Option(["--json", "as_json"], is_flag=True, help=json)]
+    for form in forms:
+        kind, help = _FORMS[form]
+        params.append(
+            click.Option([f"--{form}"], type=OutputType(kind), help=helps.get(form, help))
+        )
 
-        for form in reversed(forms):
-            kind, help = _FORMS[form]
-            help = helps.get(form, help)
-            click.option(f"--{form}", type=OutputType(kind), help=help)(with_delivery)
-        click.option("--json", "as_json", is_flag=True, help=json)(with_delivery)
-        return with_delivery
+    def value(words: dict[str, Any]) -> dict[str, Any]:
+        paths = {form: words.pop(form) for form in forms}
+        files = {form: path for form, path in paths.items() if path}
+        return {"delivery": Delivery(as_json=words.pop("as_json"), files=files)}
 
-    return add
+    return with_params(params, value)
 
 
 def command_line() -> str:
