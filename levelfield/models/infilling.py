@@ -58,7 +58,8 @@ def load_gap_filler(
     """
     resolved = resolve(name, loading)
     if resolved.kind == "causal":
-        return load_fim(name, loading)
+        # a model of another engine is wrapped in a check, which has all its members
+        return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))
     if resolved.model_type not in GAP_STYLES:
         raise ModelError(
             f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
@@ -114,26 +115,22 @@ class BatchedInfillingModel(GapTokens, abc.ABC):
     """Base of the encoder-decoder models of an engine that scores batches of ids.
 
     Equal sources are read once, and equal targets of a source scored once.
+
+    Attributes:
+        gap_token: marks a gap; a text that contains it can't be scored.
+        source_limit: how many tokens of a source the model takes, special ones around it not
+            counted.
     """
 
     def __init__(self, tokenizer: Any, config: Any, style: GapStyle) -> None:
         super().__init__(tokenizer, config, style)
         self._end = [tokenizer.eos_token_id]
         self._vocabulary_size = int(config.vocab_size)
-
-    @property
-    def gap_token(self) -> str:
-        """What marks a gap; a text that contains it can't be scored."""
-        return self._style.token
+        self.gap_token, self.source_limit = style.token, self._limit - self._tokens.around
 
     @property
     def vocabulary_size(self) -> int:
         return self._vocabulary_size
-
-    @property
-    def source_limit(self) -> int:
-        """How many tokens of a source the model takes, special ones around it not counted."""
-        return int(self._limit) - self._tokens.around
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of texts, without special tokens."""
@@ -232,6 +229,7 @@ class FimModel:
 
     def __init__(self, model: BatchedCausalModel) -> None:
         self._model = model
+        self.vocabulary_size = model.vocabulary_size
         marks = [model.token_id(mark) for mark in FIM]
         if None in marks or model.end_id is None:
             raise ModelError(
@@ -241,10 +239,6 @@ class FimModel:
             )
         self._marks = [mark for mark in marks if mark is not None]
         self._end = model.end_id
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self._model.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of texts, without special tokens."""
@@ -295,14 +289,3 @@ class FimModel:
             source_cut=[any(source_cut[i] for i in of_source) for of_source in pairs_per_source],
             target_cut=[[target_cut[i] for i in of_source] for of_source in pairs_per_source],
         )
-
-
-def load_fim(name: str, loading: Loading) -> FimModel:
-    """Returns the causal model of this name as one that fills gaps; its weights are those of
-    `causal`.
-
-    Raises:
-        ModelError: there is no such model, or its tokenizer lacks the markers.
-    """
-    # a model of another engine is wrapped in a check, which has all its members
-    return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))

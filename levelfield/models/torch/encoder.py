@@ -41,11 +41,8 @@ class TorchSentenceEncoder(ForwardPass):
         model: Any = bert or _sentence_transformer(resolved, loading)
         check_finite(resolved, model.named_parameters())
         limit, device = bert.limit if bert else _limit(model), pick_device(loading.device)
+        self.vocabulary_size = len(model.tokenizer)
         super().__init__(model, model.tokenizer, limit, device, loading.batch_tokens)
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self._tokens.tokenizer)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
         """Returns unit-length embeddings: (texts, d), and for each text whether it was cut.

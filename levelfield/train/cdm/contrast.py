@@ -201,6 +201,9 @@ class ContrastSampler:
         batch_tokens: at most so many tokens in a batch, padding and segments included.
         use_cache: False computes keys and values anew at every step; slow, the same segments.
 
+    Attributes:
+        sees_right: whether the models read what stands right of a gap.
+
     Raises:
         ModelError: different vocabularies or kinds, or a family whose gap format is not known.
         UserError: a γ that makes no distribution.
@@ -235,6 +238,7 @@ class ContrastSampler:
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 32768)
         self._use_cache = use_cache
+        self.sees_right = self._format.sees_right
         self._bind_vocabulary(configs)
 
     def _bind_vocabulary(self, configs: Sequence[Any]) -> None:
@@ -261,11 +265,6 @@ class ContrastSampler:
         self._later = self._first.clone()
         self._later[sorted(i for i in self._ends if i < width)] = True
         self._first, self._later = self._first.to(self._device), self._later.to(self._device)
-
-    @property
-    def sees_right(self) -> bool:
-        """Whether the models read what stands right of a gap."""
-        return self._format.sees_right
 
     @property
     def choices(self) -> Mapping[str, str]:
@@ -302,20 +301,17 @@ class ContrastSampler:
         if keys is None:
             keys = [(i,) for i in range(len(sources))]
         prompts = self._format.prompts(sources, max_tokens)
-        drawn: list[list[int]] = [[]] * len(prompts)
+        segments = [""] * len(prompts)
         lengths = [len(prompt) + max_tokens for prompt in prompts]
         with torch.inference_mode():
             for bucket in buckets(lengths, self._batch_tokens):
                 rows = bucket.tolist()
                 u = np.stack([uniform(seed, keys[i], max_tokens) for i in rows])
                 for i, ids in zip(rows, self._draw([prompts[i] for i in rows], u), strict=True):
-                    drawn[i] = ids
-        return [self._text(ids) for ids in drawn]
-
-    def _text(self, ids: list[int]) -> str:
-        text: str = self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
-        # a segment that was cut in the middle of a character ends with a replacement for it
-        return text.rstrip("\ufffd").strip()
+                    text = self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+                    # one that was cut in the middle of a character ends with a replacement for it
+                    segments[i] = text.rstrip("\ufffd").strip()
+        return segments
 
     def _draw(self, prompts: Sequence[list[int]], u: Floats) -> list[list[int]]:
         """Returns the tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""

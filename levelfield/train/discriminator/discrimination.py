@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -227,9 +227,12 @@ def build_discriminator(
         tokenizer.init_kwargs["truncation_side"] = tokenizer.truncation_side  # else it is not saved
         reader = TorchClassifier(model.to(place.device), tokenizer)
         pairs, rows = encode(read, reader)
-        for line in _remarks(rows, pairs):
-            place.notes(line)
         held = int(pairs.held_out.sum())
+        place.notes(f"{len(rows.pairs):,} pairs, {held:,} of them held out")
+        for reason, n in rows.skipped.items():
+            place.notes(f"left out {n:,} rows: {reason}")
+        if pairs.cut:
+            place.notes(f"of {pairs.cut:,} texts the model sees a part only")
 
         def save(last: HistoryRow) -> Mapping[str, str]:
             reader.save(place.out)
@@ -271,11 +274,3 @@ def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tupl
             training / "tokenizer", lambda: train_tokenizer(texts, spec.vocabulary, marked=MARKED)
         )
         return new_model(spec.size, len(tokenizer), spec.window, LABELS), tokenizer
-
-
-def _remarks(rows: TrainingPairs, pairs: EncodedPairs) -> Iterator[str]:
-    yield f"{len(rows.pairs):,} pairs, {int(pairs.held_out.sum()):,} of them held out"
-    for reason, n in rows.skipped.items():
-        yield f"left out {n:,} rows: {reason}"
-    if pairs.cut:
-        yield f"of {pairs.cut:,} texts the model sees a part only"

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -28,19 +28,30 @@ from levelfield.train.loop import HistoryRow, Loss, Passes, fit, seeded
 from levelfield.train.recipe import PassSettings, Recipe
 
 
+class TrainedJudge(NamedTuple):
+    """A judge that is saved in its folder.
+
+    Attributes:
+        judge: the classifier.
+        description: what the model card says of the architecture.
+        history: of the training, empty where there are no steps.
+    """
+
+    judge: Classifier
+    description: str
+    history: list[HistoryRow]
+
+
 @dataclass(frozen=True)
 class Architecture:
     """One kind of judge.
 
     Attributes:
-        train: trains a judge and saves it in the workplace's folder; gives the judge and the
-            history of its training, empty where there are no steps.
-        describe: what the model card says of the architecture.
+        train: trains a judge and saves it in the workplace's folder.
         check: raises a UserError where a library is missing, before a folder is made.
     """
 
-    train: Callable[[Labelled, JudgeSpec, Workplace], tuple[Classifier, list[HistoryRow]]]
-    describe: Callable[[Labelled, JudgeSpec], str]
+    train: Callable[[Labelled, JudgeSpec, Workplace], TrainedJudge]
     check: Callable[[], object] = lambda: None
 
 
@@ -63,13 +74,13 @@ def build_judge(
     architecture.check()
 
     def learn(spec: JudgeSpec, place: Workplace) -> Trained:
-        judge, history = architecture.train(train, spec, place)
+        judge, description, history = architecture.train(train, spec, place)
         tried = figures(judge.probabilities(test.texts)[0], test)
         write_figures(tried, out)
         rows = {
             "Attribute": spec.attribute,
             "Labels": ", ".join(train.labels),
-            "Architecture": architecture.describe(train, spec),
+            "Architecture": description,
             "Trained on": f"{len(train):,} different texts",
             **texts.facts,
             **tried.facts(),
@@ -167,9 +178,7 @@ def _splitter(spec: JudgeSpec) -> str:
     return WITH_CASE if spec.case else PLAIN
 
 
-def _textcnn(
-    train: Labelled, spec: JudgeSpec, place: Workplace
-) -> tuple[Classifier, list[HistoryRow]]:
+def _textcnn(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge:
     """Trains a TextCNN (Kim 2014) from random weights."""
     vocabulary = Vocabulary.of(train.texts, most=spec.vocabulary, split=_splitter(spec))
     with seeded(spec.seed):
@@ -183,25 +192,20 @@ def _textcnn(
     history = _fit(model, train, ids, logits, read, spec, place)
     judge = TextCNNClassifier(model, vocabulary, train.labels)
     judge.save(place.out, attribute=spec.attribute, half=spec.half)
-    return judge, history
-
-
-def _about_textcnn(train: Labelled, spec: JudgeSpec) -> str:
     shape = spec.shape
-    return (
+    description = (
         f"TextCNN: vectors of {shape.dimension}, {shape.channels} convolutions of each of the "
         f"widths {', '.join(map(str, shape.widths))}, dropout {shape.dropout:g}; "
         f"{recipe_of(train, spec).steps:,} steps of {spec.batch} texts"
     )
+    return TrainedJudge(judge, description, history)
 
 
 COPIES = 6
 """Lines that a rated text is written as for fastText, which takes one label a line."""
 
 
-def _fasttext(
-    train: Labelled, spec: JudgeSpec, place: Workplace
-) -> tuple[Classifier, list[HistoryRow]]:
+def _fasttext(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge:
     """Trains fastText (Joulin et al. 2017)."""
     targets = train.targets
     if not train.rated:  # equal texts with different labels are few: the most frequent counts
@@ -217,17 +221,12 @@ def _fasttext(
         split=_splitter(spec),
     )
     judge.save(place.out, attribute=spec.attribute)
-    return judge, []
-
-
-def _about_fasttext(_: Labelled, spec: JudgeSpec) -> str:
     settings = asdict(spec.fasttext).items()
-    return f"fastText: {', '.join(f'{name} {value}' for name, value in settings)}"
+    description = f"fastText: {', '.join(f'{name} {value}' for name, value in settings)}"
+    return TrainedJudge(judge, description, [])
 
 
-def _linear(
-    train: Labelled, spec: JudgeSpec, place: Workplace
-) -> tuple[Classifier, list[HistoryRow]]:
+def _linear(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge:
     """Trains a linear head on an encoder's states; texts without tokens are not learnt from."""
     resolved = resolve(spec.start, spec.loading)
     states = States(resolved, spec.layers, spec.loading)
@@ -237,16 +236,11 @@ def _linear(
     encoder = Encoder.of(spec.start, resolved, spec.layers)
     judge = LinearClassifier(head, train.labels, encoder, states)
     judge.save(place.out, attribute=spec.attribute)
-    return judge, []
+    description = f"linear head on {spec.layers} layers of {spec.start}, L2 {spec.l2:g}"
+    return TrainedJudge(judge, description, [])
 
 
-def _about_linear(_: Labelled, spec: JudgeSpec) -> str:
-    return f"linear head on {spec.layers} layers of {spec.start}, L2 {spec.l2:g}"
-
-
-def _transformer(
-    train: Labelled, spec: JudgeSpec, place: Workplace
-) -> tuple[Classifier, list[HistoryRow]]:
+def _transformer(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge:
     """Trains every weight of an encoder but the word vectors, of which a few thousand texts show
     too few."""
     resolved = resolve(spec.start, spec.loading)
@@ -261,21 +255,18 @@ def _transformer(
         )
     history = _fit(model, train, ids, judge.logits, resolved.label, spec, place)
     judge.save(place.out, attribute=spec.attribute)
-    return judge, history
-
-
-def _about_transformer(train: Labelled, spec: JudgeSpec) -> str:
     tuning = spec.tuning
-    return (
+    description = (
         f"{spec.start}, fine-tuned but for its word vectors: {recipe_of(train, spec).steps:,} "
         f"steps of {tuning.batch} texts, learning rate {tuning.learning_rate:g}"
     )
+    return TrainedJudge(judge, description, history)
 
 
 TRAININGS: Mapping[str, Architecture] = {
-    "textcnn": Architecture(_textcnn, _about_textcnn),
-    "fasttext": Architecture(_fasttext, _about_fasttext, library),
-    "linear": Architecture(_linear, _about_linear),
-    "transformer": Architecture(_transformer, _about_transformer),
+    "textcnn": Architecture(_textcnn),
+    "fasttext": Architecture(_fasttext, library),
+    "linear": Architecture(_linear),
+    "transformer": Architecture(_transformer),
 }
 """The architectures of `levelfield.train.judge.ARCHITECTURES`, by the same names."""
