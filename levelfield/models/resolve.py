@@ -262,10 +262,7 @@ def attribute_of(resolved: Resolved) -> str:
 
 def local_folder(name: str) -> Path | None:
     """Returns the folder of a name; None if there is none, or no folder can have the name."""
-    try:
-        folder = Path(name).expanduser()
-    except RuntimeError:  # `~` of a user who is none
-        folder = Path(name)
+    folder = Path(os.path.expanduser(name))  # noqa: PTH111, which leaves `~` of an unknown user
     try:
         return folder.resolve() if folder.is_dir() else None
     except (OSError, ValueError):

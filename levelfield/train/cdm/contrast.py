@@ -25,10 +25,10 @@ from levelfield.models.contracts import FIM, GAP_STYLES, Gapped
 from levelfield.models.infilling import GapTokens, fim_prompt, positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import buckets, check_same_vocabulary, padded, token_mask
+from levelfield.models.tokens import buckets, check_same_vocabulary
 from levelfield.models.torch.decoding import CausalRows, EncoderDecoderRows, GrowingRows
 from levelfield.models.torch.draws import Key, inverse_cdf, uniform
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.loading import batch_of, load_pretrained
 
 
 class GapFormat(GapTokens):
@@ -68,11 +68,10 @@ class GapFormat(GapTokens):
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
     ) -> GrowingRows:
-        ids = torch.from_numpy(padded(prompts, self._pad)).to(device)
-        mask = torch.from_numpy(token_mask(prompts)).to(device)
-        states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        batch = batch_of(prompts, self._pad, device)
+        states = model.get_encoder()(**batch).last_hidden_state
         start = torch.tensor([self._start] * len(prompts), device=device)
-        return EncoderDecoderRows(model, states, mask, start, use_cache)
+        return EncoderDecoderRows(model, states, batch["attention_mask"], start, use_cache)
 
 
 class CausalFormat:

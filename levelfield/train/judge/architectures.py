@@ -96,20 +96,16 @@ CHECKPOINT_STEPS = 500
 """Fewest steps between two checkpoints."""
 
 
-def _settings(spec: JudgeSpec) -> tuple[PassSettings, int]:
-    """Returns the settings of a judge that is trained step by step; and the warm-up: the learning
-    rate rises over the first step in so many."""
-    return (spec.tuning, 10) if spec.architecture == "transformer" else (spec, 100)
-
-
 def recipe_of(rows: Labelled, spec: JudgeSpec) -> Recipe:
-    """Returns the recipe of the passes over the texts; the learning rate falls to a tenth."""
-    settings, warmup = _settings(spec)
+    """Returns the recipe of the passes over the texts. The learning rate rises over the first
+    hundredth of the steps, of a fine-tuned encoder over the first tenth, and falls to a tenth."""
+    tunes = spec.architecture == "transformer"
+    settings: PassSettings = spec.tuning if tunes else spec
     steps = max(1, round(settings.epochs * int(rows.times.sum()) / settings.batch))
     return Recipe(
         steps=steps,
         learning_rate=settings.learning_rate,
-        warmup=steps // warmup,
+        warmup=steps // (10 if tunes else 100),
         decay=1.0,
         weight_decay=0.01,
         seed=spec.seed,
@@ -158,21 +154,6 @@ class Classification:
         return Passes(self.rows.times, lengths, self.batch, self.seed)
 
 
-def _fit(
-    model: torch.nn.Module,
-    train: Labelled,
-    ids: Sequence[Sequence[int]],
-    logits: Callable[[Sequence[Sequence[int]]], torch.Tensor],
-    read: str,
-    spec: JudgeSpec,
-    place: Workplace,
-) -> list[HistoryRow]:
-    """Trains a model step by step; arguments as of `Classification`."""
-    settings, _ = _settings(spec)
-    task = Classification(train, ids, logits, read, settings.batch, spec.seed)
-    return fit(model, task, recipe_of(train, spec), place.checkpoint, progress=place.progress)
-
-
 def _splitter(spec: JudgeSpec) -> str:
     """Returns the name of how texts become words."""
     return WITH_CASE if spec.case else PLAIN
@@ -189,14 +170,16 @@ def _textcnn(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge
         return z
 
     ids, read = vocabulary.ids(train.texts), str(len(vocabulary.words))
-    history = _fit(model, train, ids, logits, read, spec, place)
+    task = Classification(train, ids, logits, read, spec.batch, spec.seed)
+    recipe = recipe_of(train, spec)
+    history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     judge = TextCNNClassifier(model, vocabulary, train.labels)
     judge.save(place.out, attribute=spec.attribute, half=spec.half)
     shape = spec.shape
     description = (
         f"TextCNN: vectors of {shape.dimension}, {shape.channels} convolutions of each of the "
         f"widths {', '.join(map(str, shape.widths))}, dropout {shape.dropout:g}; "
-        f"{recipe_of(train, spec).steps:,} steps of {spec.batch} texts"
+        f"{recipe.steps:,} steps of {spec.batch} texts"
     )
     return TrainedJudge(judge, description, history)
 
@@ -253,11 +236,12 @@ def _transformer(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJ
         place.notes(
             f"{sum(cut):,} texts are longer than the encoder reads, and are learnt from in part"
         )
-    history = _fit(model, train, ids, judge.logits, resolved.label, spec, place)
+    tuning, recipe = spec.tuning, recipe_of(train, spec)
+    task = Classification(train, ids, judge.logits, resolved.label, tuning.batch, spec.seed)
+    history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     judge.save(place.out, attribute=spec.attribute)
-    tuning = spec.tuning
     description = (
-        f"{spec.start}, fine-tuned but for its word vectors: {recipe_of(train, spec).steps:,} "
+        f"{spec.start}, fine-tuned but for its word vectors: {recipe.steps:,} "
         f"steps of {tuning.batch} texts, learning rate {tuning.learning_rate:g}"
     )
     return TrainedJudge(judge, description, history)
