@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from levelfield.cli.terminal import say, tell_json
+from levelfield.cli.terminal import say, say_note, tell_json
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Delivery:
         from levelfield.io.writing import atomic_writer
 
         for note in notes:
-            say(f"note: {note}")
+            say_note(note)
         for form, path in self.files.items():
             if form == "report" and page:
                 page(path)

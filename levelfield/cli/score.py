@@ -16,7 +16,7 @@ from levelfield.cli.outputs import (
     delivers,
     out_option,
 )
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import progress_bar, say_note
 from levelfield.io.reading import ReadingOptions
 from levelfield.scoring.options import ScoreOptions
 
@@ -65,7 +65,7 @@ def score(
         parts=parts,
         gallery=Gallery() if "report" in delivery.files else None,
         stages=progress_bar,
-        note=lambda note: say(f"note: {note}"),
+        note=say_note,
     )
     delivery.give(
         result,

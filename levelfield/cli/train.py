@@ -10,7 +10,7 @@ import click
 
 from levelfield.cli.options import Word, takes, takes_given
 from levelfield.cli.outputs import CORPUS, INPUT, Writing, files_option, out_option
-from levelfield.cli.terminal import console, progress_bar, say
+from levelfield.cli.terminal import console, progress_bar, say, say_note
 from levelfield.cli.train_files import iwf, pooler, scales, unigram
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices
@@ -183,7 +183,7 @@ def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
     applied = ", ".join(f"{kind}: {n:,}" for kind, n in counts.kinds.items())
     say(f"{out}: {counts.negatives:,} negatives ({applied})")
     if counts.unchanged:
-        say(f"note: texts in which nothing can be perturbed: {counts.unchanged:,}")
+        say_note(f"texts in which nothing can be perturbed: {counts.unchanged:,}")
 
 
 @train.command(cls=Writing)

@@ -10,7 +10,7 @@ import click
 
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import CORPUS, INPUT, Writing, out_option
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import progress_bar, say, say_note
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, group, option, parsed
 from levelfield.io.reading import ReadingOptions
@@ -144,7 +144,7 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     )
     if rated.left_out:
         reasons = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
-        say(f"note: left out {sum(rated.left_out.values())} ({reasons})")
+        say_note(f"left out {sum(rated.left_out.values())} ({reasons})")
 
 
 Aspect = Literal["coherence", "consistency", "attribute-relevance"]

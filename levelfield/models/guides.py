@@ -112,8 +112,7 @@ def guide_named(name: str) -> Guide:
         ModelError: there is no such guide, or its folder is damaged.
     """
     if name.startswith("offline/") and name not in SHIPPED:
-        available = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
-        raise ModelError(f"there is no guide '{name}'; {available}")
+        raise ModelError(f"there is no guide '{name}'; there are {', '.join(SHIPPED)}")
     if name in SHIPPED:
         guide = _read(_FOLDER / name.replace("/", os.sep), name)
         if guide.checksum != SHIPPED[name]:

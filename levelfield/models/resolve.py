@@ -390,8 +390,8 @@ def json_in(folder: Path, file: str, owner: str, hint: str = "") -> Any:
     except FileNotFoundError as error:
         raise ModelError(f"{owner}: {folder} has no {file}{hint}") from error
     except (OSError, ValueError) as error:
-        why = reason(error) if isinstance(error, json.JSONDecodeError) else first_line(error)
-        raise ModelError(f"{owner}: {file} can't be read: {why}") from error
+        cause = reason(error) if isinstance(error, json.JSONDecodeError) else first_line(error)
+        raise ModelError(f"{owner}: {file} can't be read: {cause}") from error
 
 
 def _config(path: Path, name: str) -> dict[str, Any]:
