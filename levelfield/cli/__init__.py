@@ -122,44 +122,42 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         )
         say(f"error: {where}{error.format_message()}")
         code = 2
-    except LevelfieldError as error:
-        _show(debug)
-        for line in str(error).split("\n"):
-            say(f"error: {line}")
-        code = error.exit_code
-    except (KeyboardInterrupt, click.Abort) as error:
-        _show(debug)
-        # click turns one into the other, and keeps what was said of it as the cause
-        message = str(error) or str(error.__cause__ or "")
-        say(": ".join(filter(None, ("ended by a signal" if signals else "interrupted", message))))
-        code = 128 + (signals[0] if signals else signal.SIGINT)
     except _NoReader:
         # nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:
-        _show(debug)
-        say(f"error: {_of_system(error)}")
-        code = 2
-    except SystemExit as error:  # not of click, which is told to raise none
-        _show(debug)
-        say(f"error: this is our mistake: the program was ended with {error.code!r} half way")
-        code = 1
-    except MemoryError:
-        _show(debug)
-        say("error: there is not enough memory; try fewer or shorter texts at once")
-        code = 1
     except BaseException as error:
-        _show(debug)
-        say(f"error: this is our mistake: {type(error).__name__}: {first_line(error)}")
-        say("the whole story: the same command with --debug")
-        code = 1
+        if debug:
+            say(traceback.format_exc().rstrip())
+        code, lines = _failure(error, signals)
+        for line in lines:
+            say(line)
     return code
 
 
-def _show(debug: bool) -> None:
-    if debug:
-        say(traceback.format_exc().rstrip())
+def _failure(error: BaseException, signals: Sequence[int]) -> tuple[int, list[str]]:
+    """Returns the exit code of a command that failed, and what is said of it."""
+    match error:
+        case LevelfieldError():
+            return error.exit_code, [f"error: {line}" for line in str(error).split("\n")]
+        case KeyboardInterrupt() | click.Abort():
+            # click turns one into the other, and keeps what was said of it as the cause
+            message = str(error) or str(error.__cause__ or "")
+            how = "ended by a signal" if signals else "interrupted"
+            line = ": ".join(filter(None, (how, message)))
+            return 128 + (signals[0] if signals else signal.SIGINT), [line]
+        case OSError():
+            return 2, [f"error: {_of_system(error)}"]
+        case SystemExit():  # not of click, which is told to raise none
+            how = f"the program was ended with {error.code!r} half way"
+            return 1, [f"error: this is our mistake: {how}"]
+        case MemoryError():
+            return 1, ["error: there is not enough memory; try fewer or shorter texts at once"]
+    mistake = f"{type(error).__name__}: {first_line(error)}"
+    return 1, [
+        f"error: this is our mistake: {mistake}",
+        "the whole story: the same command with --debug",
+    ]
 
 
 def _of_system(error: OSError) -> str:

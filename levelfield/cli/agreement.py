@@ -9,7 +9,7 @@ import click
 from levelfield.agree.design import AgreementOptions
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import say_note
 from levelfield.core.strings import json_text
 
 if TYPE_CHECKING:
@@ -51,4 +51,4 @@ def _show(report: AgreementReport) -> None:
 
     print_tables(console(), report.tables(), report.signature)
     for note in report.notes():
-        say(f"note: {note}")
+        say_note(note)

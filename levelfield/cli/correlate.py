@@ -8,20 +8,13 @@ import click
 
 from levelfield.agree.design import CorrelateOptions
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, Delivery, Writing, command_line, delivers
+from levelfield.cli.outputs import INPUT, Delivery, Writing, command_line, delivers, files_option
 from levelfield.core.errors import UserError
 
 
 @click.command(cls=Writing)
 @click.argument("scores", nargs=-1, required=True, metavar="SCORES...", type=INPUT)
-@click.option(
-    "--ratings",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    type=INPUT,
-    help="File of ratings; may be given again.",
-)
+@files_option("--ratings", help="File of ratings; may be given again.")
 @takes(CorrelateOptions, "chosen")
 @delivers("latex", "report")
 def correlate(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers, is_forced
-from levelfield.cli.terminal import console, progress_bar, say
+from levelfield.cli.outputs import INPUT, Delivery, Writing, delivers, is_forced, out_option
+from levelfield.cli.terminal import console, progress_bar, say_note
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
 from levelfield.generation.contract import GenerationOptions
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 )
 @click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
 @takes(GenerationOptions, "chosen")
-@click.option(
-    "--out",
-    type=OutputType("texts of `levelfield generate`"),
-    default="texts.jsonl",
-    show_default=True,
-    help="Write one text per line; - is stdout.",
+@out_option(
+    "texts of `levelfield generate`", "Write one text per line; - is stdout.", "texts.jsonl"
 )
 @delivers(json="Print the costs of the texts as one JSON document.")
 def generate(
@@ -68,7 +64,7 @@ def generate(
         stages=lambda stage, total: progress_bar(
             stage, total, lambda: f"{cost.tokens_per_second or 0:,.0f} tokens/s"
         ),
-        note=lambda note: say(f"note: {note}"),
+        note=say_note,
     )
     kept = [f"{result.kept:,} texts were in {out} already and are kept"] * bool(result.kept)
     delivery.give(result, _show, written=(out,), notes=kept)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from levelfield.cli.outputs import INPUT
+from levelfield.cli.outputs import INPUT, F, with_params
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
@@ -153,21 +148,16 @@ def takes(
     declarations = {key: choice for key, choice in choices(cls).items() if key not in without}
     declarations |= {key: declarations[key].narrowed(names) for key, names in among.items()}
 
-    def add(command: F) -> Callable[..., Any]:
-        options = [DeclaredOption(choice, cls, prefix) for choice in declarations.values()]
+    params = [DeclaredOption(choice, cls, prefix) for choice in declarations.values()]
 
-        @functools.wraps(command)
-        def with_options(*args: Any, **words: Any) -> Any:
-            values = {}
-            for option in options:
-                value = words.pop(prefix + option.choice.name)
-                values[option.choice.name] = option.read(value) if option.read else value
-            return command(*args, **{name: values if as_words else cls.of(**values)}, **words)
+    def value(words: dict[str, Any]) -> dict[str, Any]:
+        values = {}
+        for param in params:
+            word = words.pop(prefix + param.choice.name)
+            values[param.choice.name] = param.read(word) if param.read else word
+        return {name: values if as_words else cls.of(**values)}
 
-        with_options.__dict__.setdefault("__click_params__", []).extend(reversed(options))
-        return with_options
-
-    return add
+    return with_params(params, value)
 
 
 def takes_given(
@@ -185,25 +175,20 @@ def takes_given(
     """
     owners = {key: next(c for c in classes.values() if key in choices(c)) for key in names}
 
-    def add(command: F) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_options(*args: Any, **words: Any) -> Any:
-            values = {key: words.pop(key) for key in owners}
-            chosen = {k: v for k, v in values.items() if v is not None and v is not False}
-            return command(*args, **{name: chosen}, **words)
+    def value(words: dict[str, Any]) -> dict[str, Any]:
+        values = {key: words.pop(key) for key in owners}
+        return {name: {k: v for k, v in values.items() if v is not None and v is not False}}
 
-        params = with_options.__dict__.setdefault("__click_params__", [])
-        for key, owner in reversed(owners.items()):
-            having = {label: choices(c)[key] for label, c in classes.items() if key in choices(c)}
-            choice, *others = having.values()
-            default = _by_class({label: c.shown_default for label, c in having.items()})
-            rule = dataclasses.replace(choice.rule, otherwise=default)
-            choice = dataclasses.replace(choice, default=None, rule=rule)
-            bounds = _by_class({label: c.bounds for label, c in having.items()})
-            params.append(DeclaredOption(choice, owner, others=others, bounds=bounds))
-        return with_options
-
-    return add
+    params = []
+    for key, owner in owners.items():
+        having = {label: choices(c)[key] for label, c in classes.items() if key in choices(c)}
+        choice, *others = having.values()
+        default = _by_class({label: c.shown_default for label, c in having.items()})
+        rule = dataclasses.replace(choice.rule, otherwise=default)
+        choice = dataclasses.replace(choice, default=None, rule=rule)
+        bounds = _by_class({label: c.bounds for label, c in having.items()})
+        params.append(DeclaredOption(choice, owner, others=others, bounds=bounds))
+    return with_params(params, value)
 
 
 def _by_class(words: Mapping[str, str]) -> str:

@@ -13,15 +13,17 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from levelfield.cli.terminal import say, tell_json
+from levelfield.cli.terminal import say, say_note, tell_json
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     from levelfield.io.outputs import OutputTarget
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _FORCE = "levelfield.force"
 
@@ -33,6 +35,7 @@ class InputType(click.types.StringParamType):
 
 
 INPUT = InputType()
+CORPUS = click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
 
 
 class OutputType(click.types.StringParamType):
@@ -67,6 +70,22 @@ class OutputType(click.types.StringParamType):
     def can_be_forced(self) -> bool:
         """Whether files of another kind may be in the way."""
         return bool(self.files or self.kind)
+
+
+def out_option(kind: str, help: str, default: str | None = None) -> Callable[[F], F]:
+    """Returns the option `--out` of a command that always writes one file of a kind, or one
+    folder."""
+    type = OutputType(kind)
+    if default is None:
+        return click.option("--out", required=True, type=type, help=help)
+    return click.option("--out", type=type, default=default, show_default=True, help=help)
+
+
+def files_option(*names: str, help: str, metavar: str = "FILE") -> Callable[[F], F]:
+    """Returns an option that names files to read, one at least."""
+    return click.option(
+        *names, multiple=True, required=True, metavar=metavar, type=INPUT, help=help
+    )
 
 
 def _remember(ctx: click.Context, _option: click.Parameter, force: bool) -> None:
@@ -180,7 +199,7 @@ class Delivery:
         from levelfield.io.writing import atomic_writer
 
         for note in notes:
-            say(f"note: {note}")
+            say_note(note)
         for form, path in self.files.items():
             if form == "report" and page:
                 page(path)
@@ -204,6 +223,29 @@ _FORMS = {
 """Form of a file -> its kind, and the help."""
 
 
+def with_params(
+    params: Sequence[click.Parameter], value: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Callable[[F], Callable[..., Any]]:
+    """Gives a command parameters, of whose values it gets what is made of them.
+
+    Args:
+        params: in the order in which they are listed.
+        value: name -> value of all parameters of the command, without those that it takes out ->
+            what the command gets for them.
+    """
+
+    def add(command: F) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def extended(*args: Any, **words: Any) -> Any:
+            values = value(words)
+            return command(*args, **values, **words)
+
+        extended.__dict__.setdefault("__click_params__", []).extend(reversed(params))
+        return extended
+
+    return add
+
+
 def delivers(
     *forms: str, json: str = "Print everything as one JSON document on stdout.", **helps: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -215,22 +257,19 @@ def delivers(
         helps: form of a file -> its help, where it is not the usual one.
     """
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_delivery(*args: Any, **words: Any) -> Any:
-            paths = {form: words.pop(form) for form in forms}
-            files = {form: path for form, path in paths.items() if path}
-            delivery = Delivery(as_json=words.pop("as_json"), files=files)
-            return command(*args, delivery=delivery, **words)
+    params = [click.Option(["--json", "as_json"], is_flag=True, help=json)]
+    for form in forms:
+        kind, help = _FORMS[form]
+        params.append(
+            click.Option([f"--{form}"], type=OutputType(kind), help=helps.get(form, help))
+        )
 
-        for form in reversed(forms):
-            kind, help = _FORMS[form]
-            help = helps.get(form, help)
-            click.option(f"--{form}", type=OutputType(kind), help=help)(with_delivery)
-        click.option("--json", "as_json", is_flag=True, help=json)(with_delivery)
-        return with_delivery
+    def value(words: dict[str, Any]) -> dict[str, Any]:
+        paths = {form: words.pop(form) for form in forms}
+        files = {form: path for form, path in paths.items() if path}
+        return {"delivery": Delivery(as_json=words.pop("as_json"), files=files)}
 
-    return add
+    return with_params(params, value)
 
 
 def command_line() -> str:

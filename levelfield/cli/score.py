@@ -7,8 +7,16 @@ import functools
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, command_line, delivers
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.outputs import (
+    INPUT,
+    Delivery,
+    OutputType,
+    Writing,
+    command_line,
+    delivers,
+    out_option,
+)
+from levelfield.cli.terminal import progress_bar, say_note
 from levelfield.io.reading import ReadingOptions
 from levelfield.scoring.options import ScoreOptions
 
@@ -17,13 +25,7 @@ from levelfield.scoring.options import ScoreOptions
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
 @takes(ScoreOptions)
 @takes(ReadingOptions, "reading", without=("prompt",), among={"ids": ("given", "file")})
-@click.option(
-    "--out",
-    type=OutputType("scores"),
-    default="scores.jsonl",
-    show_default=True,
-    help="Write one value per line; - is stdout.",
-)
+@out_option("scores", "Write one value per line; - is stdout.", "scores.jsonl")
 @click.option(
     "--parts",
     type=OutputType("parts of scores"),
@@ -63,7 +65,7 @@ def score(
         parts=parts,
         gallery=Gallery() if "report" in delivery.files else None,
         stages=progress_bar,
-        note=lambda note: say(f"note: {note}"),
+        note=say_note,
     )
     delivery.give(
         result,

@@ -17,7 +17,7 @@ from levelfield.cli.outputs import (
     command_line,
     delivers,
 )
-from levelfield.cli.terminal import progress_bar, say, tell_json
+from levelfield.cli.terminal import progress_bar, say, say_note, tell_json
 from levelfield.core.errors import UserError
 from levelfield.study.settings import (
     StudyAuditOptions,
@@ -62,7 +62,7 @@ def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
     result = load_study(file).run(
         options,
         stages=progress_bar,
-        note=lambda line: say(f"note: {line}"),
+        note=say_note,
         on_cell=lambda cell: say(f"failed: {cell.key}: {cell.failure}") if cell.failure else None,
     )
     delivery.give(result, _show_run)
@@ -84,9 +84,7 @@ def measure(file: str, options: StudyMeasureOptions, delivery: Delivery) -> None
     """
     from levelfield.study import load_study
 
-    result = load_study(file).measure(
-        options, stages=progress_bar, note=lambda line: say(f"note: {line}")
-    )
+    result = load_study(file).measure(options, stages=progress_bar, note=say_note)
     delivery.give(result, _show_run)
 
 

@@ -26,6 +26,11 @@ def say(message: str) -> None:
     print(visible(message), file=sys.stderr, flush=True)
 
 
+def say_note(message: str) -> None:
+    """Prints a line on stderr that the user should know, and that is no error."""
+    say(f"note: {message}")
+
+
 def tell(message: str) -> None:
     """Prints a line on stdout."""
     click.echo(visible(message))

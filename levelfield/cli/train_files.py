@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, OutputType, Writing
-from levelfield.cli.terminal import progress_bar, say
-from levelfield.cli.train_models import CORPUS
+from levelfield.cli.outputs import CORPUS, INPUT, Writing, out_option
+from levelfield.cli.terminal import progress_bar, say, say_note
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, group, option, parsed
 from levelfield.io.reading import ReadingOptions
@@ -36,12 +35,7 @@ class CountingOptions(Options):
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option(
-    "--out",
-    required=True,
-    type=OutputType("word frequencies"),
-    help="File for the list: one number per vocabulary id.",
-)
+@out_option("word frequencies", "File for the list: one number per vocabulary id.")
 @takes(CountingOptions)
 def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """Compute the inverse frequencies of a model's tokens in the sentences of texts.
@@ -51,7 +45,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.iwf import write
-    from levelfield.train.word_lists import corpus_size, count_iwf
+    from levelfield.train.corpus import corpus_size, count_iwf
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
         values = count_iwf(
@@ -68,12 +62,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option(
-    "--out",
-    required=True,
-    type=OutputType("unigram counts"),
-    help="File for the list: one number per vocabulary id.",
-)
+@out_option("unigram counts", "File for the list: one number per vocabulary id.")
 @takes(CountingOptions, without=("language",))
 def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """Count a causal model's tokens in texts, for SLOR.
@@ -83,7 +72,7 @@ def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.unigram import write
-    from levelfield.train.word_lists import corpus_size, count_unigrams
+    from levelfield.train.corpus import corpus_size, count_unigrams
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
         unigrams = count_unigrams(corpus, options.model, loading=options.loading, progress=progress)
@@ -119,9 +108,7 @@ class PoolerOptions(Options):
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
-@click.option(
-    "--out", required=True, type=OutputType("a pooler"), help="File for the pooler, as JSON."
-)
+@out_option("a pooler", "File for the pooler, as JSON.")
 @takes(PoolerOptions, "chosen")
 def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     """Fit the classifier pooling of cdm.momentum to rated texts.
@@ -145,17 +132,9 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     metric = CDMMomentum.of(**values, loading=chosen.loading)
     if metric.turns == "mean":
         raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
-    momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
     with progress_bar("scoring", None) as progress:
         rated = rated_momentum(metric, source, chosen.aspect, progress=progress)
-    selected = train_pooler(
-        rated,
-        chosen.aspect,
-        kind=chosen.kind,
-        length=chosen.length,
-        seed=chosen.seed,
-        momentum=momentum,
-    )
+    selected = train_pooler(rated, kind=chosen.kind, length=chosen.length, seed=chosen.seed)
     with atomic_writer(out) as file:
         selected.pooler.save(file)
     say(
@@ -165,7 +144,7 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     )
     if rated.left_out:
         reasons = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
-        say(f"note: left out {sum(rated.left_out.values())} ({reasons})")
+        say_note(f"left out {sum(rated.left_out.values())} ({reasons})")
 
 
 Aspect = Literal["coherence", "consistency", "attribute-relevance"]
@@ -190,9 +169,7 @@ class ScalesOptions(Options):
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option(
-    "--out", required=True, type=OutputType("scales"), help="File for the scales, as TOML."
-)
+@out_option("scales", "File for the scales, as TOML.")
 @takes(ScalesOptions, "chosen")
 def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     """Compute the scales of composite scores from any text.
@@ -205,8 +182,8 @@ def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     from levelfield.core.registry import create
     from levelfield.io import atomic_writer
     from levelfield.metrics.composite.base import CompositeMetric
+    from levelfield.train.corpus import corpus_size
     from levelfield.train.scales import measure_scales, reference_text, texts_read, write_scales
-    from levelfield.train.word_lists import corpus_size
 
     apart = ("aspects", "passages", "seed")
     common = {name: value for name, value in chosen.to_dict().items() if name not in apart}

@@ -127,17 +127,20 @@ class BatchedCausalModel(abc.ABC):
 
     Args:
         batch_tokens: the most tokens in a batch, padding included.
+
+    Attributes:
+        vocabulary_size: how many tokens the model gives probabilities to.
+        limit: how many tokens the model takes.
+        end_id: the id of the end-of-text token; None if there is none.
     """
 
     def __init__(self, tokens: CausalTokens, *, batch_tokens: int) -> None:
         self._tokens = tokens
+        self.vocabulary_size, self.limit = tokens.vocabulary_size, tokens.limit
+        self.end_id = tokens.end_id
         self._batch_tokens = batch_tokens
         self._recent: dict[str, CausalLikelihood] = {}
         self._recent_tokens = 0
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self._tokens.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of whole texts, without special tokens."""
@@ -229,16 +232,6 @@ class BatchedCausalModel(abc.ABC):
                 for part, of_text in zip(parts, log_p, strict=True)
             ]
         return [[likelihoods[prefix][i] for i in place] for prefix in prefixes]
-
-    @property
-    def limit(self) -> int:
-        """How many tokens the model takes."""
-        return self._tokens.limit
-
-    @property
-    def end_id(self) -> int | None:
-        """The id of the end-of-text token."""
-        return self._tokens.end_id
 
     def token_id(self, token: str) -> int | None:
         """Returns the id of a token that is written as it stands in the vocabulary; None if none

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from levelfield.core.errors import ModelError, UserError, first_line
-from levelfield.io.json_input import read_json, reason
+from levelfield.core.errors import ModelError, UserError
 from levelfield.io.problems import shown
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.models.resolve import OFFLINE_LM, files_digest, local_folder, resolve
+from levelfield.models.resolve import OFFLINE_LM, files_digest, json_in, local_folder, resolve
 
 GuideKind = Literal["class-lm", "future", "soft-prompt", "head", "latent", "encoder"]
 """`class-lm`: log P(token | label, text so far). `future`: P(label of the whole text | text so
@@ -113,8 +112,7 @@ def guide_named(name: str) -> Guide:
         ModelError: there is no such guide, or its folder is damaged.
     """
     if name.startswith("offline/") and name not in SHIPPED:
-        available = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
-        raise ModelError(f"there is no guide '{name}'; {available}")
+        raise ModelError(f"there is no guide '{name}'; there are {', '.join(SHIPPED)}")
     if name in SHIPPED:
         guide = _read(_FOLDER / name.replace("/", os.sep), name)
         if guide.checksum != SHIPPED[name]:
@@ -225,7 +223,10 @@ def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
 
 
 def _read(path: Path, name: str) -> Guide:
-    about = _about(path, name)
+    hint = "; expected a folder that `levelfield train guide` made"
+    about = json_in(path, ABOUT, f"guide '{name}'", hint)
+    if not isinstance(about, dict):
+        raise ModelError(f"guide '{name}': {ABOUT} is no object")
     several = about.get("attributes")
     if several is not None:  # attribute and labels are those of all together
         if not (isinstance(several, dict) and several and all(map(_are_labels, several.values()))):
@@ -236,7 +237,7 @@ def _read(path: Path, name: str) -> Guide:
         about["attribute"] = ",".join(several)
         about["labels"] = [label for labels in several.values() for label in labels]
     for key, is_right, expected in (
-        ("kind", _is_one_of(get_args(GuideKind)), f"one of {', '.join(get_args(GuideKind))}"),
+        ("kind", get_args(GuideKind).__contains__, f"one of {', '.join(get_args(GuideKind))}"),
         ("attribute", _is_text, "a name"),
         ("labels", bool if several else _are_labels, "a list of at least two different names"),
         ("base", _is_text, "the name of a model"),
@@ -251,27 +252,6 @@ def _read(path: Path, name: str) -> Guide:
     labels = tuple(about.pop("labels"))
     fields = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
     return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **fields)
-
-
-def _about(path: Path, name: str) -> dict[str, Any]:
-    try:
-        about = read_json(path / ABOUT)
-    except FileNotFoundError as error:
-        raise ModelError(
-            f"guide '{name}': {path} has no {ABOUT}; expected a folder that `levelfield train "
-            "guide` made"
-        ) from error
-    except OSError as error:
-        raise ModelError(f"guide '{name}': {ABOUT} can't be read: {first_line(error)}") from error
-    except ValueError as error:
-        raise ModelError(f"guide '{name}': {ABOUT} can't be read: {reason(error)}") from error
-    if not isinstance(about, dict):
-        raise ModelError(f"guide '{name}': {ABOUT} is no object")
-    return about
-
-
-def _is_one_of(names: Sequence[str]) -> Any:
-    return lambda value: isinstance(value, str) and value in names
 
 
 def _is_text(value: object) -> bool:

@@ -58,7 +58,8 @@ def load_gap_filler(
     """
     resolved = resolve(name, loading)
     if resolved.kind == "causal":
-        return load_fim(name, loading)
+        # a model of another engine is wrapped in a check, which has all its members
+        return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))
     if resolved.model_type not in GAP_STYLES:
         raise ModelError(
             f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
@@ -82,38 +83,54 @@ class ScoredTarget(NamedTuple):
     results: dict[Target, Floats]
 
 
-class BatchedInfillingModel(abc.ABC):
-    """Base of the encoder-decoder models of an engine that scores batches of ids.
-
-    Equal sources are read once, and equal targets of a source scored once.
+class GapTokens:
+    """How an encoder-decoder reads sources with a gap, and what its decoder begins with.
 
     Args:
         style: how gaps are marked.
+
+    Raises:
+        ModelError: the tokenizer lacks a token of the style.
     """
 
     def __init__(self, tokenizer: Any, config: Any, style: GapStyle) -> None:
         self._tokens = Tokens(tokenizer, marks=True)
-        self._end = [tokenizer.eos_token_id]
         self._style = style
-        self._vocabulary_size = int(config.vocab_size)
         self._limit = positions(config)
         self._gap_id = self._single_id(style.token) if style.token else None
         opening = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
         self._start = [config.decoder_start_token_id, *opening]
 
-    @property
-    def gap_token(self) -> str:
-        """What marks a gap; a text that contains it can't be scored."""
-        return self._style.token
+    def _single_id(self, token: str) -> int:
+        id = self._tokens.single(token)
+        if id is None:
+            raise ModelError(f"the model's tokenizer does not know the token {token}")
+        return id
+
+    def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
+        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
+
+
+class BatchedInfillingModel(GapTokens, abc.ABC):
+    """Base of the encoder-decoder models of an engine that scores batches of ids.
+
+    Equal sources are read once, and equal targets of a source scored once.
+
+    Attributes:
+        gap_token: marks a gap; a text that contains it can't be scored.
+        source_limit: how many tokens of a source the model takes, special ones around it not
+            counted.
+    """
+
+    def __init__(self, tokenizer: Any, config: Any, style: GapStyle) -> None:
+        super().__init__(tokenizer, config, style)
+        self._end = [tokenizer.eos_token_id]
+        self._vocabulary_size = int(config.vocab_size)
+        self.gap_token, self.source_limit = style.token, self._limit - self._tokens.around
 
     @property
     def vocabulary_size(self) -> int:
         return self._vocabulary_size
-
-    @property
-    def source_limit(self) -> int:
-        """How many tokens of a source the model takes, special ones around it not counted."""
-        return int(self._limit) - self._tokens.around
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of texts, without special tokens."""
@@ -169,17 +186,6 @@ class BatchedInfillingModel(abc.ABC):
             results: the targets of each source, and where the result of each goes.
         """
 
-    # -- tokens
-
-    def _single_id(self, token: str) -> int:
-        id = self._tokens.single(token)
-        if id is None:
-            raise ModelError(f"the model's tokenizer does not know the token {token}")
-        return id
-
-    def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
-        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
-
     def _target_ids(self, targets: Sequence[Target]) -> tuple[dict[Target, list[int]], set[Target]]:
         distinct, _ = unique(targets)
         # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
@@ -195,6 +201,21 @@ class BatchedInfillingModel(abc.ABC):
         return ids, cut
 
 
+def fim_prompt(
+    marks: Sequence[int], left: Sequence[int], right: Sequence[int], room: int
+) -> tuple[list[int], bool]:
+    """Returns both sides of a gap as models read them that fill in the middle, at most `room`
+    tokens; and whether a side was cut, of which what is nearest to the gap is kept.
+
+    Args:
+        marks: the ids of `FIM`.
+    """
+    prefix, suffix, middle = marks
+    on_left, on_right = window(len(left), len(right), room - len(FIM))
+    ids = [prefix, *left[len(left) - on_left :], suffix, *right[:on_right], middle]
+    return ids, on_left + on_right < len(left) + len(right)
+
+
 class FimModel:
     """A causal model with the interface of infilling models.
 
@@ -208,6 +229,7 @@ class FimModel:
 
     def __init__(self, model: BatchedCausalModel) -> None:
         self._model = model
+        self.vocabulary_size = model.vocabulary_size
         marks = [model.token_id(mark) for mark in FIM]
         if None in marks or model.end_id is None:
             raise ModelError(
@@ -215,12 +237,8 @@ class FimModel:
                 "not trained to fill gaps; take form=conditional, or a model of `levelfield train "
                 "infiller --family causal`"
             )
-        self._prefix, self._suffix, self._middle = (mark for mark in marks if mark is not None)
+        self._marks = [mark for mark in marks if mark is not None]
         self._end = model.end_id
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self._model.vocabulary_size
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of texts, without special tokens."""
@@ -255,13 +273,10 @@ class FimModel:
         ):
             ids = [*body, *([self._end] if target.end and body else [])]
             scored = ids[: limit - len(FIM)]
-            on_left, on_right = window(len(left), len(right), limit - len(FIM) - len(scored))
-            kept = left[len(left) - on_left :]
-            prompts.append([self._prefix, *kept, self._suffix, *right[:on_right], self._middle])
+            prompt, is_cut = fim_prompt(self._marks, left, right, limit - len(scored))
+            prompts.append(prompt)
             scored_ids.append(scored)
-            source_cut.append(
-                on_left + on_right < len(left) + len(right) or source.near(64 * limit) != source
-            )
+            source_cut.append(is_cut or source.near(64 * limit) != source)
             target_cut.append(len(scored) < len(ids) or len(target.text) > 64 * limit)
         log_p = self._model.log_p_after(prompts, scored_ids)
         numbers = iter(place)
@@ -274,14 +289,3 @@ class FimModel:
             source_cut=[any(source_cut[i] for i in of_source) for of_source in pairs_per_source],
             target_cut=[[target_cut[i] for i in of_source] for of_source in pairs_per_source],
         )
-
-
-def load_fim(name: str, loading: Loading) -> FimModel:
-    """Returns the causal model of this name as one that fills gaps; its weights are those of
-    `causal`.
-
-    Raises:
-        ModelError: there is no such model, or its tokenizer lacks the markers.
-    """
-    # a model of another engine is wrapped in a check, which has all its members
-    return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))

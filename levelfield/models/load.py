@@ -14,8 +14,20 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from levelfield.core.errors import models_needed
-from levelfield.models import contracts
 from levelfield.models.check import Checked
+from levelfield.models.contracts import (
+    CausalModel,
+    CausalVocabulary,
+    ChoosingModel,
+    Classifier,
+    EncoderDecoderModel,
+    Gapped,
+    InfillingModel,
+    PairRegressor,
+    SentenceEncoder,
+    Target,
+    TokenEncoder,
+)
 from levelfield.models.loading import (
     LOADERS,
     REFERENCE,
@@ -52,13 +64,11 @@ with itself, and as many again where a pair is."""
 
 
 _TEXT = "trial"
-_TARGETS = [[contracts.Target(_TEXT, end=True)]]
+_TARGETS = [[Target(_TEXT, end=True)]]
 
 TRIALS: Mapping[Kind, Callable[[Any], object]] = {
-    "infilling": lambda model: model.log_likelihood([contracts.Gapped(_TEXT, _TEXT)], _TARGETS),
-    "encoder-decoder": lambda model: model.log_likelihood(
-        [contracts.Gapped(_TEXT, "", gap=False)], _TARGETS
-    ),
+    "infilling": lambda model: model.log_likelihood([Gapped(_TEXT, _TEXT)], _TARGETS),
+    "encoder-decoder": lambda model: model.log_likelihood([Gapped(_TEXT, "", gap=False)], _TARGETS),
     "causal": lambda model: model.log_likelihood([_TEXT]),
     "causal-tokens": lambda model: model.ids([_TEXT]),
     "encoder": lambda model: model.sentences([_TEXT]),
@@ -72,39 +82,27 @@ its name, and not in the middle of a run."""
 
 
 @overload
-def load(
-    kind: Literal["infilling"], name: str, loading: Loading = ...
-) -> contracts.InfillingModel: ...
+def load(kind: Literal["infilling"], name: str, loading: Loading = ...) -> InfillingModel: ...
 @overload
 def load(
     kind: Literal["encoder-decoder"], name: str, loading: Loading = ...
-) -> contracts.EncoderDecoderModel: ...
+) -> EncoderDecoderModel: ...
 @overload
-def load(kind: Literal["causal"], name: str, loading: Loading = ...) -> contracts.CausalModel: ...
+def load(kind: Literal["causal"], name: str, loading: Loading = ...) -> CausalModel: ...
 @overload
-def load(
-    kind: Literal["causal-tokens"], name: str, loading: Loading = ...
-) -> contracts.CausalVocabulary: ...
+def load(kind: Literal["causal-tokens"], name: str, loading: Loading = ...) -> CausalVocabulary: ...
 @overload
-def load(
-    kind: Literal["encoder"], name: str, loading: Loading = ...
-) -> contracts.SentenceEncoder: ...
+def load(kind: Literal["encoder"], name: str, loading: Loading = ...) -> SentenceEncoder: ...
 @overload
 def load(
     kind: Literal["states"], name: str, loading: Loading = ..., *, layer: int
-) -> contracts.TokenEncoder: ...
+) -> TokenEncoder: ...
 @overload
-def load(
-    kind: Literal["classifier"], name: str, loading: Loading = ...
-) -> contracts.Classifier: ...
+def load(kind: Literal["classifier"], name: str, loading: Loading = ...) -> Classifier: ...
 @overload
-def load(
-    kind: Literal["regressor"], name: str, loading: Loading = ...
-) -> contracts.PairRegressor: ...
+def load(kind: Literal["regressor"], name: str, loading: Loading = ...) -> PairRegressor: ...
 @overload
-def load(
-    kind: Literal["choices"], name: str, loading: Loading = ...
-) -> contracts.ChoosingModel: ...
+def load(kind: Literal["choices"], name: str, loading: Loading = ...) -> ChoosingModel: ...
 def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) -> object:  # noqa: B008
     """Returns the model of this name behind the contract of its kind, loaded once a process.
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from levelfield.core.errors import ModelError, first_line
 from levelfield.io.http import asking_the_hub
-from levelfield.io.json_input import read_json
+from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import kind, printable
 from levelfield.io.streams import sha256
 from levelfield.models.converted import converted
@@ -261,10 +262,7 @@ def attribute_of(resolved: Resolved) -> str:
 
 def local_folder(name: str) -> Path | None:
     """Returns the folder of a name; None if there is none, or no folder can have the name."""
-    try:
-        folder = Path(name).expanduser()
-    except RuntimeError:  # `~` of a user who is none
-        folder = Path(name)
+    folder = Path(os.path.expanduser(name))  # noqa: PTH111, which leaves `~` of an unknown user
     try:
         return folder.resolve() if folder.is_dir() else None
     except (OSError, ValueError):
@@ -377,15 +375,27 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
     return name, path, path.name  # a snapshot's folder is named by its commit
 
 
-def _config(path: Path, name: str) -> dict[str, Any]:
+def json_in(folder: Path, file: str, owner: str, hint: str = "") -> Any:
+    """Returns what a JSON file says of the model or guide in a folder.
+
+    Args:
+        owner: names the model or guide.
+        hint: what to do where there is no such file.
+
+    Raises:
+        ModelError: there is no such file, or it can't be read.
+    """
     try:
-        config = read_json(path / "config.json")
+        return read_json(folder / file)
     except FileNotFoundError as error:
-        raise ModelError(f"model '{name}': {path} has no config.json") from error
+        raise ModelError(f"{owner}: {folder} has no {file}{hint}") from error
     except (OSError, ValueError) as error:
-        raise ModelError(
-            f"model '{name}': config.json can't be read: {first_line(error)}"
-        ) from error
+        cause = reason(error) if isinstance(error, json.JSONDecodeError) else first_line(error)
+        raise ModelError(f"{owner}: {file} can't be read: {cause}") from error
+
+
+def _config(path: Path, name: str) -> dict[str, Any]:
+    config: dict[str, Any] = json_in(path, "config.json", f"model '{name}'")
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelError(f"model '{name}': config.json does not say a model_type")
     for key, (fits, expected) in _CONFIG.items():

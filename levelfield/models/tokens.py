@@ -15,6 +15,7 @@ from levelfield.core.errors import ModelError
 from levelfield.models.contracts import Gapped
 
 T = TypeVar("T", bound=Hashable)
+R = TypeVar("R", bound=Sized)
 Row = Sequence[int] | npt.NDArray[np.integer]
 
 
@@ -54,6 +55,24 @@ def buckets(
             end += 1
         yield order[start:end]
         start = end
+
+
+def batches(
+    rows: Sequence[R], budget: int, *, shortest: int = 0
+) -> Iterator[tuple[list[int], list[R]]]:
+    """Yields rows of tokens in the batches that `buckets` makes: their indices, and the rows.
+
+    Args:
+        budget: the most tokens in a batch, padding included.
+        shortest: rows of fewer tokens are left out.
+
+    >>> list(batches([[1, 2], [], [3]], budget=2, shortest=1))
+    [([0], [[1, 2]]), ([2], [[3]])]
+    """
+    kept = [i for i, row in enumerate(rows) if len(row) >= shortest]
+    for bucket in buckets([len(rows[i]) for i in kept], budget):
+        indices = [kept[i] for i in bucket]
+        yield indices, [rows[i] for i in indices]
 
 
 def padded(rows: Sequence[Row], pad: int, *, left: bool = False) -> Ints:

@@ -323,8 +323,8 @@ class LabelledTexts:
 
     train: Labelled
     test: Labelled
-    facts: Mapping[str, str]
-    sources: tuple[str, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:

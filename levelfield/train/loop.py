@@ -13,11 +13,11 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import safetensors
@@ -30,6 +30,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.writing import file_replacement
 from levelfield.train.recipe import Recipe
+
+T = TypeVar("T")
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"
@@ -228,6 +230,12 @@ def _resume(
     return step, history
 
 
+def last_kept(make: Callable[[int], T]) -> Callable[[int], T]:
+    """Returns a function of a number that keeps its last value: the batches of a pass or a pool,
+    which steps go through one after the other."""
+    return functools.lru_cache(maxsize=1)(make)
+
+
 POOL = 50
 """Texts of so many batches are sorted by length together."""
 
@@ -256,20 +264,18 @@ class Passes:
         """Returns the texts of a step."""
         each = -(-len(self._repeated) // self.batch)
         epoch, index = divmod(step, each)
-        if epoch not in self._orders:
-            self._orders.clear()
-            self._orders[epoch] = self._order(np.random.default_rng([self.seed, epoch]))
-        return self._orders[epoch][index]
+        return self._batches(epoch)[index]
 
     @functools.cached_property
     def _repeated(self) -> Codes:
         return np.repeat(np.arange(len(self.times)), self.times)
 
     @functools.cached_property
-    def _orders(self) -> dict[int, list[Codes]]:
-        return {}
+    def _batches(self) -> Callable[[int], list[Codes]]:
+        return last_kept(self._order)
 
-    def _order(self, rng: np.random.Generator) -> list[Codes]:
+    def _order(self, epoch: int) -> list[Codes]:
+        rng = np.random.default_rng([self.seed, epoch])
         order = rng.permutation(self._repeated)
         batches = []
         for begin in range(0, len(order), POOL * self.batch):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from levelfield.stats.correlation import spearman
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)
 """Of the squared weights; `select` takes the one that predicts best what was held out."""
+SHARE = 0.2
+"""Of the groups, held out."""
 
 
 class Selected(NamedTuple):
@@ -51,8 +53,6 @@ def fit(
     kind: Kind,
     length: int = LENGTH,
     penalty: float = 1.0,
-    momentum: str = "",
-    trained_on: str = "",
 ) -> LinearPooler:
     """Returns the pooler that minimises (1/n) Σ_i loss_i + (penalty/2) Σ_l w_l².
 
@@ -75,7 +75,7 @@ def fit(
     sigma = np.where(sigma > 1e-9 * (1 + np.abs(mu)), sigma, 1.0)
     Z = (X - mu) / sigma
     w, b = (_ridge if kind == "ridge" else _logistic)(Z, y, penalty)
-    return LinearPooler(kind, w, b, mu, sigma, momentum, trained_on)
+    return LinearPooler(kind, w, b, mu, sigma)
 
 
 def select(
@@ -85,13 +85,9 @@ def select(
     kind: Kind,
     groups: Sequence[Hashable] | None = None,
     length: int = LENGTH,
-    share: float = 0.2,
     seed: int = 0,
-    penalties: Sequence[float] = PENALTIES,
-    momentum: str = "",
-    trained_on: str = "",
 ) -> Selected:
-    """`fit` with the penalty that predicts best a held-out share of the groups, drawn by the seed.
+    """`fit` with the penalty that predicts best a held-out fifth of the groups, drawn by the seed.
 
     Args:
         groups: sequences of one group are held out together or not at all, since what they share
@@ -101,7 +97,7 @@ def select(
         UserError: as `fit`, and where too little is left to train on.
     """
     y = _targets(targets, kind)
-    out = _held_out(list(range(len(y))) if groups is None else groups, share, seed)
+    out = _held_out(list(range(len(y))) if groups is None else groups, seed)
     kept, held = np.flatnonzero(~out).tolist(), np.flatnonzero(out).tolist()
     if not held or len(set(y[kept])) < 2:
         raise UserError(
@@ -109,17 +105,14 @@ def select(
             "rest must differ"
         )
 
-    train = functools.partial(
-        fit, kind=kind, length=length, momentum=momentum, trained_on=trained_on
-    )
-
     def trained(rows: Sequence[int], penalty: float) -> LinearPooler:
-        return train([sequences[i] for i in rows], y[list(rows)].tolist(), penalty=penalty)
+        of_rows = [sequences[i] for i in rows], y[list(rows)].tolist()
+        return fit(*of_rows, kind=kind, length=length, penalty=penalty)
 
-    guesses = {p: trained(kept, p).predict([sequences[i] for i in held]) for p in penalties}
+    guesses = {p: trained(kept, p).predict([sequences[i] for i in held]) for p in PENALTIES}
     losses = {p: _loss(guess, y[held], kind) for p, guess in guesses.items()}
     # of equally good ones the strongest penalty
-    best = min(penalties, key=lambda p: (losses[p], -p))
+    best = min(PENALTIES, key=lambda p: (losses[p], -p))
     pooler = trained(range(len(y)), best)
     return Selected(pooler, best, len(y), len(held), spearman(guesses[best], y[held]))
 
@@ -160,9 +153,9 @@ def _logistic(Z: Floats, y: Floats, penalty: float) -> tuple[Floats, float]:
     return optimum.x[:L], float(optimum.x[L])
 
 
-def _held_out(groups: Sequence[Hashable], share: float, seed: int) -> Bools:
+def _held_out(groups: Sequence[Hashable], seed: int) -> Bools:
     distinct = list(dict.fromkeys(groups))
-    n = min(len(distinct) - 1, max(1, round(share * len(distinct))))
+    n = min(len(distinct) - 1, max(1, round(SHARE * len(distinct))))
     drawn = np.random.default_rng(seed).permutation(len(distinct))[:n]
     chosen = {distinct[i] for i in drawn}
     return np.array([group in chosen for group in groups], np.bool_)
@@ -178,9 +171,14 @@ def _loss(guess: Floats, y: Floats, kind: Kind) -> float:
 class RatedMomentum(NamedTuple):
     """A sequence, a target and a group for each rated text.
 
-    `left_out` counts the texts without a sequence or a rating, by reason.
+    Attributes:
+        aspect: of the ratings.
+        momentum: signature of what the sequences are of.
+        left_out: how many texts have no sequence or rating, by reason.
     """
 
+    aspect: str
+    momentum: str
     sequences: list[Floats]
     targets: list[float]
     groups: list[Hashable]
@@ -195,6 +193,7 @@ def rated_momentum(
     progress: Progress = no_progress,
 ) -> RatedMomentum:
     """Computes the momentum of the texts that are rated on an aspect."""
+    momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
     sequences: list[Floats] = []
     targets: list[float] = []
     groups: list[Hashable] = []
@@ -210,17 +209,15 @@ def rated_momentum(
             targets.append(_rating(sample, aspect))
             groups.append(_group(sample))
         progress(len(partition))
-    return RatedMomentum(sequences, targets, groups, left_out)
+    return RatedMomentum(aspect, momentum, sequences, targets, groups, left_out)
 
 
 def train_pooler(
     rated: RatedMomentum,
-    aspect: str,
     *,
     kind: Kind | Literal["auto"] = "auto",
     length: int = LENGTH,
     seed: int = 0,
-    momentum: str = "",
 ) -> Selected:
     """Trains a pooler; `auto` takes a logistic one where all ratings are 0 or 1.
 
@@ -230,19 +227,20 @@ def train_pooler(
     if kind == "auto":
         kind = "logistic" if set(rated.targets) <= {0.0, 1.0} else "ridge"
     try:
-        return select(
+        selected = select(
             rated.sequences,
             rated.targets,
             kind=kind,
             groups=rated.groups,
             length=length,
             seed=seed,
-            momentum=momentum,
-            trained_on=f"{len(rated.targets):,} ratings of {aspect}",
         )
     except UserError as error:
         left = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
-        raise UserError(f"--aspect {aspect}: {error}; left out: {left or 'none'}") from error
+        raise UserError(f"--aspect {rated.aspect}: {error}; left out: {left or 'none'}") from error
+    trained_on = f"{len(rated.targets):,} ratings of {rated.aspect}"
+    pooler = replace(selected.pooler, momentum=rated.momentum, trained_on=trained_on)
+    return selected._replace(pooler=pooler)
 
 
 def _rating(sample: Sample, aspect: str) -> float:

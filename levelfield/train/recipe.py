@@ -4,10 +4,12 @@ from __future__ import annotations
 
 # Annotations stay objects here, since options are read from them.
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
 from levelfield.core.options import Options, group, option
+from levelfield.core.sample import Sample
 
 # Annotations stay objects here, since options are read from them.
 from levelfield.io.reading import ReadingOptions
@@ -143,3 +145,15 @@ class HeldOutOptions(Options):
     )
     seed: int = option(0, "Seed of the choice of what is held out.", least=0)
     reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)
+
+    def samples(self, files: Sequence[str]) -> list[Sample]:
+        """Returns the samples of files.
+
+        Raises:
+            UserError, InputError: a file can't be read; with everything that is wrong in it.
+        """
+        from levelfield.io import open_samples
+
+        source = open_samples(files, self.reading, ids="any")
+        source.check()
+        return list(source)

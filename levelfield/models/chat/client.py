@@ -171,13 +171,6 @@ R = TypeVar("R")
 _LISTEN_S = 0.2
 
 
-def in_threads(
-    work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
-) -> list[R]:
-    """Returns the results of `work` on all items, in their order; `threads` run at once."""
-    return list(results_in_threads(work, items, threads))
-
-
 def results_in_threads(
     work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
 ) -> Iterator[R]:
@@ -302,7 +295,7 @@ class ChatClient:
                 return self._refusal_of_prompt(rejected)
 
         distinct, place = unique(prompts)
-        results = in_threads(ask, distinct, self.server.concurrency)
+        results = list(results_in_threads(ask, distinct, self.server.concurrency))
         return [results[i] for i in place]
 
     def completions(self, chats: Sequence[Mapping[str, object]]) -> Iterator[Completion | Refusal]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ from levelfield.io.json_input import read_json
 from levelfield.io.writing import temporary_folder
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings, write_config
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings, SmallClassifier, write_config
 from levelfield.models.small.textcnn import check_words
-from levelfield.models.tokens import unique
 
 _MAGIC = 793_712_314
 _ARGUMENTS = struct.calcsize("<12id")
@@ -114,35 +112,23 @@ LABEL = "§§"
 """Before a label in fastText's files; no word looks like it, since every sign is one of its own."""
 
 
-class FastTextClassifier:
+class FastTextClassifier(SmallClassifier):
     """P(label | text) by fastText. A text of any length is read whole; one without words has no
     probabilities, and one of whose words none is known has those of no evidence."""
 
     def __init__(self, model: Any, labels: Sequence[str], split: str = PLAIN) -> None:
         self._model = model
         self._split = split
-        self._labels = tuple(labels)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._labels
+        super().__init__(labels)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the numbers of texts' words, −1 where fastText does not know one."""
         words = SPLITTERS[self._split]
         return [[int(self._model.get_word_id(word)) for word in words(text)] for text in texts]
 
-    def probabilities(
-        self,
-        texts: Sequence[str],
-        *,
-        marks: bool = False,  # noqa: ARG002 (it has none)
-    ) -> tuple[Floats, Bools]:
-        """Returns P(label | text), (texts, labels), NaN for a text without words; no text is
-        cut."""
-        distinct, place = unique(texts)
-        p = np.full((len(distinct), len(self._labels)), np.nan)
-        lines = [_line(text, self._split) for text in distinct]
+    def _probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        p = np.full((len(texts), len(self.labels)), np.nan)
+        lines = [_line(text, self._split) for text in texts]
         rows = [i for i, line in enumerate(lines) if line]
         if rows:
             predictions, values = self._model.predict([lines[i] for i in rows], k=-1)
@@ -151,12 +137,12 @@ class FastTextClassifier:
                 for label, share in zip(labels, shares, strict=True):
                     p[row, int(label.removeprefix(LABEL))] = share
             p[rows] /= p[rows].sum(axis=1, keepdims=True)  # fastText adds 1e-5 to each
-        return p[place], np.zeros(len(texts), np.bool_)
+        return p, np.zeros(len(texts), np.bool_)
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and model.bin in a folder."""
         self._model.save_model(str(folder / FILE))
-        write_config(folder, MODEL_TYPE, attribute, self._labels, words=self._split)
+        write_config(folder, MODEL_TYPE, attribute, self.labels, words=self._split)
 
 
 def train_fasttext(
@@ -244,10 +230,6 @@ def _line(text: str, split: str) -> str:
     """Returns a text as fastText reads it: its words with blanks between. Words have no white space
     in them, so neither line ends nor labels in a text can be mistaken."""
     return " ".join(SPLITTERS[split](text))
-
-
-def describe(settings: Settings) -> str:
-    return ", ".join(f"{name} {value}" for name, value in asdict(settings).items())
 
 
 def library() -> Any:

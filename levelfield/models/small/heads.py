@@ -20,10 +20,10 @@ from levelfield.io.json_input import read_json
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.small.shapes import write_config
-from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.small.shapes import SmallClassifier, write_config
+from levelfield.models.tokens import batches
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import batch_of, batch_tokens_on, load_pretrained, pick_device
+from levelfield.models.torch.loading import ForwardPass, load_pretrained, pick_device
 
 MODEL_TYPE = "levelfield-linear"
 ITERATIONS = 200
@@ -54,23 +54,17 @@ class Encoder:
         return cls(name, resolved.revision, layers)
 
 
-class States:
+class States(ForwardPass):
     """What an encoder makes of texts: the mean of its states over a text's tokens, for each of its
     last layers, one after the other. A text longer than the encoder takes keeps its beginning."""
 
     def __init__(self, resolved: Resolved, layers: int, loading: Loading = AS_USUAL) -> None:
         loading = loading.replace(dtype="float32")
-        self._model, tokenizer = load_pretrained(resolved, "encoder", loading)
-        limit = min(int(tokenizer.model_max_length), positions(self._model))
-        self._limit = min(limit, 512)
-        self._pad = tokenizer.pad_token_id or 0
-        self._tokens = Tokens(tokenizer)
-        self._device = pick_device(loading.device)
-        self._layers = min(layers, int(self._model.config.num_hidden_layers) + 1)
-        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._tokens.ids(texts)
+        model, tokenizer = load_pretrained(resolved, "encoder", loading)
+        limit = min(int(tokenizer.model_max_length), positions(model), 512)
+        device = pick_device(loading.device)
+        super().__init__(model, tokenizer, limit, device, loading.batch_tokens)
+        self._layers = min(layers, int(model.config.num_hidden_layers) + 1)
 
     def of(
         self, texts: Sequence[str], *, progress: Progress = no_progress
@@ -80,15 +74,14 @@ class States:
         ids, cut = self._tokens.fit_texts(texts, self._limit)
         width = self._layers * int(self._model.config.hidden_size)
         states = np.full((len(texts), width), np.nan, np.float32)
-        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
-        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
-            rows = [readable[i] for i in bucket]
-            states[rows] = self._batch([ids[i] for i in rows])
+        shortest = self._tokens.around + 1
+        for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
+            states[rows] = self._means(batch)
             progress(len(rows))
         return states, np.array(cut, np.bool_)
 
-    def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
-        batch = batch_of(ids, self._pad, self._device)
+    def _means(self, ids: Sequence[Sequence[int]]) -> Singles:
+        batch = self._batch(ids)
         with torch.inference_mode():
             states = self._model(**batch, output_hidden_states=True).hidden_states[-self._layers :]
             weights = batch["attention_mask"][..., None].float()
@@ -143,65 +136,28 @@ def fit_head(x: Singles, targets: Floats, times: npt.NDArray[Any], l2: float) ->
     return Head(w.astype(np.float32), (best[-labels:] - mean @ w).astype(np.float32))
 
 
-class LinearClassifier:
+class LinearClassifier(SmallClassifier):
     """P(label | text) by a linear head on an encoder's states."""
 
     def __init__(self, head: Head, labels: Sequence[str], encoder: Encoder, states: States) -> None:
         self._head = head
-        self._labels = tuple(labels)
+        super().__init__(labels)
         self._encoder = encoder
         self._states = states
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the encoder's ids of texts, without special tokens."""
         return self._states.token_ids(texts)
 
-    def probabilities(
-        self,
-        texts: Sequence[str],
-        *,
-        marks: bool = False,  # noqa: ARG002 (it has none)
-    ) -> tuple[Floats, Bools]:
-        """Returns P(label | text), (texts, labels), NaN for a text without tokens; and which texts
-        the encoder saw less than all of."""
-        distinct, place = unique(texts)
-        x, cut = self._states.of(distinct)
-        return softmax(self._head.log_odds(x), axis=1)[place], cut[place]
+    def _probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        x, cut = self._states.of(texts)
+        return softmax(self._head.log_odds(x), axis=1), cut
 
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
         tensors = {"weight": self._head.weight, "bias": self._head.bias}
         save_file(tensors, folder / "head.safetensors")
-        write_config(folder, MODEL_TYPE, attribute, self._labels, **asdict(self._encoder))
-
-
-def train_linear(
-    texts: Sequence[str],
-    targets: Floats,
-    times: npt.NDArray[Any],
-    labels: Sequence[str],
-    *,
-    start: str,
-    layers: int,
-    l2: float,
-    loading: Loading = AS_USUAL,
-    progress: Progress = no_progress,
-) -> LinearClassifier:
-    """Returns a head on the encoder `start`; texts without tokens are not learnt from.
-
-    Raises:
-        ModelError: there is no such encoder.
-    """
-    resolved = resolve(start, loading)
-    states = States(resolved, layers, loading)
-    x, _ = states.of(texts, progress=progress)
-    readable = ~np.isnan(x).any(axis=1)
-    head = fit_head(x[readable], targets[readable], times[readable], l2)
-    return LinearClassifier(head, labels, Encoder.of(start, resolved, layers), states)
+        write_config(folder, MODEL_TYPE, attribute, self.labels, **asdict(self._encoder))
 
 
 def load_linear(name: str, loading: Loading) -> LinearClassifier:

@@ -1,7 +1,8 @@
-"""What small classifiers are made of: the choices of TextCNN and fastText."""
+"""What small classifiers are made of: their base, the choices of TextCNN and fastText, words."""
 
 from __future__ import annotations
 
+import abc
 import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import regex
 
+from levelfield.core.arrays import Bools, Floats
 from levelfield.core.options import Options, option
+from levelfield.models.tokens import unique
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,33 @@ _WORD_ANY_CASE = regex.compile(_WORD.pattern, regex.IGNORECASE)
 PLAIN, WITH_CASE = "lexis-1", "lexis-1-case"
 SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {PLAIN: lexis, WITH_CASE: lexis_with_case}
 """Ways to split a text, as the folders of models name them: a change needs another name."""
+
+
+class SmallClassifier(abc.ABC):
+    """Base of the classifiers that `levelfield train judge` makes. Equal texts are read once.
+
+    Attributes:
+        labels: in the order of the columns.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = tuple(labels)
+
+    def probabilities(
+        self,
+        texts: Sequence[str],
+        *,
+        marks: bool = False,  # noqa: ARG002 (it has none)
+    ) -> tuple[Floats, Bools]:
+        """Returns P(label | text), (texts, labels), NaN for a text without words or tokens; and
+        which texts were not read whole."""
+        distinct, place = unique(texts)
+        p, cut = self._probabilities(distinct)
+        return p[place], cut[place]
+
+    @abc.abstractmethod
+    def _probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        """Returns what `probabilities` does."""
 
 
 def write_config(

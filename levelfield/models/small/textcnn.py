@@ -20,8 +20,8 @@ from levelfield.io.json_input import read_json
 from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape, write_config
-from levelfield.models.tokens import buckets, padded, unique
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape, SmallClassifier, write_config
+from levelfield.models.tokens import batches, padded
 from levelfield.models.torch.loading import pick_device
 
 MODEL_TYPE = "levelfield-textcnn"
@@ -97,7 +97,7 @@ class Vocabulary:
         return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
 
 
-class TextCNNClassifier:
+class TextCNNClassifier(SmallClassifier):
     """P(label | text) by a TextCNN. A text of any length is read whole; one without words has no
     probabilities."""
 
@@ -111,37 +111,21 @@ class TextCNNClassifier:
     ) -> None:
         self._model = model.eval()
         self._vocabulary = vocabulary
-        self._labels = tuple(labels)
+        super().__init__(labels)
         self._batch_tokens = batch_tokens or BATCH_TOKENS
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._labels
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the numbers of texts' words."""
         return self._vocabulary.ids(texts)
 
-    def probabilities(
-        self,
-        texts: Sequence[str],
-        *,
-        marks: bool = False,  # noqa: ARG002 (it has none)
-    ) -> tuple[Floats, Bools]:
-        """Returns P(label | text), (texts, labels), NaN for a text without words; no text is
-        cut."""
-        distinct, place = unique(texts)
-        ids = self.token_ids(distinct)
-        readable = [i for i, row in enumerate(ids) if row]
-        p = np.full((len(distinct), len(self._labels)), np.nan)
+    def _probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        p = np.full((len(texts), len(self.labels)), np.nan)
         device = self._model.head.weight.device
-        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
-            rows = [readable[i] for i in bucket]
+        for rows, ids in batches(self.token_ids(texts), self._batch_tokens, shortest=1):
             with torch.inference_mode():
-                words = torch.from_numpy(padded([ids[i] for i in rows], PAD))
-                logits = self._model(words.to(device))
+                logits = self._model(torch.from_numpy(padded(ids, PAD)).to(device))
             p[rows] = softmax(logits.double().cpu().numpy(), axis=1)
-        return p[place], np.zeros(len(texts), np.bool_)
+        return p, np.zeros(len(texts), np.bool_)
 
     def save(self, folder: Path, *, attribute: str, half: bool = False) -> None:
         """Leaves config.json, vocabulary.json and model.safetensors in a folder.
@@ -157,7 +141,7 @@ class TextCNNClassifier:
         save_file(weights, folder / "model.safetensors")
         words = json.dumps(self._vocabulary.words, ensure_ascii=False)
         (folder / "vocabulary.json").write_text(words + "\n", encoding="utf-8")
-        write_config(folder, MODEL_TYPE, attribute, self._labels, **choices)
+        write_config(folder, MODEL_TYPE, attribute, self.labels, **choices)
 
 
 def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:

@@ -37,12 +37,8 @@ class EncoderDecoderChoices:
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._model = TorchInfillingModel(model, tokenizer, style=PLAIN)
+        self.limit = self._model.source_limit
         self.control_tokens = _control_tokens(tokenizer)
-
-    @property
-    def limit(self) -> int:
-        """How many tokens of a prompt the model takes."""
-        return self._model.source_limit
 
     def length(self, prompt: str) -> int:
         """Returns the number of tokens of a prompt."""

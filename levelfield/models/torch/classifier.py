@@ -15,11 +15,9 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
-from levelfield.models.tokens import UNLIMITED, Tokens, buckets, padded, unique
+from levelfield.models.tokens import UNLIMITED, batches, buckets, padded, unique
 from levelfield.models.torch.loading import (
     ForwardPass,
-    batch_of,
-    batch_tokens_on,
     load_pretrained,
     places,
 )
@@ -29,12 +27,9 @@ class SequenceClassifier(ForwardPass):
     """Base of the models around a sequence classifier of `transformers`."""
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
-        self._model = model.eval()
-        self._limit = int(min(tokenizer.model_max_length, positions(model)))
-        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
-        self._pad = tokenizer.pad_token_id or 0
-        self._device = next(model.parameters()).device
-        self._batch_tokens = batch_tokens_on(self._device, batch_tokens)
+        limit = int(min(tokenizer.model_max_length, positions(model)))
+        device = next(model.parameters()).device
+        super().__init__(model.eval(), tokenizer, limit, device, batch_tokens)
 
 
 class TorchClassifier(SequenceClassifier):
@@ -43,6 +38,9 @@ class TorchClassifier(SequenceClassifier):
     Probabilities are the softmax of the logits; a head of one logit z has the two labels
     `not LABEL` and LABEL with 1 − σ(z) and σ(z). A text longer than the model takes keeps its
     beginning, or its end if the tokenizer's `truncation_side` is `left`.
+
+    Attributes:
+        labels: the model's own names of its labels, in the order of the columns.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
@@ -52,21 +50,7 @@ class TorchClassifier(SequenceClassifier):
             self._batch_tokens = 1  # nothing to pad with: one text at a time
         names = model.config.id2label
         labels = tuple(str(names[i]) for i in range(model.config.num_labels))
-        self._labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The model's own names of its labels, in the order of the columns."""
-        return self._labels
-
-    @property
-    def limit(self) -> int:
-        """How many tokens of a text the model takes, special ones included."""
-        return self._limit
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns vocabulary ids of texts, without special tokens."""
-        return self._tokens.ids(texts)
+        self.labels = (f"not {labels[0]}", *labels) if len(labels) == 1 else labels
 
     def read(
         self, texts: Sequence[str], *, marks: bool = False
@@ -85,18 +69,17 @@ class TorchClassifier(SequenceClassifier):
         """
         distinct, place = unique(texts)
         ids, cut = self.read(distinct, marks=marks)
-        readable = [i for i, row in enumerate(ids) if len(row) > self._tokens.around]
-        p = np.full((len(distinct), len(self._labels)), np.nan)
-        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
-            rows = [readable[i] for i in bucket]
+        p = np.full((len(distinct), len(self.labels)), np.nan)
+        shortest = self._tokens.around + 1
+        for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
             with torch.inference_mode():
-                z = self.logits([ids[i] for i in rows]).cpu().numpy().astype(np.float64)
+                z = self.logits(batch).cpu().numpy().astype(np.float64)
             p[rows] = softmax(np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z, axis=1)
         return p[place], np.array(cut, np.bool_)[place]
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
         """Returns the logits of ids with special tokens: (texts, labels), in float32."""
-        logits: torch.Tensor = self._model(**batch_of(ids, self._pad, self._device)).logits
+        logits: torch.Tensor = self._model(**self._batch(ids)).logits
         return logits.float()
 
     def save(self, folder: Path, *, attribute: str = "") -> None:
@@ -183,7 +166,7 @@ class TorchPairRegressor(SequenceClassifier):
     def _outputs(self, inputs: Sequence[tuple[list[int], list[int]]]) -> Floats:
         """Returns the model's outputs: (pairs,)."""
         rows, types = zip(*inputs, strict=True)
-        features = batch_of(rows, self._pad, self._device)
+        features = self._batch(rows)
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
             features["token_type_ids"] = torch.from_numpy(padded(types, 0)).to(self._device)
         with torch.inference_mode():

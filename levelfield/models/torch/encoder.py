@@ -1,4 +1,4 @@
-"""Embeddings of sentences and tokens, by sentence-transformers."""
+"""Embeddings of sentences, by sentence-transformers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.tokens import batches, unique
 from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.loading import (
     ForwardPass,
-    batch_of,
-    batch_tokens_on,
     load_body,
     pick_device,
     placement,
@@ -29,7 +27,7 @@ from levelfield.models.torch.loading import (
 
 
 class TorchSentenceEncoder(ForwardPass):
-    """Sentence embeddings of unit length, and token embeddings.
+    """Sentence embeddings of unit length.
 
     Sentence models pool as they say themselves; any other encoder takes the mean of its last
     layer. Texts longer than the model takes keep what is nearest to their gap, and their
@@ -40,22 +38,11 @@ class TorchSentenceEncoder(ForwardPass):
         if resolved.kind != "encoder":
             raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
         bert = load_bert_mean(resolved.path, loading)
-        self._model: Any = bert or _sentence_transformer(resolved, loading)
-        check_finite(resolved, self._model.named_parameters())
-        # the tokenizer's own limit is lifted next
-        self._limit = bert.limit if bert else _limit(self._model)
-        self._tokens = Tokens(self._model.tokenizer)
-        self._pad = self._model.tokenizer.pad_token_id
-        self._device = pick_device(loading.device)
-        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens)
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self._tokens.tokenizer)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns vocabulary ids of texts, without special tokens."""
-        return self._tokens.ids(texts)
+        model: Any = bert or _sentence_transformer(resolved, loading)
+        check_finite(resolved, model.named_parameters())
+        limit, device = bert.limit if bert else _limit(model), pick_device(loading.device)
+        self.vocabulary_size = len(model.tokenizer)
+        super().__init__(model, model.tokenizer, limit, device, loading.batch_tokens)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
         """Returns unit-length embeddings: (texts, d), and for each text whether it was cut.
@@ -65,7 +52,9 @@ class TorchSentenceEncoder(ForwardPass):
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
         vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
-        for rows, output, _ in self._forward(ids):
+        for rows, batch in batches(ids, self._batch_tokens):
+            with torch.inference_mode():
+                output = self._model(self._batch(batch))
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
                 vectors[row] = (
@@ -75,30 +64,9 @@ class TorchSentenceEncoder(ForwardPass):
         embeddings = np.array([vectors[i] for i in place], np.float32).reshape(-1, dimension)
         return embeddings, [cut[i] for i in place]
 
-    def tokens(self, texts: Sequence[str]) -> tuple[list[Singles], list[bool]]:
-        """Returns embeddings of each text's tokens, special ones left out: (tokens, d) a text, and
-        whether the text was cut."""
-        distinct, place = unique(texts)
-        ids, cut = self._cut_ids(distinct)
-        vectors: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
-        begin, end = len(self._tokens.before), len(self._tokens.after)
-        for rows, output, lengths in self._forward(ids):
-            states = output["token_embeddings"].float().cpu().numpy()
-            for row, of_text, length in zip(rows, states, lengths, strict=True):
-                vectors[row] = of_text[begin : length - end]
-        return [vectors[i] for i in place], [cut[i] for i in place]
-
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
         gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
         return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
-
-    def _forward(self, ids: Sequence[list[int]]) -> Any:
-        """Yields the output of each batch: (indices of the texts, output, their lengths)."""
-        for bucket in buckets([len(row) for row in ids], self._batch_tokens):
-            rows = [ids[i] for i in bucket]
-            with torch.inference_mode():
-                output = self._model(batch_of(rows, self._pad, self._device))
-            yield bucket.tolist(), output, [len(row) for row in rows]
 
 
 def _sentence_transformer(resolved: Resolved, loading: Loading) -> Any:

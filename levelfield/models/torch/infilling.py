@@ -13,7 +13,7 @@ from levelfield.models.contracts import GAP_STYLES, PLAIN, GapStyle, InfillingMo
 from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, load_gap_filler
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import buckets, padded, token_mask
+from levelfield.models.tokens import batches, buckets, padded, token_mask
 from levelfield.models.torch.decoding import encoder_decoder_cache
 from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, token_log_p
@@ -51,16 +51,15 @@ class TorchInfillingModel(BatchedInfillingModel):
         ids: Mapping[Target, list[int]],
         results: Sequence[dict[Target, Floats]],
     ) -> None:
-        for bucket in buckets([len(row) for row in sources], self._batch_tokens):
+        for numbers, batch in batches(sources, self._batch_tokens):
             pairs = [
                 ScoredTarget(row, ids[target], target, results[source])
-                for row, source in enumerate(bucket.tolist())
+                for row, source in enumerate(numbers)
                 for target in results[source]
                 if ids[target]
             ]
             if pairs:
-                encoded = self._encode([sources[source] for source in bucket.tolist()])
-                self._decode(encoded, pairs)
+                self._decode(self._encode(batch), pairs)
 
     # -- passes
 

@@ -11,10 +11,10 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.core.machine import usable_processors
-from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
+from levelfield.models.files import check_finite, load_config, load_tokenizer, whole_folder
 from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
-from levelfield.models.tokens import Row, padded, token_mask
+from levelfield.models.tokens import Row, Tokens, padded, token_mask
 from levelfield.models.torch.early_exit import first_layers, leave_early
 
 
@@ -185,25 +185,19 @@ def _load(
     spare: tuple[str, ...] = (),
 ) -> tuple[Any, Any]:
     """Returns what `load_pretrained` does; weights named `spare`… may be missing."""
-    import transformers
-
     device, dtype = placement(loading)
-    quiet()
     folder = whole_folder(resolved)
+    tokenizer = load_tokenizer(resolved)
+    config = {"config": first_layers(load_config(resolved), resolved.exit)} if resolved.exit else {}
     with reading(resolved.name):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-        options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        if resolved.exit:
-            config = transformers.AutoConfig.from_pretrained(folder, **options)
-            options["config"] = first_layers(config, resolved.exit)
         model, report = head.from_pretrained(
             folder,
             output_loading_info=True,
             dtype=dtype,
             use_safetensors=not resolved.pickled,
-            **options,
+            local_files_only=True,
+            trust_remote_code=False,
+            **config,
         )
         if resolved.exit:
             leave_early(model, resolved.exit)
@@ -243,10 +237,36 @@ def places(model: torch.nn.Module) -> int | None:
 
 
 class ForwardPass:
-    """Base of models around a module whose forward pass another engine may compute; tokens, batches
-    and pooling stay theirs."""
+    """Base of models around a module that reads batches of ids. Another engine may compute the
+    module's forward pass; tokens, batches and pooling stay theirs.
 
-    _model: Any
+    Args:
+        limit: how many tokens of a text the module takes.
+        batch_tokens: the most tokens in a batch, or None for `on_cpu` or what suits the device.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        tokenizer: Any,
+        limit: int,
+        device: torch.device,
+        batch_tokens: int | None,
+        on_cpu: int = 4096,
+    ) -> None:
+        self._model = module
+        self._limit = limit
+        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
+        self._pad = tokenizer.pad_token_id or 0
+        self._device = device
+        self._batch_tokens = batch_tokens_on(device, batch_tokens, on_cpu)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns vocabulary ids of texts, without special tokens."""
+        return self._tokens.ids(texts)
+
+    def _batch(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+        return batch_of(rows, self._pad, self._device)
 
     def computed_by(self, engine: Callable[[Any], Any]) -> Self:
         """Itself, with what an engine makes of the module in the module's place."""

@@ -15,11 +15,9 @@ from levelfield.models.contracts import TextStates
 from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, buckets, unique
+from levelfield.models.tokens import batches, unique
 from levelfield.models.torch.loading import (
     ForwardPass,
-    batch_of,
-    batch_tokens_on,
     load_body,
     places,
 )
@@ -52,16 +50,13 @@ class TorchTokenEncoder(ForwardPass):
     def __init__(self, resolved: Resolved, layer: int, loading: Loading) -> None:
         from transformers import GPT2Tokenizer, RobertaTokenizer
 
-        self._model, tokenizer = load_body(resolved, loading)
-        keep_layers(self._model, layer, resolved.name)
-        self._limit = _limit(self._model, tokenizer)  # the tokenizer's own is lifted next
+        model, tokenizer = load_body(resolved, loading)
+        keep_layers(model, layer, resolved.name)
+        limit, device = _limit(model, tokenizer), next(model.parameters()).device
+        # beyond 2,048 tokens the activations leave a core's cache
+        super().__init__(model, tokenizer, limit, device, loading.batch_tokens, on_cpu=2048)
         self._blank = " " if isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer)) else ""
-        self._tokens = Tokens(tokenizer)
-        self._pad = tokenizer.pad_token_id or 0
         self._weightless = {tokenizer.cls_token_id, tokenizer.sep_token_id} - {None}
-        self._device = next(self._model.parameters()).device
-        # beyond this many tokens the activations leave a core's cache
-        self._batch_tokens = batch_tokens_on(self._device, loading.batch_tokens, on_cpu=2048)
         self._kept: OrderedDict[str, TextStates] = OrderedDict()
         self._kept_bytes = 0
 
@@ -110,13 +105,11 @@ class TorchTokenEncoder(ForwardPass):
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Yields for each batch the places of its texts, and their states: (texts, longest, d)."""
-        lengths = [len(row) for row in ids]
-        for bucket in buckets(lengths, self._batch_tokens):
-            rows = [ids[i] for i in bucket]
+        for rows, batch in batches(ids, self._batch_tokens):
             with torch.inference_mode():
-                states = self._model(**batch_of(rows, self._pad, self._device)).last_hidden_state
+                states = self._model(**self._batch(batch)).last_hidden_state
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)
-            yield bucket.tolist(), unit.cpu().numpy()
+            yield rows, unit.cpu().numpy()
 
     def _keep(self, results: dict[str, TextStates]) -> None:
         """Remembers what was just used, and forgets what was used longest ago."""

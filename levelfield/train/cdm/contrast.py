@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,37 +22,21 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.contracts import FIM, GAP_STYLES, Gapped
-from levelfield.models.infilling import positions
+from levelfield.models.infilling import GapTokens, fim_prompt, positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import (
-    Tokens,
-    buckets,
-    check_same_vocabulary,
-    padded,
-    token_mask,
-    window,
-)
+from levelfield.models.tokens import buckets, check_same_vocabulary
 from levelfield.models.torch.decoding import CausalRows, EncoderDecoderRows, GrowingRows
-from levelfield.models.torch.draws import Key, inverse_cdf, most_likely, uniform
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.draws import Key, inverse_cdf, uniform
+from levelfield.models.torch.loading import batch_of, load_pretrained
 
 
-class PromptFormat(Protocol):
-    """How models read a text with a gap, and which tokens end what they write there."""
+class GapFormat(GapTokens):
+    """Encoder-decoders: the encoder reads the text with its gap token.
 
-    name: str
-    sees_right: bool
-    ends: set[int]
-
-    def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]: ...
-    def decoding(
-        self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> GrowingRows: ...
-
-
-class GapFormat:
-    """Encoder-decoders: the encoder reads the text with its gap token."""
+    Attributes:
+        ends: the tokens that end a segment.
+    """
 
     sees_right = True
 
@@ -66,21 +50,11 @@ class GapFormat:
                 f"{', '.join(families)}, and causal models"
             )
         self.name = family
-        self._style = GAP_STYLES[family]
-        self._tokens = Tokens(tokenizer, marks=True)
+        super().__init__(tokenizer, configs[0], GAP_STYLES[family])
         self._limit = min(positions(config) for config in configs)
-        gap, *given_ids = (self._single(t) for t in (self._style.token, *self._style.given))
-        self._gap = gap
-        self._start = [configs[0].decoder_start_token_id, *given_ids]
         self._pad = int(configs[0].pad_token_id)
-        following = self._tokens.single("<extra_id_1>") if given_ids else None
+        following = self._tokens.single("<extra_id_1>") if self._style.given else None
         self.ends = {i for i in (tokenizer.eos_token_id, following) if i is not None}
-
-    def _single(self, token: str) -> int:
-        id = self._tokens.single(token)
-        if id is None:
-            raise ModelError(f"the models' tokenizer does not know the token {token}")
-        return id
 
     def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]:
         _room(self._limit, max_tokens + len(self._start))
@@ -89,16 +63,15 @@ class GapFormat:
             _at_gap(Gapped(source.left.replace(mark, " "), source.right.replace(mark, " ")))
             for source in sources
         ]
-        return self._tokens.fit(near, self._limit, join=self._style.join, gap_id=self._gap)[0]
+        return self._source_ids(near)[0]
 
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
     ) -> GrowingRows:
-        ids = torch.from_numpy(padded(prompts, self._pad)).to(device)
-        mask = torch.from_numpy(token_mask(prompts)).to(device)
-        states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        batch = batch_of(prompts, self._pad, device)
+        states = model.get_encoder()(**batch).last_hidden_state
         start = torch.tensor([self._start] * len(prompts), device=device)
-        return EncoderDecoderRows(model, states, mask, start, use_cache)
+        return EncoderDecoderRows(model, states, batch["attention_mask"], start, use_cache)
 
 
 class CausalFormat:
@@ -122,13 +95,10 @@ class CausalFormat:
         if not self.sees_right:
             return [[self._tokens.bos_id, *left[max(0, len(left) - room + 1) :]] for left in lefts]
         rights = self._tokens.ids([source.right for source in near])
-        return [self._marked(left, right, room) for left, right in zip(lefts, rights, strict=True)]
-
-    def _marked(self, left: list[int], right: list[int], room: int) -> list[int]:
-        prefix, suffix, middle = self._marks
-        on_left, on_right = window(len(left), len(right), room - len(self._marks))
-        left = left[len(left) - on_left :]
-        return [prefix, *left, suffix, *right[:on_right], middle]
+        return [
+            fim_prompt(self._marks, left, right, room)[0]
+            for left, right in zip(lefts, rights, strict=True)
+        ]
 
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
@@ -150,6 +120,8 @@ def _room(limit: int, max_tokens: int) -> int:
 
 
 MAX_TOKENS = 64
+_ALL_TOKENS = {"temperature": "1", "top_k": "0", "top_p": "1"}
+"""What files of negatives say of sampling: a token is drawn from all of p⁻, as it is."""
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _LOWEST = -1e5
 """Log-probabilities below this count as this: γ times an infinite one is no number."""
@@ -168,9 +140,6 @@ def load_contrast(
     expert: str | None,
     gamma: float,
     *,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
     loading: Loading = Loading(),  # noqa: B008
 ) -> ContrastSampler:
     """Returns the sampler of two models by name; with γ = 0 the expert is neither loaded nor
@@ -178,7 +147,7 @@ def load_contrast(
 
     Raises:
         ModelError: no such models, models of two kinds, or of different vocabularies.
-        UserError: an option that makes no distribution.
+        UserError: a γ that makes no distribution.
     """
 
     def loaded(name: str) -> Pretrained:
@@ -195,9 +164,6 @@ def load_contrast(
         loaded(amateur),
         loaded(expert) if expert and gamma else None,
         gamma,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
         batch_tokens=loading.batch_tokens,
     )
 
@@ -218,8 +184,7 @@ class ContrastSampler:
 
     A segment is one token at least and ends before EOS, before the next sentinel of T5, before a
     token with a line break, or after `max_tokens`. Special tokens are never drawn within it; what
-    is left of p⁻ is normalised again. Temperature, `top_k` and `top_p` change p⁻ in this order, and
-    of tokens that are equally likely at the border all stay.
+    is left of p⁻ is normalised again.
 
     Cost: a batch takes one pass of each model over the sources and one a token over the segments,
     whose keys and values are kept; segments that have ended leave the batch. With γ = 0 the expert
@@ -232,15 +197,15 @@ class ContrastSampler:
     Args:
         amateur, expert: the models; the expert may be None with γ = 0.
         gamma: γ ≥ 0.
-        temperature: > 0, divides log p⁻.
-        top_k: draw from so many most likely tokens only; 0 from all.
-        top_p: draw from the fewest most likely tokens that have this probability together.
         batch_tokens: at most so many tokens in a batch, padding and segments included.
         use_cache: False computes keys and values anew at every step; slow, the same segments.
 
+    Attributes:
+        sees_right: whether the models read what stands right of a gap.
+
     Raises:
         ModelError: different vocabularies or kinds, or a family whose gap format is not known.
-        UserError: an option that makes no distribution.
+        UserError: a γ that makes no distribution.
     """
 
     def __init__(
@@ -249,17 +214,15 @@ class ContrastSampler:
         expert: Pretrained | None,
         gamma: float,
         *,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
         batch_tokens: int | None = None,
         use_cache: bool = True,
     ) -> None:
-        _check(gamma, temperature, top_k, top_p)
+        if not (math.isfinite(gamma) and gamma >= 0):
+            raise UserError(f"gamma is {gamma}; expected a number of at least 0")
         if gamma and expert is None:
             raise UserError(f"gamma is {gamma}, which takes an expert; name one, or set gamma to 0")
         self._pair = [amateur, expert] if gamma and expert else [amateur]
-        self.gamma, self.temperature, self.top_k, self.top_p = gamma, temperature, top_k, top_p
+        self._gamma = gamma
         first, *others = (model.model.config.is_encoder_decoder for model in self._pair)
         for model in self._pair[1:]:
             check_same_vocabulary(amateur.tokenizer, model.tokenizer)
@@ -269,13 +232,12 @@ class ContrastSampler:
             )
         self._tokenizer = amateur.tokenizer
         configs = [model.model.config for model in self._pair]
-        self._format: PromptFormat = (GapFormat if first else CausalFormat)(
-            self._tokenizer, configs
-        )
+        self._format = (GapFormat if first else CausalFormat)(self._tokenizer, configs)
         self._device = next(amateur.model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 32768)
         self._use_cache = use_cache
+        self.sees_right = self._format.sees_right
         self._bind_vocabulary(configs)
 
     def _bind_vocabulary(self, configs: Sequence[Any]) -> None:
@@ -304,19 +266,13 @@ class ContrastSampler:
         self._first, self._later = self._first.to(self._device), self._later.to(self._device)
 
     @property
-    def sees_right(self) -> bool:
-        """Whether the models read what stands right of a gap."""
-        return self._format.sees_right
-
-    @property
     def choices(self) -> Mapping[str, str]:
         """Every choice that could change a segment, by name."""
         names = ("amateur", "expert")
         models = {name: model.label for name, model in zip(names, self._pair, strict=False)}
-        numbers = {n: getattr(self, n) for n in ("gamma", "temperature", "top_k", "top_p")}
         dtype = str(next(self._pair[0].model.parameters()).dtype).removeprefix("torch.")
         format = {"format": self._format.name, "dtype": dtype}
-        return models | {name: f"{number:g}" for name, number in numbers.items()} | format
+        return models | {"gamma": f"{self._gamma:g}"} | _ALL_TOKENS | format
 
     def infill(
         self,
@@ -344,32 +300,17 @@ class ContrastSampler:
         if keys is None:
             keys = [(i,) for i in range(len(sources))]
         prompts = self._format.prompts(sources, max_tokens)
-        drawn: list[list[int]] = [[]] * len(prompts)
+        segments = [""] * len(prompts)
         lengths = [len(prompt) + max_tokens for prompt in prompts]
         with torch.inference_mode():
             for bucket in buckets(lengths, self._batch_tokens):
                 rows = bucket.tolist()
                 u = np.stack([uniform(seed, keys[i], max_tokens) for i in rows])
                 for i, ids in zip(rows, self._draw([prompts[i] for i in rows], u), strict=True):
-                    drawn[i] = ids
-        return [self._text(ids) for ids in drawn]
-
-    def continue_(
-        self,
-        texts: Sequence[str],
-        *,
-        seed: int,
-        max_tokens: int = MAX_TOKENS,
-        keys: Sequence[Key] | None = None,
-    ) -> list[str]:
-        """Returns what each text goes on with: `infill` with nothing right of the gap."""
-        sources = [Gapped(text, "") for text in texts]
-        return self.infill(sources, seed=seed, max_tokens=max_tokens, keys=keys)
-
-    def _text(self, ids: list[int]) -> str:
-        text: str = self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
-        # a segment that was cut in the middle of a character ends with a replacement for it
-        return text.rstrip("\ufffd").strip()
+                    text = self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+                    # one that was cut in the middle of a character ends with a replacement for it
+                    segments[i] = text.rstrip("\ufffd").strip()
+        return segments
 
     def _draw(self, prompts: Sequence[list[int]], u: Floats) -> list[list[int]]:
         """Returns the tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""
@@ -405,12 +346,11 @@ class ContrastSampler:
     def _probabilities(self, logits: Sequence[torch.Tensor], allowed: torch.Tensor) -> torch.Tensor:
         """p⁻ of the next token: (rows, vocabulary), float64."""
         width = len(allowed)
-        log_p = negative_log_p([scores[:, :width] for scores in logits], self.gamma)
-        log_p = log_p.masked_fill(~allowed, -torch.inf) / self.temperature
-        p = log_p.softmax(-1)
+        log_p = negative_log_p([scores[:, :width] for scores in logits], self._gamma)
+        p = log_p.masked_fill(~allowed, -torch.inf).softmax(-1)
         if not p.isfinite().all():
             raise ModelError("the models give probabilities that are not numbers")
-        return most_likely(p, self.top_k, self.top_p)
+        return p
 
 
 def negative_log_p(logits: Sequence[torch.Tensor], gamma: float) -> torch.Tensor:
@@ -427,17 +367,3 @@ def negative_log_p(logits: Sequence[torch.Tensor], gamma: float) -> torch.Tensor
     m = log_p_e - log_p_a
     # what the amateur finds impossible stays so, however much more the expert does
     return (log_p_a - gamma * m).masked_fill(log_p[0].isneginf(), -torch.inf).log_softmax(-1)
-
-
-def _check(gamma: float, temperature: float, top_k: int, top_p: float) -> None:
-    if not (math.isfinite(gamma) and gamma >= 0):
-        raise UserError(f"gamma is {gamma}; expected a number of at least 0")
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise UserError(
-            f"temperature is {temperature}; expected a number above 0 (top_k=1 takes the most "
-            "likely token)"
-        )
-    if top_k < 0:
-        raise UserError(f"top_k is {top_k}; expected a whole number of at least 0 (0 is all)")
-    if not 0 < top_p <= 1:
-        raise UserError(f"top_p is {top_p}; expected a number above 0, at most 1")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal
 
 from levelfield.core.progress import Progress
 from levelfield.models.resolve import resolve
@@ -17,6 +17,7 @@ from levelfield.train.cdm.negatives import make_negatives
 from levelfield.train.cdm.plan import CDMPlan, Unit
 from levelfield.train.corpus import corpus_documents
 from levelfield.train.discriminator.discrimination import build_discriminator
+from levelfield.train.infiller import InfillerSpec
 from levelfield.train.infiller.infilling import build_infiller
 from levelfield.train.loop import HistoryRow
 
@@ -36,15 +37,30 @@ def run_cdm(
             folder made with other choices.
     """
     out.mkdir(parents=True, exist_ok=True)
-    amateur = _infiller(plan, "amateur", out, notes, bar)
-    plain = plan.negatives.gamma == 0  # the expert has no part in it
-    expert = None if plain else _infiller(plan, "expert", out, notes, bar, amateur)
     chosen = plan.negatives
+
+    def infiller(stage: str, spec: str | InfillerSpec, amateur: str = "") -> str:
+        """Returns the name of an infiller, trained if the plan says so; one that begins from
+        nothing takes the amateur's tokenizer, since both need one vocabulary."""
+        if isinstance(spec, str):
+            return spec
+        if amateur and not (spec.start or spec.tokenizer):
+            spec = dataclasses.replace(spec, tokenizer=str(resolve(amateur).path))
+        texts = functools.partial(corpus_documents, plan.corpus)
+        with bar(stage, spec.recipe.steps) as progress:
+            history = build_infiller(
+                texts, spec, out / stage, sources=plan.sources, notes=notes, progress=progress
+            )
+        notes(f"{stage}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
+        return str(out / stage)
+
+    amateur = infiller("amateur", plan.amateur)
+    # without γ the expert has no part in it
+    expert = infiller("expert", plan.expert, amateur) if chosen.gamma else None
     sampler = load_contrast(amateur, expert, chosen.gamma, loading=plan.loading)
-    texts = numbered(corpus_documents(plan.corpus), chosen.unit, chosen.limit)
     with bar("negatives", chosen.limit) as progress:
         negatives = make_negatives(
-            texts,
+            numbered(corpus_documents(plan.corpus), chosen.unit, chosen.limit),
             sampler,
             strategy(chosen.strategy),
             seed=plan.seed,
@@ -56,45 +72,16 @@ def run_cdm(
     notes(
         f"{negatives.documents:,} texts manipulated, {negatives.unchanged:,} of them left unchanged"
     )
-    spec = plan.discriminator
-    with bar("discriminator", spec.recipe.steps) as progress:
+    with bar("discriminator", plan.discriminator.recipe.steps) as progress:
         return build_discriminator(
             [negatives.path],
-            spec,
+            plan.discriminator,
             out / "discriminator",
-            sources=plan.sources,
             separator=SEPARATORS[chosen.unit],
-            notes=notes,
-            progress=progress,
-        )
-
-
-def _infiller(
-    plan: CDMPlan,
-    which: Literal["amateur", "expert"],
-    out: Path,
-    notes: Callable[[str], object],
-    bar: Bar,
-    amateur: str = "",
-) -> str:
-    """Returns the name of an infiller, trained if the plan says so; one that begins from nothing
-    takes the amateur's tokenizer, since both need one vocabulary."""
-    spec = plan.amateur if which == "amateur" else plan.expert
-    if isinstance(spec, str):
-        return spec
-    if amateur and not (spec.start or spec.tokenizer):
-        spec = dataclasses.replace(spec, tokenizer=str(resolve(amateur).path))
-    with bar(which, spec.recipe.steps) as progress:
-        history = build_infiller(
-            lambda: corpus_documents(plan.corpus),
-            spec,
-            out / which,
             sources=plan.sources,
             notes=notes,
             progress=progress,
         )
-    notes(f"{which}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
-    return str(out / which)
 
 
 def numbered(texts: Iterable[str], unit: Unit, limit: int | None) -> Iterator[tuple[str, Document]]:

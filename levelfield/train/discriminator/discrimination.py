@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,7 +15,7 @@ import torch
 
 from levelfield.core.arrays import Bools, Codes, Floats, VocabularyIds
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import buckets
+from levelfield.models.tokens import batches
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import classes, load_to_tune
 from levelfield.train.builder import (
@@ -32,7 +32,7 @@ from levelfield.train.discriminator import DiscriminatorSpec
 from levelfield.train.discriminator.pairs import TrainingPairs, check_enough, held_out, read_rows
 from levelfield.train.infiller import Size
 from levelfield.train.infiller.tokenizer import train_tokenizer
-from levelfield.train.loop import HistoryRow, Loss, seeded
+from levelfield.train.loop import HistoryRow, Loss, last_kept, seeded
 
 MARKED = "</s> $A </s>"
 """A text `$A` as it is read: the head reads the state of the first token, which should say nothing
@@ -163,30 +163,27 @@ class Discrimination:
     def _margins(self, texts: Sequence[VocabularyIds]) -> Floats:
         """log P(positive) − log P(negative): (texts,)."""
         z = np.zeros(len(texts))
-        for rows in buckets([len(ids) for ids in texts], VALIDATION_TOKENS):
-            logits = self.logits([texts[i] for i in rows]).double().cpu().numpy()
+        for rows, batch in batches(texts, VALIDATION_TOKENS):
+            logits = self.logits(batch).double().cpu().numpy()
             z[rows] = logits[:, 1] - logits[:, 0]
         return z
 
     @functools.cached_property
-    def _pools(self) -> dict[int, list[Codes]]:
-        return {}
+    def _pool(self) -> Callable[[int], list[Codes]]:
+        return last_kept(self._drawn)
 
-    def _pool(self, pool: int) -> list[Codes]:
+    def _drawn(self, pool: int) -> list[Codes]:
         """Returns the pairs of each batch."""
-        if pool not in self._pools:
-            self._pools.clear()
-            among = np.flatnonzero(~self.pairs.held_out)
-            n = self.POOL * self.batch
-            epochs = range(pool * n // len(among), ((pool + 1) * n - 1) // len(among) + 1)
-            orders = [np.random.default_rng([self.seed, 1, e]).permutation(among) for e in epochs]
-            first = pool * n - epochs[0] * len(among)
-            drawn = np.concatenate(orders)[first : first + n]
-            length = [max(len(self.pairs.positive[i]), len(self.pairs.negative[i])) for i in drawn]
-            batches = drawn[np.argsort(length, kind="stable")].reshape(self.POOL, self.batch)
-            shuffled = np.random.default_rng([self.seed, 2, pool]).permutation(self.POOL)
-            self._pools[pool] = [batches[i] for i in shuffled]
-        return self._pools[pool]
+        among = np.flatnonzero(~self.pairs.held_out)
+        n = self.POOL * self.batch
+        epochs = range(pool * n // len(among), ((pool + 1) * n - 1) // len(among) + 1)
+        orders = [np.random.default_rng([self.seed, 1, e]).permutation(among) for e in epochs]
+        first = pool * n - epochs[0] * len(among)
+        drawn = np.concatenate(orders)[first : first + n]
+        length = [max(len(self.pairs.positive[i]), len(self.pairs.negative[i])) for i in drawn]
+        batches = drawn[np.argsort(length, kind="stable")].reshape(self.POOL, self.batch)
+        shuffled = np.random.default_rng([self.seed, 2, pool]).permutation(self.POOL)
+        return [batches[i] for i in shuffled]
 
 
 def auc(positive: Floats, negative: Floats) -> float:
@@ -230,9 +227,12 @@ def build_discriminator(
         tokenizer.init_kwargs["truncation_side"] = tokenizer.truncation_side  # else it is not saved
         reader = TorchClassifier(model.to(place.device), tokenizer)
         pairs, rows = encode(read, reader)
-        for line in _remarks(rows, pairs):
-            place.notes(line)
         held = int(pairs.held_out.sum())
+        place.notes(f"{len(rows.pairs):,} pairs, {held:,} of them held out")
+        for reason, n in rows.skipped.items():
+            place.notes(f"left out {n:,} rows: {reason}")
+        if pairs.cut:
+            place.notes(f"of {pairs.cut:,} texts the model sees a part only")
 
         def save(last: HistoryRow) -> Mapping[str, str]:
             reader.save(place.out)
@@ -274,11 +274,3 @@ def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tupl
             training / "tokenizer", lambda: train_tokenizer(texts, spec.vocabulary, marked=MARKED)
         )
         return new_model(spec.size, len(tokenizer), spec.window, LABELS), tokenizer
-
-
-def _remarks(rows: TrainingPairs, pairs: EncodedPairs) -> Iterator[str]:
-    yield f"{len(rows.pairs):,} pairs, {int(pairs.held_out.sum()):,} of them held out"
-    for reason, n in rows.skipped.items():
-        yield f"left out {n:,} rows: {reason}"
-    if pairs.cut:
-        yield f"of {pairs.cut:,} texts the model sees a part only"

@@ -1,4 +1,4 @@
-"""What a guide can be: the contract of a kind."""
+"""What a guide can be: the contract of a kind; and how one is trained."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.io import atomic_writer
-from levelfield.models.guides import ABOUT, WEIGHTS, GuideKind
+from levelfield.models.guides import ABOUT, WEIGHTS, Guide, GuideKind, guide_named
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.train.guide.settings import KINDS, OF_SEVERAL
 from levelfield.train.labelled import Labelled
 from levelfield.train.recipe import PassSettings, Recipe
@@ -24,7 +24,7 @@ from levelfield.train.recipe import PassSettings, Recipe
 if TYPE_CHECKING:
     import torch
 
-    from levelfield.train.builder import Workplace
+    from levelfield.train.builder import Account, Workplace
     from levelfield.train.labelled import LabelledTexts
     from levelfield.train.loop import HistoryRow
 
@@ -89,11 +89,52 @@ class GuideTraining:
     summary: str
 
 
-def guide_training(kind: GuideKind) -> GuideTraining:
-    """Returns how guides of this kind are trained."""
-    training = pkgutil.resolve_name(KINDS[kind])
-    assert isinstance(training, GuideTraining)
-    return training
+def build_guide(
+    texts: LabelledTexts, spec: GuideSpec, out: Path, **account: Unpack[Account]
+) -> Guide:
+    """Trains a guide, tests it on held-out texts, and leaves its folder with a card at `out`.
+
+    Equal texts, spec and seed give equal bytes on one CPU.
+
+    Args:
+        account: further sources for the card, and what is called while it is made.
+
+    Raises:
+        UserError, ModelError: a base that is no causal model, and as of `build`.
+    """
+    from levelfield.train.builder import Trained, build
+
+    base = resolve_causal(spec.start, spec.loading)
+
+    def train(spec: GuideSpec, place: Workplace) -> Trained:
+        kind: GuideTraining = pkgutil.resolve_name(KINDS[spec.kind])
+        labels = texts.train.labels
+        trained = kind.train(texts, spec, place)
+        write_guide(
+            out,
+            kind=spec.kind,
+            attribute=spec.attribute,
+            labels=labels,
+            base=base.name,
+            revision=base.revision,
+            settings=trained.settings,
+            tensors=trained.tensors,
+        )
+        facts = {
+            "Kind": spec.kind,
+            "Attribute": spec.attribute,
+            "Labels": ", ".join(labels),
+            "Base": base.label,
+            "Texts": f"{len(texts.train):,} different ones to learn from, {len(texts.test):,} held "
+            "out",
+            **texts.facts,
+            **trained.facts,
+        }
+        return Trained(kind.summary, facts, trained.history)
+
+    account["sources"] = (*texts.sources, *account.get("sources", ()))
+    build(train, spec, texts.digest, out, what="guide", **account)
+    return guide_named.__wrapped__(str(out))
 
 
 def write_guide(

@@ -17,8 +17,6 @@ import numpy as np
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load, names
-from levelfield.io import open_samples
-from levelfield.io.reading import ReadingOptions
 from levelfield.models.torch.language_model import LanguageModel
 from levelfield.train.guide.settings import GuideData
 from levelfield.train.labelled import (
@@ -66,8 +64,6 @@ def guide_texts(
     data: Sequence[str],
     attribute: str,
     chosen: GuideData | None = None,
-    *,
-    sources: Sequence[str] = (),
     **words: Any,
 ) -> LabelledTexts:
     """Labelled texts of sets by name and of files, and those held out.
@@ -79,46 +75,31 @@ def guide_texts(
         attribute: whose labels are learnt; several with commas between them, of which each text
             has a label of one or more.
         data: names of sets, or files.
-        sources: more lines for the card.
         words: options of `GuideData`, instead of those there.
 
     Raises:
         UserError, InputError: a file can't be read, a sample has no label.
         FetchError: a set can't be fetched.
     """
-
     chosen = GuideData.of(chosen, **words)
-    held_out = chosen.held_out
-
-    def read(names: Sequence[str], part_is_test: bool) -> list[Sample]:
-        return _samples(names, part_is_test, chosen.sentences, chosen.reading)
-
-    rows = _labelled(read(data, False), attribute)
-    test = _labelled(read(held_out, True), attribute, rows) if held_out else None
-    lines = [_source(name) for name in data if _is_set(name)]
-    return own_texts(rows, test, (*lines, *sources), share=chosen.share or 0.0, seed=chosen.seed)
+    rows, test = _labelled(_samples(data, False, chosen), attribute), None
+    if chosen.held_out:
+        test = _labelled(_samples(chosen.held_out, True, chosen), attribute, rows)
+    sources = [_source(name) for name in data if _is_set(name)]
+    return own_texts(rows, test, sources, share=chosen.share or 0.0, seed=chosen.seed)
 
 
 def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:
     """Returns all texts of sets by name, `test` aside, and of files, with their labels; as
     `guide_texts` has them before any are held out."""
-    return _labelled(_samples(data, False, 1), attribute)
+    return _labelled(_samples(data, False, GuideData()), attribute)
 
 
-def _samples(
-    data: Sequence[str],
-    part_is_test: bool,
-    sentences: int,
-    reading: ReadingOptions | None = None,
-) -> list[Sample]:
+def _samples(data: Sequence[str], part_is_test: bool, chosen: GuideData) -> list[Sample]:
     named = [name for name in data if _is_set(name)]
     files = [name for name in data if not _is_set(name)]
-    samples = [sample for name in named for sample in _of_set(name, part_is_test, sentences)]
-    if files:
-        source = open_samples(files, reading, ids="any")
-        source.check()
-        samples += source
-    return samples
+    samples = [sample for name in named for sample in _of_set(name, part_is_test, chosen.sentences)]
+    return samples + (chosen.samples(files) if files else [])
 
 
 def _labelled(samples: Sequence[Sample], attribute: str, like: Labelled | None = None) -> Labelled:

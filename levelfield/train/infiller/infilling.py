@@ -31,7 +31,7 @@ from levelfield.train.corpus import Corpus, digest_of_texts, tokenise
 from levelfield.train.infiller import Family, InfillerSpec, Size
 from levelfield.train.infiller.examples import IGNORED, Batch, InfillingFormat, draw, sentence_ends
 from levelfield.train.infiller.tokenizer import sample_of, train_tokenizer
-from levelfield.train.loop import HistoryRow, Loss, seeded
+from levelfield.train.loop import HistoryRow, Loss, last_kept, seeded
 
 
 def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positions: int) -> Any:
@@ -129,15 +129,12 @@ class Infilling:
         return self.corpus.split()
 
     @functools.cached_property
-    def _pools(self) -> dict[int, list[Batch]]:
-        return {}
+    def _pool(self) -> Callable[[int], list[Batch]]:
+        return last_kept(self._drawn)
 
-    def _pool(self, pool: int) -> list[Batch]:
-        if pool not in self._pools:
-            self._pools.clear()
-            rng = np.random.default_rng([self.seed, 1, pool])
-            self._pools[pool] = self._batches(rng, self._split[0], self.POOL)
-        return self._pools[pool]
+    def _drawn(self, pool: int) -> list[Batch]:
+        rng = np.random.default_rng([self.seed, 1, pool])
+        return self._batches(rng, self._split[0], self.POOL)
 
     @functools.cached_property
     def _held_out(self) -> list[Batch]:

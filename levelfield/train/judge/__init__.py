@@ -21,42 +21,26 @@ class Outline:
     """What is known of an architecture before it is imported.
 
     Attributes:
-        target: where the `Architecture` is.
         options: those of `levelfield train judge` that are its own.
         settings: the field of `JudgeSpec` that holds its settings; empty where they are fields of
             the spec itself.
         on_encoder: whether training begins from an encoder.
     """
 
-    target: str
     options: tuple[str, ...]
     settings: str = ""
     on_encoder: bool = False
 
 
 ARCHITECTURES: Mapping[str, Outline] = {
-    "textcnn": Outline(
-        "levelfield.train.judge.textcnn:TEXTCNN",
-        ("case", "epochs", "vocabulary", "half", "learning_rate"),
-    ),
-    "fasttext": Outline(
-        "levelfield.train.judge.fasttext:FASTTEXT",
-        ("case", "epochs", "ngrams", "quantize", "learning_rate"),
-        "fasttext",
-    ),
-    "linear": Outline(
-        "levelfield.train.judge.linear:LINEAR",
-        ("start", "l2", "allow_pickle"),
-        on_encoder=True,
-    ),
+    "textcnn": Outline(("case", "epochs", "vocabulary", "half", "learning_rate")),
+    "fasttext": Outline(("case", "epochs", "ngrams", "quantize", "learning_rate"), "fasttext"),
+    "linear": Outline(("start", "l2", "allow_pickle"), on_encoder=True),
     "transformer": Outline(
-        "levelfield.train.judge.transformer:TRANSFORMER",
-        ("start", "epochs", "learning_rate", "allow_pickle"),
-        "tuning",
-        on_encoder=True,
+        ("start", "epochs", "learning_rate", "allow_pickle"), "tuning", on_encoder=True
     ),
 }
-"""Name -> what is known of it; none is imported before it is used."""
+"""Name -> what is known of it; `levelfield.train.judge.architectures` has its training."""
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ class JudgeOptions(HeldOutOptions):
 
         if self.recipe:
             return recipes.texts_of(self.recipe)
-        samples = self._read(files)
-        held_out = self._read(self.held_out) if self.held_out else None
+        samples = self.samples(files)
+        held_out = self.samples(self.held_out) if self.held_out else None
         if self.rating:
             scale = self._scale(samples, self.rating)
             rows = from_ratings(samples, scale)
@@ -144,13 +144,6 @@ class JudgeOptions(HeldOutOptions):
         values = {key: value for key, value in self.to_dict().items() if key not in apart}
         told = {key: value for key, value in values.items() if value not in (None, (), {}, False)}
         return {**told, **self.settings}
-
-    def _read(self, files: Sequence[str]) -> "list[Sample]":
-        from levelfield.io import open_samples
-
-        source = open_samples(files, self.reading, ids="any")
-        source.check()
-        return list(source)
 
     def _scale(self, samples: "Sequence[Sample]", aspect: str) -> "RatingScale":
         from levelfield.train.labelled import RatingScale

@@ -26,7 +26,7 @@ import tiny
 from chat_server import KEY, Reply, completion, error, serving
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.chat import client as chat_client
-from levelfield.models.chat.client import ChatClient, in_threads
+from levelfield.models.chat.client import ChatClient, results_in_threads
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, Refusal
 from levelfield.models.load import load
@@ -352,7 +352,7 @@ def test_the_first_error_stops_the_other_threads_and_is_raised_at_once():
 
     start = time.monotonic()
     with pytest.raises(ValueError, match="zero"):
-        in_threads(work, range(100), 2)
+        list(results_in_threads(work, range(100), 2))
     assert time.monotonic() - start < 20
 
 

@@ -15,12 +15,17 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 import tiny_classifier
 from levelfield.core.errors import ModelError
+from levelfield.core.progress import no_progress
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import attribute_of, files_of, resolve
-from levelfield.models.small.heads import fit_head, train_linear
+from levelfield.models.small.heads import LinearClassifier, fit_head
 from levelfield.models.small.shapes import WITH_CASE, lexis, lexis_with_case
 from levelfield.models.small.textcnn import PAD, Shape, TextCNN, TextCNNClassifier, Vocabulary
+from levelfield.train.builder import Workplace
+from levelfield.train.judge import JudgeSpec
+from levelfield.train.judge.architectures import TRAININGS
+from levelfield.train.labelled import Labelled
 
 TEXTS = [
     "The lake froze.",
@@ -206,16 +211,19 @@ def test_a_head_has_the_least_regularised_cross_entropy():
         assert moved > best - 1e-7
 
 
+def trained(texts: list[str], targets: np.ndarray, out: Path, **choices) -> LinearClassifier:
+    """A linear judge, which is saved as well."""
+    spec = JudgeSpec("mood", "linear", loading=Loading(device="cpu"), **choices)
+    place = Workplace(out, torch.device("cpu"), lambda _: None, no_progress)
+    out.mkdir()
+    return TRAININGS["linear"].train(Labelled(tuple(texts), targets, LABELS), spec, place)[0]
+
+
 @pytest.fixture
 def linear(tmp_path):
     targets = np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1]]
-    judge = train_linear(
-        TEXTS, targets, np.ones(len(TEXTS)), LABELS,
-        start=encoder(tmp_path / "below"), layers=2, l2=0.1, loading=Loading(device="cpu"),
-    )  # fmt: skip
-    (tmp_path / "judge").mkdir()
-    judge.save(tmp_path / "judge", attribute="mood")
-    return judge
+    start = encoder(tmp_path / "below")
+    return trained(TEXTS, targets, tmp_path / "judge", start=start, layers=2, l2=0.1)
 
 
 def test_a_linear_head_reads_the_mean_states_of_the_last_layers(linear, tmp_path):
@@ -247,10 +255,8 @@ def test_a_linear_head_refuses_another_encoder_in_the_place_of_its_own(tmp_path)
 
 @pytest.mark.usefixtures("linear")
 def test_more_layers_than_there_are_means_all(tmp_path):
-    few = train_linear(
-        TEXTS[:3], np.eye(3), np.ones(3), LABELS,
-        start=str(tmp_path / "below"), layers=9, l2=1.0, loading=Loading(device="cpu"),
-    )  # fmt: skip
+    start = str(tmp_path / "below")
+    few = trained(TEXTS[:3], np.eye(3), tmp_path / "few", start=start, layers=9, l2=1.0)
     assert few._states.of(TEXTS[:1])[0].shape == (1, 3 * 16)
 
 

@@ -44,8 +44,6 @@ def test_the_embedded_model_gives_the_bits_of_sentence_transformers(monkeypatch)
     assert isinstance(ours._model, BertMean)
     assert not isinstance(theirs._model, BertMean)
     np.testing.assert_array_equal(ours.sentences(TEXTS)[0], theirs.sentences(TEXTS)[0])
-    for a, b in zip(ours.tokens(TEXTS)[0], theirs.tokens(TEXTS)[0], strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_the_tokenizer_is_that_of_transformers():

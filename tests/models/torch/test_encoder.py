@@ -30,15 +30,6 @@ def test_sentence_embeddings_are_those_of_sentence_transformers(encoder):
     assert cut == [False, False, False, False, True, False]
 
 
-def test_token_embeddings_are_those_of_sentence_transformers_without_special_tokens(encoder):
-    (tokens,), _ = encoder.tokens(["The lake froze."])
-    assert tokens.shape == (len(encoder.token_ids(["The lake froze."])[0]), 384)
-    reference = sentence_transformers().encode(
-        ["The lake froze."], output_value="token_embeddings"
-    )[0]
-    np.testing.assert_allclose(tokens, reference.numpy()[1:-1], atol=1e-5)
-
-
 def test_a_long_source_keeps_what_is_nearest_to_its_gap(encoder):
     far, near = "far " * 600, "lake lake lake "
     ids, (cut,) = encoder._cut_ids([Gapped(far + near, " ice" + " far" * 600)])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.cli.train_models import perturb as command
+from levelfield.cli.train import perturb as command
 from levelfield.core.errors import UserError
 from levelfield.train.cdm import negation
 from levelfield.train.cdm.perturb import (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 import tiny_classifier
-from levelfield.cli.train_models import discriminator as command
+from levelfield.cli.train import discriminator as command
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
@@ -396,7 +396,7 @@ def test_an_encoder_or_a_classifier_of_other_labels_is_a_start(rows_file, tmp_pa
     build_discriminator([rows_file], spec(2, start=str(start)), out, sources=())
     model = load("classifier", str(out))
     assert model.labels == ("negative", "positive")
-    assert model.limit == 24
+    assert model._limit == 24
     assert "| Begun from | " in (out / "README.md").read_text(encoding="utf-8")
 
 

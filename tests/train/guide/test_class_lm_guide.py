@@ -25,8 +25,7 @@ from levelfield.generation.techniques.class_lm.class_lm_training import (
 from levelfield.models.guides import Guide, guide_named
 from levelfield.models.torch.language_model import LanguageModel, wrapped
 from levelfield.train import loop
-from levelfield.train.guide.build import build_guide
-from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.settings import ClassLMSettings, settings_of
 from levelfield.train.labelled import Labelled, own_texts
 

@@ -24,8 +24,7 @@ from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop
 from levelfield.train.guide import texts as guide_texts
-from levelfield.train.guide.build import build_guide
-from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.settings import FutureSettings, settings_of
 from levelfield.train.labelled import Labelled, own_texts
 

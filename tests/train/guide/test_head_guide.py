@@ -19,8 +19,7 @@ from levelfield.generation.techniques.pplm.head_training import (
 )
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.guide.build import build_guide
-from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.settings import HeadSettings, settings_of
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, own_texts

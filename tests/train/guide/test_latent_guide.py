@@ -25,8 +25,7 @@ from levelfield.generation.techniques.latent.latents import latent_model
 from levelfield.models.guides import Guide, guide_for
 from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop
-from levelfield.train.guide.build import build_guide
-from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.settings import LatentSettings, settings_of
 from levelfield.train.guide.texts import at_most, by_attribute, guide_texts
 from levelfield.train.labelled import (

@@ -42,8 +42,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train import loop
-from levelfield.train.guide.build import build_guide
-from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.settings import SoftPromptSettings, settings_of
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, own_texts

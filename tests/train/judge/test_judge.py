@@ -33,9 +33,8 @@ from levelfield.train.figures import read_figures
 from levelfield.train.judge import JudgeSpec, Tuning
 from levelfield.train.judge import architectures as judge_build
 from levelfield.train.judge import architectures as judge_task
-from levelfield.train.judge.architectures import Classification, build_judge
-from levelfield.train.judge.textcnn import recipe_of
-from levelfield.train.labelled import Labelled, joined, merged, split
+from levelfield.train.judge.architectures import Classification, build_judge, recipe_of
+from levelfield.train.labelled import Labelled, LabelledTexts, joined, merged, split
 
 
 class Killing:
@@ -71,9 +70,9 @@ def test_a_pass_has_every_text_as_often_as_it_is_to_be_learnt_from():
     ids = Vocabulary.of(data.texts, most=50).ids(data.texts)
     task = Classification(data, ids, torch.tensor, "words", batch=4, seed=0)
     steps = -(-37 // 4)
-    seen = np.concatenate([task._batch(step) for step in range(steps)])
+    seen = np.concatenate([task._passes.rows(step) for step in range(steps)])
     assert np.bincount(seen).tolist() == [2] * 18 + [1]
-    after = np.concatenate([task._batch(step) for step in range(steps, 2 * steps)])
+    after = np.concatenate([task._passes.rows(step) for step in range(steps, 2 * steps)])
     assert after.tolist() != seen.tolist()
     assert recipe_of(data, replace(SMALL, epochs=2, batch=4)).steps == round(2 * 37 / 4)
 
@@ -85,7 +84,9 @@ def test_a_judge_is_trained_tried_and_votes_by_its_folder(tmp_path, architecture
     train, test = split(many(), 0.2, seed=0)
     spec = replace(SMALL, architecture=architecture)
     out = tmp_path / "mine"
-    found = build_judge(train, test, spec, out, sources=["our own sentences: Apache-2.0"])
+    found = build_judge(
+        LabelledTexts(train, test), spec, out, sources=["our own sentences: Apache-2.0"]
+    )
     assert found.accuracy > 0.9
     assert np.sum(found.confusion) == found.n == len(test)
     assert read_figures(out) == found
@@ -127,7 +128,7 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
         tuning=Tuning(epochs=10, batch=16, learning_rate=3e-3),
         start=tiny_encoder,
     )
-    found = build_judge(train, test, spec, tmp_path / "whole", sources=())
+    found = build_judge(LabelledTexts(train, test), spec, tmp_path / "whole")
     assert found.accuracy > 0.9
     (judge,) = choose(str(tmp_path / "whole"))
     assert judge.attribute == "sentiment"
@@ -144,8 +145,8 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
 
     monkeypatch.setattr(Classification, "loss", lambda task, model, step: killed(model, task, step))
     with pytest.raises(KeyboardInterrupt):
-        build_judge(train, test, spec, tmp_path / "killed", sources=())
-    again = build_judge(train, test, spec, tmp_path / "killed", sources=())
+        build_judge(LabelledTexts(train, test), spec, tmp_path / "killed")
+    again = build_judge(LabelledTexts(train, test), spec, tmp_path / "killed")
     assert steps[101] == 90  # where the checkpoint is
     assert again == found
     weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed")]
@@ -162,15 +163,18 @@ def test_a_judge_that_was_killed_and_built_again_is_as_one_that_was_not(
     monkeypatch.setattr(judge_task, "CHECKPOINT_STEPS", 5)
     train, test = split(many(8), 0.2, seed=0)
     spec = JudgeSpec("sentiment", architecture, epochs=4, batch=8)
-    build_judge(train, test, spec, tmp_path / "whole" / "m")
+    texts = LabelledTexts(train, test)
+    build_judge(texts, spec, tmp_path / "whole" / "m")
     with monkeypatch.context() as patch:
         if architecture != "textcnn":
             patch.setattr(judge_build, "write_figures", killed)
         progress = Killing(12 if architecture == "textcnn" else 10_000)
         with pytest.raises(KeyboardInterrupt):
-            build_judge(train, test, spec, tmp_path / "killed" / "m", progress=progress)
+            build_judge(
+                LabelledTexts(train, test), spec, tmp_path / "killed" / "m", progress=progress
+            )
     again = Killing(10_000)
-    build_judge(train, test, spec, tmp_path / "killed" / "m", progress=again)
+    build_judge(texts, spec, tmp_path / "killed" / "m", progress=again)
     if architecture == "textcnn":
         assert again.steps[0] == 10  # done at the checkpoint
     folders = [tmp_path / name / "m" for name in ("whole", "killed")]
@@ -191,7 +195,7 @@ def test_a_classifier_that_reads_to_the_last_token_can_be_fine_tuned(tmp_path):
     tokenizer.save_pretrained(tmp_path / "start")
     spec = JudgeSpec("mood", "transformer", tuning=Tuning(epochs=1), start=str(tmp_path / "start"))
     data = many(3)
-    build_judge(data, data, spec, tmp_path / "judge", sources=())
+    build_judge(LabelledTexts(data, data), spec, tmp_path / "judge")
     loaded = load("classifier", str(tmp_path / "judge"), Loading(device="cpu"))
     together, _ = loaded.probabilities(data.texts)
     alone = np.vstack([loaded.probabilities([text])[0] for text in data.texts])
@@ -200,7 +204,7 @@ def test_a_classifier_that_reads_to_the_last_token_can_be_fine_tuned(tmp_path):
 
 def test_a_discriminator_that_began_from_a_judge_judges_nothing(tmp_path, tiny_encoder):
     spec = JudgeSpec("mood", "transformer", tuning=Tuning(epochs=1), start=tiny_encoder)
-    build_judge(many(3), many(3), spec, tmp_path / "judge", sources=())
+    build_judge(LabelledTexts(many(3), many(3)), spec, tmp_path / "judge")
     resolved = resolve(str(tmp_path / "judge"))
     assert attribute_of(resolved) == "mood"
     model, tokenizer = load_to_tune(resolved, ("negative", "positive"), torch.device("cpu"))
@@ -213,33 +217,35 @@ def test_texts_that_are_read_in_part_are_counted(tmp_path, tiny_encoder):
     data = rows([*many(3).texts, "fine " * 50], [*many(3).targets.argmax(1), 1])
     spec = JudgeSpec("mood", "transformer", tuning=Tuning(epochs=1), start=tiny_encoder)
     notes: list[str] = []
-    build_judge(data, data, spec, tmp_path / "judge", sources=(), notes=notes.append)
+    build_judge(LabelledTexts(data, data), spec, tmp_path / "judge", notes=notes.append)
     assert any(note.startswith("1 texts are longer") for note in notes)
 
 
 def test_a_judge_of_our_own_can_not_be_fine_tuned(tmp_path):
     spec = JudgeSpec("mood", "transformer", start="offline/sentiment")
     with pytest.raises(ModelError, match="is a judge of our own"):
-        build_judge(many(), many(), spec, tmp_path / "judge", sources=())
+        build_judge(LabelledTexts(many(), many()), spec, tmp_path / "judge")
 
 
 def test_what_is_no_encoder_can_not_be_fine_tuned(tmp_path, causal_folders):
     spec = JudgeSpec("sentiment", "transformer", start=str(next(iter(causal_folders.values()))))
     with pytest.raises(ModelError, match="is a causal model; training begins from an encoder"):
-        build_judge(many(), many(), spec, tmp_path / "judge", sources=())
+        build_judge(LabelledTexts(many(), many()), spec, tmp_path / "judge")
 
 
 def test_equal_runs_give_equal_weights_and_a_finished_one_is_left_alone(tmp_path):
     train, test = split(many(), 0.2, seed=0)
     notes: list[str] = []
     for name in ("one", "two"):
-        build_judge(train, test, SMALL, tmp_path / name, sources=())
+        build_judge(LabelledTexts(train, test), SMALL, tmp_path / name)
     weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("one", "two")]
     assert weights[0] == weights[1]
-    build_judge(train, test, SMALL, tmp_path / "one", sources=(), notes=notes.append)
+    build_judge(LabelledTexts(train, test), SMALL, tmp_path / "one", notes=notes.append)
     assert any("already" in note for note in notes)
     with pytest.raises(UserError, match="give another folder"):
-        build_judge(train, test, replace(SMALL, seed=1), tmp_path / "one", sources=())
+        build_judge(
+            LabelledTexts(train, test), replace(SMALL, seed=1), tmp_path / "one", sources=()
+        )
 
 
 def test_a_judge_of_ratings_ranks_texts(tmp_path):
@@ -248,7 +254,9 @@ def test_a_judge_of_ratings_ranks_texts(tmp_path):
     data = Labelled(many().texts, targets, ("informal", "formal"), rated=True)
     train, test = split(data, 0.2, seed=0)
     out = tmp_path / "mine"
-    found = build_judge(train, test, replace(SMALL, attribute="formality"), out, sources=())
+    found = build_judge(
+        LabelledTexts(train, test), replace(SMALL, attribute="formality"), out, sources=()
+    )
     assert found.spearman > 0.6
     assert json.loads((out / "test.json").read_text())["spearman"] == found.spearman
 
@@ -260,9 +268,11 @@ def test_one_text_with_two_labels_does_not_multiply_all_others_for_fasttext(monk
         written.update(options, targets=targets)
         return train_fasttext(texts, targets, labels, settings, **options)
 
-    monkeypatch.setattr("levelfield.train.judge.fasttext.train_fasttext", kept)
+    monkeypatch.setattr("levelfield.train.judge.architectures.train_fasttext", kept)
     data = merged(rows([*many().texts, "fine", "fine"], [*many().targets.argmax(1), 0, 1])).rows
-    build_judge(data, many(), JudgeSpec("mood", "fasttext"), tmp_path / "judge", sources=())
+    build_judge(
+        LabelledTexts(data, many()), JudgeSpec("mood", "fasttext"), tmp_path / "judge", sources=()
+    )
     assert written["copies"] == 1
     assert set(np.unique(written["targets"])) == {0.0, 1.0}
 
@@ -280,7 +290,12 @@ def test_a_figure_that_is_no_number_is_null_in_the_file_and_no_number_again_when
         labels=("low", "high"),
         rated=True,
     )
-    build_judge(rated, rated, JudgeSpec("tone", "textcnn", epochs=1), tmp_path / "j", sources=[])
+    build_judge(
+        LabelledTexts(rated, rated),
+        JudgeSpec("tone", "textcnn", epochs=1),
+        tmp_path / "j",
+        sources=[],
+    )
     said = (tmp_path / "j" / "test.json").read_text()
     assert "NaN" not in said
     assert json.loads(said)["accuracy"] is None
