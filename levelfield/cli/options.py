@@ -6,6 +6,7 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
