@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from levelfield.models.torch.decoding import CausalRows
+from levelfield.models.torch.decoding import CausalRows, GrowingRows
 from levelfield.models.torch.draws import Exponentials
 from levelfield.models.torch.language_model import LanguageModel
 
@@ -105,6 +105,11 @@ class Continuation:
     passes: int = 0
     backward_passes: int = 0
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a token ended the text, and not the budget."""
+        return self.steps > len(self.ids)
+
 
 def continue_all(
     base: LanguageModel,
@@ -136,7 +141,7 @@ def continue_all(
 
 
 def grow(
-    rows: CausalRows,
+    rows: GrowingRows,
     steering: Steering,
     choice: Choice,
     budgets: Sequence[int],
@@ -147,7 +152,7 @@ def grow(
     gradients are recorded.
 
     Args:
-        rows: the base behind the prompts.
+        rows: the model after its prompts or sources.
         steering, choice, budgets, ends, is_over: as of `continue_all`.
     """
     continuations = [Continuation([]) for _ in budgets]

@@ -13,12 +13,10 @@ from typing import ClassVar, Literal
 
 import torch
 
-from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control, wanted_values
-from levelfield.generation.contract import Answer, Decoding, Request, check_requests
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.sampling import Continuation
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.io.problems import shown
@@ -399,21 +397,9 @@ class ConstrainedBeam(LocalTechnique):
         problem = keyword_problem(control)
         return f"{self.name}: {problem}" if problem else ""
 
-    def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,
-        progress: Progress = no_progress,
+    def _answers(
+        self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        """Yields an answer a request as batches end, each with all of its keywords.
-
-        Raises:
-            UserError: ids that occur twice, controls that are not supported, or keywords that do
-                not fit the budget; all of them named.
-        """
-        check_requests(self, requests)
         budget = decoding.max_new_tokens
         needs = {r.id: self._state(self._prompted(r, budget)).need(()).tokens for r in requests}
         if over := [f"'{id}' needs {n}" for id, n in needs.items() if n > budget]:
@@ -422,22 +408,9 @@ class ConstrainedBeam(LocalTechnique):
                 f"requests: max_new_tokens is {budget}, and the keywords of "
                 f"{'; '.join(over[:5])}{more}"
             )
-        yield from super().generate(requests, decoding=decoding, seed=seed, progress=progress)
+        yield from super()._answers(requests, decoding, seed)
 
-    def log_probs(
-        self,
-        requests: Sequence[Request],  # noqa: ARG002
-        continuations: Sequence[str],  # noqa: ARG002
-        *,
-        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
-        seed: int = 0,  # noqa: ARG002
-    ) -> list[Floats]:
-        """Nothing: one text has all of the probability.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(f"{self.name} defines no distribution over texts")
+    log_probs = AnsweringTechnique.log_probs
 
     def _continue(
         self,

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Never
 
-from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.guided import GuidedTechnique
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.sampling import Continuation
-from levelfield.generation.technique import BatchedTechnique, Prompted
+from levelfield.generation.technique import Prompted
 from levelfield.generation.techniques.bolt.discriminators import (
     ClassReader,
     EncoderModel,
@@ -135,20 +134,7 @@ class BOLT(GuidedTechnique):
             return f"{self.name}: keywords has no word"
         return super().refusal({a: v for a, v in control.items() if a != KEYWORDS})
 
-    def log_probs(
-        self,
-        requests: Sequence[Request],
-        continuations: Sequence[str],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,  # noqa: ARG002
-    ) -> list[Floats]:
-        """Nothing: BOLT defines no distribution over texts.
-
-        Raises:
-            UserError: always.
-        """
-        return BatchedTechnique.log_probs(self, requests, continuations, decoding=decoding)
+    log_probs = AnsweringTechnique.log_probs
 
     def processor(self, *_: object, **__: object) -> Never:
         """Nothing: biases are of a whole text, not of a step of `generate`.
@@ -191,10 +177,10 @@ class BOLT(GuidedTechnique):
             return [
                 answer
                 for begin in range(0, len(ready), at_once)
-                for answer in self._answers(ready[begin : begin + at_once], decoding, seed)
+                for answer in self._best_texts(ready[begin : begin + at_once], decoding, seed)
             ]
 
-    def _answers(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+    def _best_texts(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         outcomes = self._search(batch, decoding, seed).run()
         return [self._outcome(*pair) for pair in zip(batch, outcomes, strict=True)]
 

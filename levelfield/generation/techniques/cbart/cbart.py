@@ -12,7 +12,7 @@ import regex
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.technique import BatchedTechnique
 from levelfield.generation.techniques.cbart.editor import Editor, editor, resolve_editor
 from levelfield.generation.techniques.cbart.refinement import EditedText, Refined, refine
@@ -119,6 +119,8 @@ class CBART(BatchedTechnique):
             for start, begin in zip(ready, range(0, len(refined), many), strict=True)
         ]
 
+    log_probs = AnsweringTechnique.log_probs
+
     @property
     def _editor(self) -> Editor:
         return editor(self.model, self.loading)
@@ -170,14 +172,11 @@ class CBART(BatchedTechnique):
         if len(distinct) > 1:
             best, ranked = texts.index(min(distinct, key=self._surprise)), len(distinct)
         winner = chains[best]
-        return Answer(
-            id=request.id,
-            prompt=request.prompt,
-            continuation=texts[best][len(request.prompt) :],
-            text=texts[best],
+        return Answer.of(
+            request,
+            texts[best][len(request.prompt) :],
             tokens=winner.draft.new,
             forward_passes=sum(chain.rows for chain in chains) + ranked,
-            control=request.control,
             extra={
                 "passes": winner.passes,
                 "settled": winner.settled,
