@@ -19,8 +19,8 @@ from levelfield.generation.logits.terms import (
     Bound,
     Formula,
     Likeliest,
-    Stateless,
     Step,
+    StepFunction,
     Term,
 )
 from levelfield.generation.techniques.fudge.future import future_model
@@ -72,7 +72,8 @@ class FutureLabel(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         labels = [self.labels.index(self.wanted(control)) for control in controls]
-        return _OfFuture(readers.add(_Estimation(self.estimator(), labels, self.bos_id)))
+        estimation = readers.add(_Estimation(self.estimator(), labels, self.bos_id))
+        return StepFunction(estimation.log_b)
 
 
 class _Estimation:
@@ -99,23 +100,15 @@ class _Estimation:
         self._wanted = self._wanted[rows]
         self._estimator.keep(rows)
 
-    def log_b(self, candidates: torch.Tensor) -> torch.Tensor:
-        """Of the label that each row wants: (rows, n) → (rows, n)."""
-        every_label = self._estimator.scores(candidates)
-        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
-        return every_label.gather(-1, places)[..., 0]
-
-
-class _OfFuture(Stateless):
-    def __init__(self, estimation: _Estimation) -> None:
-        self._estimation = estimation
-
-    def values(self, step: Step) -> torch.Tensor:
+    def log_b(self, step: Step) -> torch.Tensor:
+        """Of the label that each row wants, for the tokens that may be chosen: (rows,
+        vocabulary)."""
         n = int(step.support.sum(-1).max())
         likely = step.log_p.masked_fill(~step.support, -torch.inf)
         candidates = likely.topk(n, dim=-1).indices
-        log_b = self._estimation.log_b(candidates).to(step.log_p.dtype)
-        return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b)
+        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
+        log_b = self._estimator.scores(candidates).gather(-1, places)[..., 0]
+        return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b.to(step.log_p.dtype))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import torch
 from levelfield.core.sample import Control
 from levelfield.generation.logits.pace import BoundRegulator, Regulator
 from levelfield.generation.logits.readers import Readers, Texts
-from levelfield.generation.logits.terms import Bound, Stateless, Step, Term
+from levelfield.generation.logits.terms import Bound, Step, StepFunction, Term
 from levelfield.generation.open_rows import OpenRows, Past
 from levelfield.models.torch.decoding import normalised
 
@@ -176,15 +176,7 @@ class PerturbedLM(Term):
         pace = self.pace.bind(controls) if self.pace else None
         targets = [[goal.wanted(control) for control in controls] for goal in self.goals]
         perturbed = _Perturbed(self.rows, self.goals, targets, self.how, pace)
-        return _OfPerturbed(readers.add(perturbed))
-
-
-class _OfPerturbed(Stateless):
-    def __init__(self, perturbed: _Perturbed) -> None:
-        self._perturbed = perturbed
-
-    def values(self, step: Step) -> torch.Tensor:
-        return self._perturbed.log_p(step)
+        return StepFunction(readers.add(perturbed).log_p)
 
 
 class _Perturbed:
