@@ -14,6 +14,9 @@ from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved
 from levelfield.models.torch.language_model import LanguageModel, language_model
 
+KEPT = 8
+"""How many guides of a kind a process keeps, those used last."""
+
 
 def base_of(guide: Guide, kind: GuideKind, model: str, loading: Loading) -> LanguageModel:
     """Returns the base of a guide of this kind.

@@ -8,9 +8,8 @@ from typing import Protocol
 
 import torch
 
-from levelfield.models.torch.decoding import CausalRows, GrowingRows
+from levelfield.models.torch.decoding import GrowingRows
 from levelfield.models.torch.draws import Exponentials
-from levelfield.models.torch.language_model import LanguageModel
 
 
 class Steering(Protocol):
@@ -111,50 +110,32 @@ class Continuation:
         return self.steps > len(self.ids)
 
 
-def continue_all(
-    base: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    steering: Steering,
-    choice: Choice,
-    budgets: Sequence[int],
-    *,
-    ends: frozenset[int] | None = None,
-    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
-    use_cache: bool = True,
-    prefix: torch.Tensor | None = None,
-) -> list[Continuation]:
-    """Continues prompts token by token; texts that have ended leave the batch.
+@dataclass(frozen=True)
+class Growth:
+    """How texts grow.
 
-    Args:
-        base: the model whose logits `steering` changes.
-        prompts: what it reads, BOS included.
-        budgets: the most tokens of each continuation, at least 1.
-        ends: ids that end a text; those of the model if not given.
-        is_over: whether a continuation ends with the tokens that it has, for other reasons.
-        use_cache: False reads everything anew at every step; slow, the same texts.
-        prefix: a prepared cache in front of each prompt, as of `CausalRows`.
+    Attributes:
+        choice: how a token is chosen.
+        budgets: the most tokens of each text, at least 1.
+        ends: ids that end a text.
+        is_over: whether a text ends with the tokens that it has, for other reasons.
     """
-    ends = base.ends if ends is None else ends
-    with torch.inference_mode():
-        rows = CausalRows.of(base.model, prompts, base.bos_id, base.device, use_cache, prefix)
-        return grow(rows, steering, choice, budgets, ends, is_over)
+
+    choice: Choice
+    budgets: Sequence[int]
+    ends: frozenset[int] = frozenset()
+    is_over: Callable[[Sequence[int]], bool] = lambda _: False
 
 
-def grow(
-    rows: GrowingRows,
-    steering: Steering,
-    choice: Choice,
-    budgets: Sequence[int],
-    ends: frozenset[int],
-    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
-) -> list[Continuation]:
+def grow(rows: GrowingRows, steering: Steering, growth: Growth) -> list[Continuation]:
     """Continues rows token by token; texts that have ended leave them. The caller says whether
     gradients are recorded.
 
     Args:
         rows: the model after its prompts or sources.
-        steering, choice, budgets, ends, is_over: as of `continue_all`.
+        steering: changes its logits.
     """
+    choice, budgets = growth.choice, growth.budgets
     continuations = [Continuation([]) for _ in budgets]
     live = list(range(len(budgets)))
     step = 0
@@ -166,9 +147,9 @@ def grow(
             continuation = continuations[live[row]]
             continuation.steps, continuation.passes = step, step + steering.passes
             continuation.backward_passes = steering.backward_passes
-            if token not in ends:
+            if token not in growth.ends:
                 continuation.ids.append(token)
-                if step < budgets[live[row]] and not is_over(continuation.ids):
+                if step < budgets[live[row]] and not growth.is_over(continuation.ids):
                     going.append(row)
         if not going:
             break

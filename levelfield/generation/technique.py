@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -29,15 +29,16 @@ from levelfield.generation.contract import (
 from levelfield.generation.logits.processor import SteeringProcessor, Support
 from levelfield.generation.logits.terms import Formula
 from levelfield.generation.sampling import (
-    Choice,
     Continuation,
     Draw,
     Forced,
-    continue_all,
+    Growth,
+    grow,
 )
 from levelfield.models.loading import TorchOptions
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.tokens import token_mask
+from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.draws import Exponentials
 from levelfield.models.torch.language_model import LanguageModel, language_model
 
@@ -175,7 +176,7 @@ class LocalTechnique(BatchedTechnique):
     ) -> Sequence[Sequence[float]]:
         prompted = [self._prompted(r, len(row)) for r, row in zip(batch, ids, strict=True)]
         forced = Forced(ids)
-        self._run(prompted, decoding, forced, [*map(len, ids)], seed=seed, ends=frozenset())
+        self._run(prompted, decoding, Growth(forced, [*map(len, ids)]), seed)
         return forced.log_p
 
     def processor(
@@ -195,10 +196,10 @@ class LocalTechnique(BatchedTechnique):
                 so. `generate` samples with its own options after this.
 
         Raises:
-            UserError: a control that is not supported.
+            UserError: a control that is not supported, or a technique that is no such processor.
         """
-        for control in controls:
-            if reason := self.refusal(control):
+        for reason in (self._no_processor, *map(self.refusal, controls)):
+            if reason:
                 raise UserError(reason)
         attributes = {frozenset(control) for control in controls}
         if len(attributes) > 1:
@@ -218,6 +219,11 @@ class LocalTechnique(BatchedTechnique):
     def _formula(self, attributes: frozenset[str]) -> Formula | None:  # noqa: ARG002
         """What is done to the logits, for requests that ask for these attributes."""
         return None
+
+    @property
+    def _no_processor(self) -> str:
+        """Why the technique is no logits processor; empty if it is one."""
+        return ""
 
     @property
     def _support(self) -> Support | None:
@@ -296,15 +302,8 @@ class LocalTechnique(BatchedTechnique):
         width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
-        return self._run(
-            prompted,
-            decoding,
-            Draw(noise),
-            budgets,
-            seed=seed,
-            ends=self._ends,
-            is_over=self._is_over,
-        )
+        growth = Growth(Draw(noise), budgets, self._ends, self._is_over)
+        return self._run(prompted, decoding, growth, seed)
 
     def _is_over(self, ids: Sequence[int]) -> bool:
         """Returns whether a continuation has a string that ends it."""
@@ -315,32 +314,16 @@ class LocalTechnique(BatchedTechnique):
         return any(stop in tail for stop in self._stops)
 
     def _run(
-        self,
-        prompted: Sequence[Prompted],
-        decoding: Decoding,
-        choice: Choice,
-        budgets: Sequence[int],
-        *,
-        seed: int,
-        ends: frozenset[int],
-        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+        self, prompted: Sequence[Prompted], decoding: Decoding, growth: Growth, seed: int
     ) -> list[Continuation]:
         prompts = [entry.ids for entry in prompted]
+        controls = [entry.request.control for entry in prompted]
         mask = torch.from_numpy(token_mask(prompts, left=True))
-        steering = self.processor(
-            [entry.request.control for entry in prompted], attention_mask=mask, decoding=decoding
-        )
-        writer = self._writer(prompted[0].request.control)
-        return continue_all(
-            writer,
-            prompts,
-            steering,
-            choice,
-            budgets,
-            ends=ends,
-            is_over=is_over,
-            prefix=self._cache(prompted, seed),
-        )
+        steering = self.processor(controls, attention_mask=mask, decoding=decoding)
+        writer, cache = self._writer(controls[0]), self._cache(prompted, seed)
+        with torch.inference_mode():
+            rows = CausalRows.of(writer.model, prompts, writer.bos_id, writer.device, prefix=cache)
+            return grow(rows, steering, growth)
 
     def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
         request = prompted.request

@@ -18,7 +18,7 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Stateless
 from levelfield.generation.open_rows import OpenRows, frozen
-from levelfield.generation.sampling import Forced
+from levelfield.generation.sampling import Forced, Growth
 from levelfield.generation.techniques.pplm.bags import bag_tokens, bag_words
 from levelfield.generation.techniques.pplm.head import head_model, mean_states
 from levelfield.generation.techniques.pplm.perturbed import (
@@ -77,7 +77,7 @@ def forced(technique: PPLM, prompts, text, control, **how) -> list[list[float]]:
     prompted = [technique._prompted(one, len(tokens)) for one in asked]
     choice = Forced([tokens] * len(prompts))
     budgets = [len(tokens)] * len(prompts)
-    technique._run(prompted, WHOLE, choice, budgets, seed=0, ends=frozenset(), **how)
+    technique._run(prompted, WHOLE, Growth(choice, budgets), 0, **how)
     return choice.log_p
 
 
@@ -348,7 +348,7 @@ def test_temperature_and_penalty_are_those_of_the_base():
     choice = Forced([technique.base.ids(TEXT)])
     prompted = [technique._prompted(request[0], 20)]
     budgets = [len(technique.base.ids(TEXT))]
-    technique._run(prompted, decoding, choice, budgets, seed=0, ends=frozenset(), pace=Pace((0.0,)))
+    technique._run(prompted, decoding, Growth(choice, budgets), 0, Pace((0.0,)))
     assert choice.log_p[0] == pytest.approx(list(base), abs=1e-5)
     assert list(mine) != pytest.approx(list(base), abs=1e-3)
 

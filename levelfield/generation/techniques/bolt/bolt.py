@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Never
+from typing import ClassVar, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
@@ -136,13 +136,9 @@ class BOLT(GuidedTechnique):
 
     log_probs = AnsweringTechnique.log_probs
 
-    def processor(self, *_: object, **__: object) -> Never:
-        """Nothing: biases are of a whole text, not of a step of `generate`.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(f"{self.name} has no logits processor; its `generate` writes texts")
+    @property
+    def _no_processor(self) -> str:
+        return f"{self.name} has no logits processor; its `generate` writes texts"
 
     def _guide(self, attribute: str) -> Guide:
         guides = guides_for(self.guide_kind, self.guide)

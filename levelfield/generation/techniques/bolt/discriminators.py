@@ -24,7 +24,7 @@ from levelfield.generation.techniques.fudge.future import FutureModel
 from levelfield.generation.techniques.pplm.head import HeadModel
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading, reading
+from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 from levelfield.models.tokens import token_mask
 from levelfield.models.torch.loading import fuse_activations, placement
@@ -67,9 +67,7 @@ class EncoderModel:
 
 @functools.lru_cache(maxsize=KEPT)
 def encoder_model(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
+    guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL
 ) -> EncoderModel:
     """Returns the encoder of a guide beside its base, loaded once a process.
 

@@ -19,7 +19,7 @@ from levelfield.core.arrays import Bools
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.files import check_finite
 from levelfield.models.infilling import positions
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.loading import load_pretrained
@@ -242,7 +242,7 @@ def resolve_editor(name: str, loading: Loading) -> Resolved:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
+def editor(name: str, loading: Loading = AS_USUAL) -> Editor:
     """Returns the editor of this name, loaded once a process.
 
     Raises:

@@ -24,9 +24,9 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.guides import base_of, check_own_model, weights_on_base
+from levelfield.generation.guides import KEPT, base_of, check_own_model, weights_on_base
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading, reading
+from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.torch.language_model import LanguageModel, open_language_model
 
@@ -156,9 +156,6 @@ def _shape(module: Any) -> tuple[int, int]:
     return int(module.in_features), int(module.out_features)
 
 
-KEPT = 8
-"""How many of these a process keeps, those used last."""
-
 Codes = Mapping[str, tuple[int, ...]]
 
 
@@ -200,11 +197,7 @@ class ClassLM:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def class_lm(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
-) -> ClassLM:
+def class_lm(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> ClassLM:
     """Returns the class-conditional model of a guide on its base, loaded once a process.
 
     Raises:

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.guides import weights_on_base
+from levelfield.generation.guides import KEPT, weights_on_base
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.language_model import LanguageModel, language_model
 
@@ -97,10 +97,6 @@ class PromptEncoder(nn.Module):
         return prompt
 
 
-KEPT = 8
-"""How many of these a process keeps, those used last."""
-
-
 @dataclass(frozen=True, eq=False)
 class SoftPrompts:
     """A base that also reads the soft prompts of guides.
@@ -117,9 +113,7 @@ class SoftPrompts:
 
 @functools.lru_cache(maxsize=KEPT)
 def soft_prompts(
-    guides: tuple[Guide, ...],
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
+    guides: tuple[Guide, ...], model: str = OFFLINE_LM, loading: Loading = AS_USUAL
 ) -> SoftPrompts:
     """Returns the soft prompts of guides before their base, loaded once a process.
 

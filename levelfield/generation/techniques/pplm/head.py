@@ -9,15 +9,12 @@ from dataclasses import dataclass
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.guides import weights_on_base
+from levelfield.generation.guides import KEPT, weights_on_base
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.language_model import LanguageModel
-
-KEPT = 8
-"""How many of these a process keeps, those used last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +39,7 @@ class HeadModel:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def head_model(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
-) -> HeadModel:
+def head_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> HeadModel:
     """Returns the head of a guide on its base, loaded once a process.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -18,13 +18,12 @@ from levelfield.generation.logits.pace import Regulator
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Formula
 from levelfield.generation.open_rows import OpenRows, frozen
-from levelfield.generation.sampling import Choice, Continuation, grow
+from levelfield.generation.sampling import Continuation, Growth, grow
 from levelfield.generation.technique import Prompted
 from levelfield.generation.techniques.pplm.bags import (
     bag_label,
     bag_problem,
-    bag_tokens,
-    bag_words,
+    wanted_tokens,
 )
 from levelfield.generation.techniques.pplm.head import head_model
 from levelfield.generation.techniques.pplm.perturbed import (
@@ -101,7 +100,7 @@ class PPLM(GuidedTechnique):
     def refusal(self, control: Control) -> str:
         for attribute, value in control.items():
             if self._is_by_bag(attribute):
-                reason = bag_problem(attribute, _hashable(value), self.bag)
+                reason = bag_problem(attribute, value, self.bag)
                 if reason:
                     return f"{self.name}: {reason}"
             else:
@@ -111,19 +110,9 @@ class PPLM(GuidedTechnique):
                     return f"{self.name}: {first_line(error)}"
         return ""
 
-    def processor(
-        self,
-        controls: Sequence[Control],  # noqa: ARG002
-        *,
-        attention_mask: torch.Tensor | None = None,  # noqa: ARG002
-        decoding: Decoding = Decoding(top_p=1.0),  # noqa: ARG002, B008
-    ) -> SteeringProcessor:
-        """Nothing.
-
-        Raises:
-            UserError: the technique acts in the cache of keys and values.
-        """
-        raise UserError(f"{self.name} acts in the cache of the base, so it is no logits processor")
+    @property
+    def _no_processor(self) -> str:
+        return f"{self.name} acts in the cache of the base, so it is no logits processor"
 
     def _is_by_bag(self, attribute: str) -> bool:
         """Returns whether no head serves an attribute and a bag may."""
@@ -135,7 +124,7 @@ class PPLM(GuidedTechnique):
 
     def _goals(self, attributes: frozenset[str]) -> list[Goal]:
         return [
-            Goal(partial(self._tokens, attribute))
+            Goal(partial(wanted_tokens, self, attribute, bag=self.bag))
             if self._is_by_bag(attribute)
             else self._label_goal(attribute)
             for attribute in sorted(attributes)
@@ -146,16 +135,6 @@ class PPLM(GuidedTechnique):
         labels = head.guide.labels
         return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
 
-    def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """Returns the bag of an attribute in tokens, as words stand within a text."""
-        words = bag_words(attribute, _hashable(control[attribute]), self.bag)
-        tokens = bag_tokens(words, self.base)
-        if not tokens:
-            raise UserError(
-                f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}"
-            )
-        return tokens
-
     def _prompted(self, request: Request, budget: int) -> Prompted:
         return super()._prompted(request, budget + self.horizon - 1)  # which are read, too
 
@@ -163,12 +142,8 @@ class PPLM(GuidedTechnique):
         self,
         prompted: Sequence[Prompted],
         decoding: Decoding,
-        choice: Choice,
-        budgets: Sequence[int],
-        *,
+        growth: Growth,
         seed: int,  # noqa: ARG002
-        ends: frozenset[int],
-        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
         pace: Regulator | None = None,
     ) -> list[Continuation]:
         """As of `LocalTechnique`; `pace` multiplies the size of the steps at each position."""
@@ -184,7 +159,7 @@ class PPLM(GuidedTechnique):
                 perturbed = PerturbedLM(rows, goals, self._perturbation(scale), pace)
                 formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
             steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
-            return grow(rows, steering, choice, budgets, ends, is_over)
+            return grow(rows, steering, growth)
 
     def _perturbation(self, scale: float) -> Perturbation:
         return Perturbation(
@@ -195,7 +170,3 @@ class PPLM(GuidedTechnique):
             window=self.window,
             horizon=self.horizon,
         )
-
-
-def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    return value if isinstance(value, str) else tuple(value)

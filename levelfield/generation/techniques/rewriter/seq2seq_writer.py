@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.sampling import Choice, Continuation, Draw, Steering, grow
+from levelfield.generation.sampling import Choice, Continuation, Draw, Growth, Steering, grow
 from levelfield.models.infilling import positions
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens, padded, token_mask
 from levelfield.models.torch.decoding import EncoderDecoderRows, normalised
@@ -81,7 +81,7 @@ class Seq2Seq:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
+def seq2seq(name: str, loading: Loading = AS_USUAL) -> Seq2Seq:
     """Returns the encoder-decoder of this name, loaded once a process.
 
     Raises:
@@ -185,7 +185,8 @@ def write(
         budgets: the most tokens of each text, at least 1.
         steering, choice: as of `grow`.
     """
-    return grow(_Rows.of(model, sources), steering, choice, budgets, frozenset({model.end}))
+    growth = Growth(choice, budgets, frozenset({model.end}))
+    return grow(_Rows.of(model, sources), steering, growth)
 
 
 @torch.no_grad()
