@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
+from levelfield.core.options import choices as declared_options
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
@@ -253,6 +254,16 @@ class AnsweringTechnique(Options, abc.ABC):
     @property
     def signature(self) -> str:
         return signature(self.name, self.choices)
+
+    def _shown(self, *names: str) -> dict[str, str]:
+        """Returns options as signatures have them."""
+        declared = declared_options(type(self))
+        words = {}
+        for name in names:
+            value = getattr(self, name)
+            short = f"{value:g}" if float in declared[name].kinds else str(value)
+            words[name.replace("_", "-")] = short.lower() if declared[name].is_flag else short
+        return words
 
     def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
         """Returns why a control is not supported; empty if it is."""

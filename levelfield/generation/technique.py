@@ -137,7 +137,7 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
 
 
 class Prompted(NamedTuple):
-    """What the base reads for a request, and whether the beginning of the prompt was cut off."""
+    """What a model reads for a request, and whether some of the prompt or source was cut off."""
 
     request: Request
     ids: list[int]

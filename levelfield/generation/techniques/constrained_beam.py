@@ -384,12 +384,7 @@ class ConstrainedBeam(LocalTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "beams": str(self.beams),
-            "order": self.order,
-            "length-penalty": f"{self.length_penalty:g}",
-            "no-repeat": str(self.no_repeat),
-        }
+        return self._shown("beams", "order", "length_penalty", "no_repeat")
 
     def refusal(self, control: Control) -> str:
         if others := sorted(control.keys() - {"keywords"}):

@@ -52,12 +52,9 @@ class ContrastiveDecoding(LocalTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         return {
-            "strength": f"{self.strength:g}",
-            "form": self.form,
+            **self._shown("strength", "form"),
             "amateur": self._label(self.amateur),
-            "alpha": f"{self.alpha:g}",
-            "amateur-temperature": f"{self.amateur_temperature:g}",
-            "sees-prompt": str(self.sees_prompt).lower(),
+            **self._shown("alpha", "amateur_temperature", "sees_prompt"),
         }
 
     def _formula(self, _: frozenset[str]) -> Formula | None:

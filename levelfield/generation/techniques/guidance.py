@@ -65,11 +65,8 @@ class ClassifierFreeGuidance(LocalTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "strength": f"{self.strength:g}",
-            "against": self.against,
-            "template": self.template or f"shipped@{SHIPPED_TEMPLATE}",
-        }
+        template = self.template or f"shipped@{SHIPPED_TEMPLATE}"
+        return {**self._shown("strength", "against"), "template": template}
 
     def refusal(self, control: Control) -> str:
         if reason := unspeakable(control):

@@ -6,10 +6,11 @@ back to the tokens of a text (Liu et al. 2023, "BOLT", section 4.1).
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -98,7 +99,7 @@ def encoder_model(
     return EncoderModel(guide, network.requires_grad_(False).eval().to(device), limit)
 
 
-class LabelReader(Protocol):
+class LabelReader(abc.ABC):
     """A classifier of whole texts, the prompt included, in the middle of a batch.
 
     Attributes:
@@ -107,23 +108,18 @@ class LabelReader(Protocol):
         reads_states: whether it needs the states of the base.
     """
 
-    once: int
-    each: int
-    reads_states: bool
+    once, each, reads_states = 0, 1, False
 
+    @abc.abstractmethod
     def logits(self, rollout: Rollout) -> torch.Tensor:
         """Of the labels: (rows, labels)."""
-        ...
 
-    def keep(self, rows: torch.Tensor) -> None:
+    def keep(self, rows: torch.Tensor) -> None:  # noqa: B027  (readers without a state)
         """Goes on with these rows only."""
-        ...
 
 
-class FutureReader:
+class FutureReader(LabelReader):
     """A future discriminator behind the last token of a text, where nothing is left to come."""
-
-    once, each, reads_states = 0, 1, False
 
     def __init__(self, model: FutureModel) -> None:
         self._network = model.network
@@ -141,14 +137,11 @@ class FutureReader:
         places = (real.cumsum(-1) - 1).clamp(min=0)
         return network.behind(vectors, places, mask)[0][:, -1]
 
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
 
-
-class HeadReader:
+class HeadReader(LabelReader):
     """A head on the mean of the base's states, all of which but the last token's are there."""
 
-    once, each, reads_states = 0, 1, True
+    reads_states = True
 
     def __init__(self, model: HeadModel) -> None:
         self._head = model
@@ -159,14 +152,9 @@ class HeadReader:
         tokens = prompts.mask.sum(-1, keepdim=True) - 1 + states.shape[1]
         return self._head((prompts.states + states.sum(1)) / tokens)
 
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
 
-
-class EncoderReader:
+class EncoderReader(LabelReader):
     """An encoder that reads prompt and continuation as one text, without special tokens."""
-
-    once, each, reads_states = 0, 1, False
 
     def __init__(self, model: EncoderModel) -> None:
         self._model = model
@@ -180,11 +168,8 @@ class EncoderReader:
         ]
         return self._model.logits(texts)
 
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
 
-
-class ClassReader:
+class ClassReader(LabelReader):
     """Bayes' rule over the labels of a class-conditional language model:
     s_c = (α / T) log P(x | c) + b_c over the T tokens of the text, the prompt's among them.
 
@@ -202,7 +187,6 @@ class ClassReader:
         self._bias = torch.tensor([model.bias[label] for label in model.labels], device=lm.device)
         self._begun = torch.tensor([len(p) - 1 for p in prompts], device=lm.device)
         self.once = self.each = len(codes)
-        self.reads_states = False
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         labels, vectors = len(self._bias), rollout.vectors

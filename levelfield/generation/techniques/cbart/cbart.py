@@ -78,13 +78,8 @@ class CBART(BatchedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "passes": f"{self.passes}",
-            "chains": f"{self.chains}",
-            "penalty": f"{self.penalty:g}",
-            "eagerness": f"{self.eagerness:g}",
-            "ranker": resolve_causal(self.ranker, self.loading).label,
-        }
+        shown = self._shown("passes", "chains", "penalty", "eagerness")
+        return {**shown, "ranker": resolve_causal(self.ranker, self.loading).label}
 
     def _label(self, model: str) -> str:
         return resolve_editor(model, self.loading).label

@@ -48,13 +48,8 @@ class GeDi(ClassGuidedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "strength": f"{self.strength:g}",
-            **super().choices,
-            "length": self.length,
-            "filter-p": f"{self.filter_p:g}",
-            "target-p": f"{self.target_p:g}",
-        }
+        rest = self._shown("length", "filter_p", "target_p")
+        return {**self._shown("strength"), **super().choices, **rest}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         if not attributes or not self.strength:

@@ -139,12 +139,7 @@ class FUDGE(GuidedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "strength": f"{self.strength:g}",
-            **super().choices,
-            "candidates": str(self.candidates),
-            "keep": str(self.keep),
-        }
+        return {**self._shown("strength"), **super().choices, **self._shown("candidates", "keep")}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         if not attributes or not self.strength:

@@ -40,13 +40,8 @@ class MultiCTG(LatentTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            **super().choices,
-            "neighbours": str(self.neighbours),
-            "centres": str(self.centres),
-            "noise": f"{self.noise:g}",
-            "weights": self.weights or "equal",
-        }
+        shown = self._shown("neighbours", "centres", "noise")
+        return {**super().choices, **shown, "weights": self.weights or "equal"}
 
     def _latent(self, control: Control, numbers: torch.Generator) -> torch.Tensor:
         best = centres(

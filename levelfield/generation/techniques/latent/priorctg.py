@@ -57,8 +57,7 @@ class PriorCTG(LatentTechnique):
     def choices(self) -> Mapping[str, str]:
         return {
             **super().choices,
-            "spread": f"{self.spread:g}",
-            "extension": f"{self.extension:g}",
+            **self._shown("spread", "extension"),
             "ode": "yes" if self.ode else "no",
             "weights": self.weights or "equal",
         }

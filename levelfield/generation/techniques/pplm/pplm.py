@@ -84,17 +84,12 @@ class PPLM(GuidedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
+        steps = ("bag_scale", "iterations", "gamma", "fusion", "kl", "window", "horizon")
         return {
-            "strength": f"{self.strength:g}",
+            **self._shown("strength"),
             **super().choices,
             "bag": bag_label(self.bag),
-            "bag-scale": f"{self.bag_scale:g}",
-            "iterations": str(self.iterations),
-            "gamma": f"{self.gamma:g}",
-            "fusion": f"{self.fusion:g}",
-            "kl": f"{self.kl:g}",
-            "window": str(self.window),
-            "horizon": str(self.horizon),
+            **self._shown(*steps),
         }
 
     def refusal(self, control: Control) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
@@ -19,7 +19,7 @@ from levelfield.generation.contract import Answer, Decoding, Request
 from levelfield.generation.guided import meant
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.sampling import Choice, Continuation, Draw, Forced
-from levelfield.generation.technique import BatchedTechnique
+from levelfield.generation.technique import BatchedTechnique, Prompted
 from levelfield.generation.techniques.rewriter.seq2seq_writer import (
     Penalised,
     Seq2Seq,
@@ -55,12 +55,7 @@ class RewriterFile:
 
     def to_dict(self) -> dict[str, Any]:
         """As the file has it."""
-        return {
-            "attribute": self.attribute,
-            "labels": list(self.labels),
-            "base": self.base,
-            "figures": dict(self.figures),
-        }
+        return asdict(self)
 
 
 def code(label: str, source: str) -> str:
@@ -107,14 +102,6 @@ def read_rewriter(folder: Path, name: str) -> RewriterFile:
         ) from error
 
 
-class _Read(NamedTuple):
-    """What the encoder reads for a request, and whether the source's end was cut off."""
-
-    request: Request
-    ids: list[int]
-    cut: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rewriter(BatchedTechnique):
     """P(text | code of the wanted style, source) of an encoder-decoder that learnt from pairs.
@@ -137,7 +124,7 @@ class Rewriter(BatchedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {"beams": f"{self.beams}"}
+        return self._shown("beams")
 
     def _label(self, model: str) -> str:
         self._about  # noqa: B018  (says that it is no rewriter)
@@ -181,7 +168,7 @@ class Rewriter(BatchedTechnique):
         """The model, loaded at first use."""
         return seq2seq(self.model, self.loading)
 
-    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[_Read]:
+    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         if self.beams > 1 and not decoding.greedy:
             raise UserError(
                 f"beams is {self.beams}, and a beam search draws nothing; take --greedy"
@@ -193,11 +180,12 @@ class Rewriter(BatchedTechnique):
             )
         return [self._read(request) for request in batch]
 
-    def _read(self, request: Request) -> _Read:
+    def _read(self, request: Request) -> Prompted:
+        """Returns what the encoder reads, and whether the end of the source was cut off."""
         ids, cut = self.base.source(code(self._wanted(request.control), request.source))
-        return _Read(request, ids, cut)
+        return Prompted(request, ids, cut)
 
-    def _write(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> list[Answer]:
+    def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         budgets = [decoding.max_new_tokens] * len(ready)
         if self.beams > 1:
             penalty = decoding.repetition_penalty
@@ -215,14 +203,14 @@ class Rewriter(BatchedTechnique):
         return [self._answer(*pair) for pair in zip(ready, texts, strict=True)]
 
     def _grow(
-        self, ready: Sequence[_Read], decoding: Decoding, choice: Choice, budgets: Sequence[int]
+        self, ready: Sequence[Prompted], decoding: Decoding, choice: Choice, budgets: Sequence[int]
     ) -> list[Continuation]:
         """Writes texts among the tokens that the decoding leaves."""
         controls = [source.request.control for source in ready]
         steering = SteeringProcessor(None, controls, decoding=decoding)
         return write(self.base, [source.ids for source in ready], budgets, steering, choice)
 
-    def _answer(self, source: _Read, written: Continuation) -> Answer:
+    def _answer(self, source: Prompted, written: Continuation) -> Answer:
         return Answer.of(
             source.request,
             self.base.text(written.ids),
