@@ -47,7 +47,7 @@ class TechniqueEntry:
 _ENTRIES = (
     TechniqueEntry(
         "base",
-        "levelfield.generation.techniques.base:UncontrolledBase",
+        "levelfield.generation.technique:UncontrolledBase",
         "none",
         "The base model alone: what every technique is compared with.",
         "nothing; takes any control and ignores it",
@@ -56,7 +56,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "copy",
-        "levelfield.generation.techniques.rules.baselines:CopySource",
+        "levelfield.generation.techniques.rules:CopySource",
         "none",
         "The source itself: rewrites nothing, and keeps all content.",
         "nothing; takes any control and ignores it",
@@ -65,7 +65,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "rules",
-        "levelfield.generation.techniques.rules.baselines:FormalityRules",
+        "levelfield.generation.techniques.rules:FormalityRules",
         "editing",
         "Rewrites a source by rules: contractions, capitals, marks, a table of words.",
         "formality: formal, informal",
@@ -83,7 +83,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "cfg",
-        "levelfield.generation.techniques.guidance:ClassifierFreeGuidance",
+        "levelfield.generation.techniques.contrast:ClassifierFreeGuidance",
         "logits",
         "What a request for the control changes in the base, several times over.",
         "any attribute with one value, keywords, several attributes at once",
@@ -92,7 +92,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "contrastive",
-        "levelfield.generation.techniques.contrastive:ContrastiveDecoding",
+        "levelfield.generation.techniques.contrast:ContrastiveDecoding",
         "logits",
         "The base minus a smaller model, on the tokens that the base finds plausible.",
         "nothing; takes any control and ignores it",
@@ -147,7 +147,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "ctrl-lite",
-        "levelfield.generation.techniques.class_lm.ctrl_lite:CTRLLite",
+        "levelfield.generation.techniques.class_lm.class_guidance:CTRLLite",
         "input",
         "The base under an adapter that learnt texts behind the codes of their labels.",
         "an attribute with a guide of kind class-lm, one at a time",
@@ -165,7 +165,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "dexperts",
-        "levelfield.generation.techniques.class_lm.dexperts:DExperts",
+        "levelfield.generation.techniques.class_lm.class_guidance:DExperts",
         "logits",
         "The base plus what an expert says more than an anti-expert.",
         "attributes with a guide of kind class-lm, several at once; or with experts of your own",
@@ -174,7 +174,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "gedi",
-        "levelfield.generation.techniques.class_lm.gedi:GeDi",
+        "levelfield.generation.techniques.class_lm.class_guidance:GeDi",
         "logits",
         "The base times what the text would say of its label, token by token, by Bayes' rule.",
         "attributes with a guide of kind class-lm, several at once",
@@ -202,7 +202,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "multictg",
-        "levelfield.generation.techniques.latent.multictg:MultiCTG",
+        "levelfield.generation.techniques.latent.latent:MultiCTG",
         "input",
         "A prefix of keys and values, made from a point where the latents of the labels meet.",
         "attributes with a guide of kind latent; several at once that one guide has",
@@ -211,7 +211,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "priorctg",
-        "levelfield.generation.techniques.latent.priorctg:PriorCTG",
+        "levelfield.generation.techniques.latent.latent:PriorCTG",
         "input",
         "A prefix of keys and values, made from a latent drawn from a density of the labels.",
         "attributes with a guide of kind latent; several at once that one guide has",

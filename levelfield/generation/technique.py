@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -342,3 +342,10 @@ class LocalTechnique(BatchedTechnique):
                 **({"stopped_at": stop} if stop else {}),
             },
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncontrolledBase(LocalTechnique):
+    """p(x_t | x_<t) of the base model; any control is taken and ignored."""
+
+    name: ClassVar[str] = "base"

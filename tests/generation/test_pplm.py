@@ -20,13 +20,12 @@ from levelfield.generation.logits.terms import BaseLM, Stateless
 from levelfield.generation.open_rows import OpenRows, frozen
 from levelfield.generation.sampling import Forced, Growth
 from levelfield.generation.techniques.pplm.bags import bag_tokens, bag_words
-from levelfield.generation.techniques.pplm.head import head_model, mean_states
 from levelfield.generation.techniques.pplm.perturbed import (
     Goal,
     Perturbation,
     PerturbedLM,
 )
-from levelfield.generation.techniques.pplm.pplm import PPLM
+from levelfield.generation.techniques.pplm.pplm import PPLM, head_model, mean_states
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.decoding import normalised
 

@@ -11,12 +11,12 @@ from levelfield.generation.contract import Decoding
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import Formula
 from levelfield.generation.open_rows import OpenRows
-from levelfield.generation.techniques.pplm.head import head_model
 from levelfield.generation.techniques.pplm.perturbed import (
     Goal,
     Perturbation,
     PerturbedLM,
 )
+from levelfield.generation.techniques.pplm.pplm import head_model
 from levelfield.models.guides import guide_named
 from levelfield_reproductions.convert import convert
 

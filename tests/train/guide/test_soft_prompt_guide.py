@@ -20,8 +20,7 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.class_lm.class_lm import class_lm
 from levelfield.generation.techniques.discup import soft_prompt_training as training
-from levelfield.generation.techniques.discup.discup import DisCup
-from levelfield.generation.techniques.discup.soft_prompt import with_prompts
+from levelfield.generation.techniques.discup.discup import DisCup, with_prompts
 from levelfield.generation.techniques.discup.soft_prompt_training import (
     Distillation,
     LearntPrompts,

@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
-from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.sampling import Continuation
 from levelfield.generation.technique import Prompted
@@ -33,7 +33,7 @@ from levelfield.generation.techniques.bolt.search import (
 )
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
 from levelfield.generation.techniques.fudge.future import FutureModel, future_model
-from levelfield.generation.techniques.pplm.head import HeadModel, head_model
+from levelfield.generation.techniques.pplm.pplm import HeadModel, head_model
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 

@@ -22,7 +22,7 @@ from levelfield.generation.open_rows import ReadPrompts, at_least_float32
 from levelfield.generation.techniques.bolt.rollout import Rollout
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM
 from levelfield.generation.techniques.fudge.future import FutureModel
-from levelfield.generation.techniques.pplm.head import HeadModel
+from levelfield.generation.techniques.pplm.pplm import HeadModel
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.guides import Guide
 from levelfield.models.loading import AS_USUAL, Loading, reading

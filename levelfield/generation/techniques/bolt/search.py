@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from levelfield.core.sample import Sample
 from levelfield.generation.open_rows import ReadPrompts
 from levelfield.generation.techniques.bolt.discriminators import LabelReader
-from levelfield.generation.techniques.bolt.memory import SavedTensors
 from levelfield.generation.techniques.bolt.rollout import Rollout, roll_out, unwanted
 from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
 from levelfield.metrics.keywords import KeywordsCoverage
 from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.draws import stream
 from levelfield.models.torch.language_model import LanguageModel
+
+
+class SavedTensors:
+    """Tensors that are kept for gradients; storages count once.
+
+    Args:
+        model: whose weights do not count.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+        self._sizes: dict[int, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return sum(self._sizes.values())
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Counts what is saved in this context; the graph has to live until its end."""
+        with torch.autograd.graph.saved_tensors_hooks(self._note, lambda tensor: tensor):
+            yield
+
+    def _note(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._weights:
+            self._sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
 
 Gradients = Literal["accumulate", "zero"]
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from levelfield.generation.techniques.discup.soft_prompt import PromptEncoder
+from levelfield.generation.techniques.discup.discup import PromptEncoder
 from levelfield.generation.techniques.discup.teachers import (
     Teacher,
     TextBatch,

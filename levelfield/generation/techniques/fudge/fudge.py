@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.readers import Readers, Texts
 from levelfield.generation.logits.terms import (

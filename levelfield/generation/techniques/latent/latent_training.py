@@ -37,8 +37,8 @@ from levelfield.generation.techniques.latent.flow_training import (
     FlowSettings,
     train_flow,
 )
-from levelfield.generation.techniques.latent.latent_flow import FlowShape
-from levelfield.generation.techniques.latent.prefixes import (
+from levelfield.generation.techniques.latent.networks import (
+    FlowShape,
     LatentEncoder,
     PrefixDecoder,
     PrefixShape,

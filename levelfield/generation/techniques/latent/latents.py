@@ -16,9 +16,9 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.guides import KEPT, weights_on_base
-from levelfield.generation.techniques.latent.latent_flow import Flow as Flow
-from levelfield.generation.techniques.latent.latent_flow import FlowShape
-from levelfield.generation.techniques.latent.prefixes import (
+from levelfield.generation.techniques.latent.networks import Flow as Flow
+from levelfield.generation.techniques.latent.networks import (
+    FlowShape,
     PrefixDecoder,
     PrefixShape,
     cache_shape,

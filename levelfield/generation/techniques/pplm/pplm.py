@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +10,11 @@ from typing import ClassVar
 
 import torch
 
-from levelfield.core.errors import UserError, first_line
+from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.guides import KEPT, GuidedTechnique, weights_on_base
 from levelfield.generation.logits.pace import Regulator
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Formula
@@ -25,14 +26,73 @@ from levelfield.generation.techniques.pplm.bags import (
     bag_problem,
     wanted_tokens,
 )
-from levelfield.generation.techniques.pplm.head import head_model
 from levelfield.generation.techniques.pplm.perturbed import (
     Goal,
     Perturbation,
     PerturbedLM,
 )
-from levelfield.models.guides import GuideKind, guides_for
+from levelfield.models.guides import Guide, GuideKind, guides_for
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.tokens import padded, token_mask
+from levelfield.models.torch.language_model import LanguageModel
+
+
+@dataclass(frozen=True, eq=False)
+class HeadModel:
+    """A guide of kind `head` with its weights: logits = h̄ · W + b.
+
+    Attributes:
+        guide: what was learnt.
+        weight: W, (d, labels).
+        bias: b, (labels,).
+        counts_bos: whether the mean is over BOS, too, as of the heads of PPLM's authors.
+    """
+
+    guide: Guide
+    weight: torch.Tensor
+    bias: torch.Tensor
+    counts_bos: bool = False
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """Mean states (rows, d) → logits (rows, labels)."""
+        return states @ self.weight + self.bias
+
+
+@functools.lru_cache(maxsize=KEPT)
+def head_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> HeadModel:
+    """Returns the head of a guide on its base, loaded once a process.
+
+    Raises:
+        ModelError: the guide is of another kind or base, or its files are damaged.
+    """
+    with weights_on_base(guide, "head", model, loading) as (base, tensors):
+        weight, bias = tensors["weight"].float(), tensors["bias"].float()
+    width, labels = base.model.get_input_embeddings().weight.shape[1], len(guide.labels)
+    if weight.shape != (width, labels) or bias.shape != (labels,):
+        raise ModelError(
+            f"guide '{guide.name}': weight is {tuple(weight.shape)} and bias {tuple(bias.shape)}; "
+            f"expected ({width}, {labels}) and ({labels},)"
+        )
+    counts_bos = bool(guide.settings.get("counts_bos"))
+    return HeadModel(guide, weight.to(base.device), bias.to(base.device), counts_bos)
+
+
+def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+    """The mean of the last layer's states over the tokens of each text, BOS not among them, which
+    stands before them: (texts, d), float32.
+
+    Args:
+        texts: ids without BOS, at least one each.
+    """
+    rows = torch.from_numpy(padded([[base.bos_id, *text] for text in texts], base.bos_id))
+    real = torch.from_numpy(token_mask(texts)).to(base.device)
+    with torch.inference_mode():
+        # padding stands behind the texts, where a causal model does not see it
+        ids = rows.to(base.device)
+        states = base.model.base_model(input_ids=ids, use_cache=False)[0][:, 1:].float()
+        mean: torch.Tensor = (states * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+        return mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
 from levelfield.core.sample import Control, single_value
 from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.guided import meant
+from levelfield.generation.guides import meant
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.sampling import Choice, Continuation, Draw, Forced
 from levelfield.generation.technique import BatchedTechnique, Prompted
