@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import load_file
@@ -52,6 +53,32 @@ def weights_on_base(
     base = base_of(guide, kind, model, loading)
     with reading(guide.name):
         yield base, load_file(guide.weights)
+
+
+class GuidedModel(abc.ABC):
+    """A base that a guide changes, called like the base itself."""
+
+    def __init__(self, base: Any) -> None:
+        self._base, self.config = base, base.config
+
+    @property
+    def forward(self) -> Any:
+        """The base's, with the same parameters, as the guide changes it."""
+
+        @functools.wraps(self._base.forward)
+        def forward(*args: Any, **options: Any) -> Any:
+            return self(*args, **options)
+
+        return forward
+
+    @abc.abstractmethod
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What the base makes of tokens under the guide."""
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """Returns those of the base."""
+        parameters: Iterator[torch.nn.Parameter] = self._base.parameters()
+        return parameters
 
 
 def check_own_model(guide: Guide, resolved: Resolved) -> None:

@@ -27,7 +27,6 @@ from levelfield.generation.techniques.discup.soft_prompt_training import (
     beginnings,
     cup_loss,
     held_out_figures,
-    objective_of,
 )
 from levelfield.generation.techniques.discup.teachers import (
     ClassTeacher,
@@ -101,9 +100,7 @@ class LikesSome:
 def distillation(lm: LanguageModel, teacher=None, **settings) -> Distillation:
     chosen = SoftPromptSettings(**{**SETTINGS, **settings})
     train, ids = readable(rows(), lm, chosen.tokens)
-    return Distillation(
-        train, ids, teacher or LikesSome(), lm, objective_of(chosen), chosen.batch, 0, ""
-    )
+    return Distillation(train, ids, teacher or LikesSome(), lm, chosen, 0, "")
 
 
 def learner(lm: LanguageModel, **settings) -> LearntPrompts:
@@ -309,7 +306,7 @@ def test_labels_of_a_teacher_may_be_in_another_order():
     task = distillation(lm)
     turned = Distillation(
         Labelled(task.rows.texts, task.rows.targets[:, ::-1], LABELS[::-1]),
-        *(task.ids, task.teacher, lm, task.objective, task.batch, 0, ""),
+        *(task.ids, task.teacher, lm, task.settings, 0, ""),
     )
     model = learner(lm)
     texts = TextBatch.of(task.ids[:2], lm)

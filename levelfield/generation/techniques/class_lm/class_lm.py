@@ -24,7 +24,13 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.guides import KEPT, base_of, check_own_model, weights_on_base
+from levelfield.generation.guides import (
+    KEPT,
+    GuidedModel,
+    base_of,
+    check_own_model,
+    weights_on_base,
+)
 from levelfield.models.guides import Guide
 from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
@@ -90,22 +96,12 @@ def _add(
     return y + active.update(name, x[0])
 
 
-class AdaptedModel:
+class AdaptedModel(GuidedModel):
     """A model with an adapter on, called like the model itself."""
 
     def __init__(self, base: Any, adapter: Adapter) -> None:
-        self._base, self._adapter = base, adapter
-        self.config = base.config
-
-    @property
-    def forward(self) -> Any:
-        """The base's, with the same parameters, under the adapter."""
-
-        @functools.wraps(self._base.forward)
-        def forward(*args: Any, **options: Any) -> Any:
-            return self(*args, **options)
-
-        return forward
+        super().__init__(base)
+        self._adapter = adapter
 
     @property
     def base_model(self) -> Any:
@@ -122,11 +118,6 @@ class AdaptedModel:
     def get_output_embeddings(self) -> Any:
         """Returns the layer that makes logits of states, which no adapter changes."""
         return self._base.get_output_embeddings()
-
-    def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """Those of the base."""
-        parameters: Iterator[torch.nn.Parameter] = self._base.parameters()
-        return parameters
 
 
 def linear_layers(base: Any, upper: int) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ Text Generation", section 3. A discriminator teaches them (`soft_prompt_training
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,14 +17,14 @@ from torch import nn
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Request
-from levelfield.generation.guides import KEPT, GuidedTechnique, weights_on_base
+from levelfield.generation.guides import KEPT, GuidedModel, GuidedTechnique, weights_on_base
 from levelfield.models.guides import Guide, GuideKind
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.language_model import LanguageModel, language_model
 
 
-class PromptedModel:
+class PromptedModel(GuidedModel):
     """A model that also reads virtual tokens, called like the model itself.
 
     Ids from `vocabulary` on are virtual: the first is the first row of `prompts`. Logits are of the
@@ -37,19 +37,9 @@ class PromptedModel:
     """
 
     def __init__(self, base: Any, prompts: torch.Tensor, vocabulary: int) -> None:
-        self._base, self._prompts, self._vocabulary = base, prompts, vocabulary
+        super().__init__(base)
+        self._prompts, self._vocabulary = prompts, vocabulary
         self._embed = base.get_input_embeddings()
-        self.config = base.config
-
-    @property
-    def forward(self) -> Any:
-        """The base's, with the same parameters."""
-
-        @functools.wraps(self._base.forward)
-        def forward(*args: Any, **options: Any) -> Any:
-            return self(*args, **options)
-
-        return forward
 
     def __call__(self, input_ids: torch.Tensor, **options: Any) -> Any:
         virtual = input_ids >= self._vocabulary
@@ -59,11 +49,6 @@ class PromptedModel:
         rows = self._prompts[input_ids[virtual] - self._vocabulary]
         embeddings = embeddings.masked_scatter(virtual[..., None], rows.to(embeddings))
         return self._base(inputs_embeds=embeddings, **options)
-
-    def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """Those of the base."""
-        parameters: Iterator[torch.nn.Parameter] = self._base.parameters()
-        return parameters
 
 
 class PromptEncoder(nn.Module):

@@ -14,11 +14,11 @@ from levelfield.generation.sampling import Choice, Continuation, Draw, Growth, S
 from levelfield.models.infilling import positions
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import Tokens, padded, token_mask
+from levelfield.models.tokens import Tokens, padded
 from levelfield.models.torch.decoding import EncoderDecoderRows, normalised
 from levelfield.models.torch.draws import penalised
 from levelfield.models.torch.language_model import KEPT
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.loading import batch_of, load_pretrained
 
 IGNORED = -100
 """The label of what is no token of a target."""
@@ -75,9 +75,8 @@ class Seq2Seq:
 
     def encoded(self, sources: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Padded ids and their mask, (rows, tokens) each."""
-        ids = torch.from_numpy(padded(sources, self.pad))
-        mask = torch.from_numpy(token_mask(sources))
-        return ids.to(self.device), mask.to(self.device)
+        ids, mask = batch_of(sources, self.pad, self.device).values()
+        return ids, mask
 
 
 @functools.lru_cache(maxsize=KEPT)
