@@ -109,6 +109,19 @@ def meant(attribute: str, value: str, labels: Sequence[str]) -> str | None:
     return next((label for label in labels if judge.label(label).casefold() == meaning), None)
 
 
+def wanted_label(attribute: str, value: str, owner: str, labels: Sequence[str]) -> str:
+    """Returns which of the labels that somebody has a control's value means.
+
+    Raises:
+        UserError: none of them; names them.
+    """
+    if (label := meant(attribute, value, labels)) is None:
+        raise UserError(
+            f"{attribute} {shown(value)} is no label of {owner}: there are {', '.join(labels)}"
+        )
+    return label
+
+
 @dataclass(frozen=True, kw_only=True)
 class GuidedTechnique(LocalTechnique, abc.ABC):
     """A technique that controls the attributes of its guides."""
@@ -161,8 +174,4 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         value = single_value(control[attribute])
         if not isinstance(value, str):
             raise UserError(f"{attribute} has {len(value)} values; expected one")
-        if (label := meant(attribute, value, labels)) is None:
-            raise UserError(
-                f"{attribute} {shown(value)} is no label of {owner}: there are {', '.join(labels)}"
-            )
-        return label
+        return wanted_label(attribute, value, owner, labels)

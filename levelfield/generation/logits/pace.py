@@ -10,11 +10,10 @@ from typing import Protocol
 import torch
 
 from levelfield.core.sample import Control
-from levelfield.generation.logits.readers import Readers
+from levelfield.generation.logits.readers import Readers, RowState
 from levelfield.generation.logits.terms import (
     Bound,
     Formula,
-    RowState,
     Stateless,
     Step,
     StepFunction,

@@ -149,7 +149,19 @@ class Reader:
         return self._log_p
 
 
-class Follower(Protocol):
+class RowState(Protocol):
+    """What is remembered of the rows of one batch."""
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order."""
+        ...
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row: (rows,)."""
+        ...
+
+
+class Follower(RowState, Protocol):
     """What reads along with the base; a `Reader` is one."""
 
     @property
@@ -164,14 +176,6 @@ class Follower(Protocol):
 
     def start(self, texts: Texts) -> None:
         """Reads what the base has read."""
-        ...
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """One more token a row: (rows,)."""
-        ...
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only, in this order."""
         ...
 
 

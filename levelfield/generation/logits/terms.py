@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 
 from levelfield.core.sample import Control
-from levelfield.generation.logits.readers import Prefix, Readers
+from levelfield.generation.logits.readers import Prefix, Readers, RowState
 from levelfield.models.torch.language_model import LanguageModel
 
 
@@ -39,21 +39,11 @@ class Step:
     support: torch.Tensor
 
 
-class RowState(Protocol):
-    """What is remembered of the rows of one batch."""
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only, in this order. Readers are told by the processor."""
-        ...
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """One more token a row: (rows,), after the `values` of the step. Readers are told by the
-        processor."""
-        ...
-
-
 class Bound(RowState, Protocol):
-    """A term that follows the rows of one batch."""
+    """A term that follows the rows of one batch.
+
+    It is told of a token after the `values` of the step. Readers are told by the processor.
+    """
 
     def values(self, step: Step) -> torch.Tensor:
         """Returns a number for every token, up to a constant a row: (rows, vocabulary)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
@@ -14,15 +14,7 @@ from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.sampling import Continuation
 from levelfield.generation.technique import Prompted
-from levelfield.generation.techniques.bolt.discriminators import (
-    ClassReader,
-    EncoderModel,
-    EncoderReader,
-    FutureReader,
-    HeadReader,
-    LabelReader,
-    encoder_model,
-)
+from levelfield.generation.techniques.bolt.discriminators import READERS, EncoderModel, LabelReader
 from levelfield.generation.techniques.bolt.search import (
     BiasGoal,
     BiasOutcome,
@@ -31,15 +23,11 @@ from levelfield.generation.techniques.bolt.search import (
     BiasTuning,
     Gradients,
 )
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
-from levelfield.generation.techniques.fudge.future import FutureModel, future_model
-from levelfield.generation.techniques.pplm.pplm import HeadModel, head_model
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 
 KEYWORDS, MIB = "keywords", 1 << 20
-READS: tuple[GuideKind, ...] = ("future", "class-lm", "head", "encoder")
-"""The kinds of guides that BOLT can read a text with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +129,7 @@ class BOLT(GuidedTechnique):
         guides = guides_for(self.guide_kind, self.guide)
         kind = guides[0].kind if self.guide.strip() and guides else self.guide_kind
         guide = guide_for(attribute, kind, self.guide, self.model, self.loading)
-        flaw = "" if kind in READS else f"of kind {kind}"
+        flaw = "" if kind in READERS else f"of kind {kind}"
         if kind == "class-lm" and guide.is_whole:
             flaw = "a whole language model"
         if kind == "head" and guide.settings.get("counts_bos"):
@@ -149,7 +137,7 @@ class BOLT(GuidedTechnique):
         if flaw:
             raise UserError(
                 f"guide {guide.name} is {flaw}; {self.name} reads texts with guides on the base of "
-                f"kind {' or '.join(READS)}"
+                f"kind {' or '.join(READERS)}"
             )
         return guide
 
@@ -230,24 +218,12 @@ class BOLT(GuidedTechnique):
     def _place(self, attribute: str, control: Control) -> int:
         return self._guide(attribute).labels.index(self._wanted_label(attribute, control))
 
-    def _reads(self, attribute: str) -> FutureModel | ClassLM | HeadModel | EncoderModel:
+    def _reads(self, attribute: str) -> Any:
+        """Returns the guide of an attribute with its weights."""
         guide = self._guide(attribute)
-        match guide.kind:
-            case "class-lm":
-                return class_lm(guide, self.model, self.loading)
-            case "head":
-                return head_model(guide, self.model, self.loading)
-            case "encoder":
-                return encoder_model(guide, self.model, self.loading)
-        return future_model(guide, self.model, self.loading)
+        load, _ = READERS[guide.kind]
+        return load(guide, self.model, self.loading)
 
     def _reader(self, attribute: str, prompts: Sequence[Sequence[int]]) -> LabelReader:
-        match self._reads(attribute):
-            case ClassLM() as model:
-                return ClassReader(model, prompts)
-            case HeadModel() as model:
-                return HeadReader(model)
-            case EncoderModel() as model:
-                return EncoderReader(model)
-            case model:
-                return FutureReader(model)
+        _, reader = READERS[self._guide(attribute).kind]
+        return reader(self._reads(attribute), prompts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,11 @@ from levelfield.core.errors import ModelError
 from levelfield.generation.guides import base_of, check_own_model
 from levelfield.generation.open_rows import ReadPrompts, at_least_float32
 from levelfield.generation.techniques.bolt.rollout import Rollout
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM
-from levelfield.generation.techniques.fudge.future import FutureModel
-from levelfield.generation.techniques.pplm.pplm import HeadModel
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
+from levelfield.generation.techniques.fudge.future import FutureModel, future_model
+from levelfield.generation.techniques.pplm.pplm import HeadModel, head_model
 from levelfield.models.files import check_finite, quiet
-from levelfield.models.guides import Guide
+from levelfield.models.guides import Guide, GuideKind
 from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 from levelfield.models.tokens import token_mask
@@ -106,9 +106,16 @@ class LabelReader(abc.ABC):
         once: rows that it sends through models for a prompt.
         each: and for every reading of a text.
         reads_states: whether it needs the states of the base.
+
+    Args:
+        model: a guide with its weights.
+        prompts: as the base reads them, with BOS.
     """
 
     once, each, reads_states = 0, 1, False
+
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]] = ()) -> None:  # noqa: ARG002
+        self._model = model
 
     @abc.abstractmethod
     def logits(self, rollout: Rollout) -> torch.Tensor:
@@ -121,11 +128,10 @@ class LabelReader(abc.ABC):
 class FutureReader(LabelReader):
     """A future discriminator behind the last token of a text, where nothing is left to come."""
 
-    def __init__(self, model: FutureModel) -> None:
-        self._network = model.network
+    _model: FutureModel
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
-        prompts, network = rollout.prompts, self._network
+        prompts, network = rollout.prompts, self._model.network
         before = F.embedding(prompts.ids, network.embeddings)
         vectors = torch.cat([before, rollout.vectors.to(before.dtype)], dim=1)
         rows, tokens = vectors.shape[:2]
@@ -141,23 +147,20 @@ class FutureReader(LabelReader):
 class HeadReader(LabelReader):
     """A head on the mean of the base's states, all of which but the last token's are there."""
 
+    _model: HeadModel
     reads_states = True
-
-    def __init__(self, model: HeadModel) -> None:
-        self._head = model
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         assert rollout.states is not None
         prompts, states = rollout.prompts, at_least_float32(rollout.states)
         tokens = prompts.mask.sum(-1, keepdim=True) - 1 + states.shape[1]
-        return self._head((prompts.states + states.sum(1)) / tokens)
+        return self._model((prompts.states + states.sum(1)) / tokens)
 
 
 class EncoderReader(LabelReader):
     """An encoder that reads prompt and continuation as one text, without special tokens."""
 
-    def __init__(self, model: EncoderModel) -> None:
-        self._model = model
+    _model: EncoderModel
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         table, prompts = self._model.table, rollout.prompts
@@ -172,9 +175,6 @@ class EncoderReader(LabelReader):
 class ClassReader(LabelReader):
     """Bayes' rule over the labels of a class-conditional language model:
     s_c = (α / T) log P(x | c) + b_c over the T tokens of the text, the prompt's among them.
-
-    Args:
-        prompts: as the base reads them, with BOS.
     """
 
     def __init__(self, model: ClassLM, prompts: Sequence[Sequence[int]]) -> None:
@@ -209,3 +209,12 @@ class ClassReader(LabelReader):
         blocks = torch.arange(len(self._bias), device=rows.device)[:, None] * len(self._begun)
         self._read.keep((blocks + rows).flatten())
         self._begun = self._begun[rows]
+
+
+READERS: Mapping[GuideKind, tuple[Callable[..., Any], type[LabelReader]]] = {
+    "future": (future_model, FutureReader),
+    "class-lm": (class_lm, ClassReader),
+    "head": (head_model, HeadReader),
+    "encoder": (encoder_model, EncoderReader),
+}
+"""Kind of a guide -> what loads it, and what reads texts with it."""

@@ -13,7 +13,7 @@ from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.logits.processor import Support
-from levelfield.generation.logits.readers import Readers, Texts
+from levelfield.generation.logits.readers import Readers, RowState, Texts
 from levelfield.generation.logits.terms import (
     BaseLM,
     Bound,
@@ -28,7 +28,7 @@ from levelfield.models.guides import GuideKind
 from levelfield.models.torch.draws import possible
 
 
-class FutureEstimator(Protocol):
+class FutureEstimator(RowState, Protocol):
     """P(label of the complete text | text so far), for the texts of a batch as they grow."""
 
     @property
@@ -42,14 +42,6 @@ class FutureEstimator(Protocol):
 
     def scores(self, candidates: torch.Tensor) -> torch.Tensor:
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
-        ...
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """One more token a text: (rows,)."""
-        ...
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these texts only, in this order."""
         ...
 
 

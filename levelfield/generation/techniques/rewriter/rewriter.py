@@ -16,7 +16,7 @@ from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
 from levelfield.core.sample import Control, single_value
 from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.guides import meant
+from levelfield.generation.guides import wanted_label
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.sampling import Choice, Continuation, Draw, Forced
 from levelfield.generation.technique import BatchedTechnique, Prompted
@@ -155,13 +155,7 @@ class Rewriter(BatchedTechnique):
         ((attribute, values),) = control.items()
         if attribute != about.attribute:
             raise UserError(f"{attribute} is asked for, and the model knows {about.attribute}")
-        value = str(single_value(values))
-        if (label := meant(attribute, value, about.labels)) is None:
-            raise UserError(
-                f"{attribute} {shown(value)} is no label of the model: there are "
-                f"{', '.join(about.labels)}"
-            )
-        return label
+        return wanted_label(attribute, str(single_value(values)), "the model", about.labels)
 
     @property
     def base(self) -> Seq2Seq:
