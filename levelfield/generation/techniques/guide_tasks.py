@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from levelfield.models.causal import Head
+from levelfield.models.torch.softmax import Head
 from levelfield.train.guide.settings import ClassLMSettings, LatentSettings, SoftPromptSettings
 from levelfield.train.labelled import Labelled
 from levelfield.train.loop import Passes
