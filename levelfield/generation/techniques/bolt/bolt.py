@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
@@ -17,11 +17,9 @@ from levelfield.generation.technique import Prompted
 from levelfield.generation.techniques.bolt.discriminators import READERS, EncoderModel, LabelReader
 from levelfield.generation.techniques.bolt.search import (
     BiasGoal,
+    BiasOptions,
     BiasOutcome,
-    BiasPlan,
     BiasSearch,
-    BiasTuning,
-    Gradients,
 )
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM
 from levelfield.metrics.keywords import keywords_of
@@ -31,7 +29,7 @@ KEYWORDS, MIB = "keywords", 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class BOLT(GuidedTechnique):
+class BOLT(BiasOptions, GuidedTechnique):
     """y_t = argmax_v (z_t + w_t W b_t)_v, with biases b_t that make the energy of the text small.
 
     z_t are the base's logits and W its output embedding. The energy is the cross-entropy of a
@@ -57,42 +55,6 @@ class BOLT(GuidedTechnique):
         "kind: future, class-lm, head or encoder.",
         otherwise="those of kind head that come with the package",
         metavar="NAME",
-    )
-    iterations: int | None = option(
-        None,
-        "Number of texts that are written, of which one is kept.",
-        least=1,
-        otherwise="8; with keywords at most 100",
-    )
-    learning_rate: float | None = option(
-        None,
-        "Learning rate of AdamW, by default as published.",
-        above=0,
-        otherwise="0.025; with keywords 0.4",
-    )
-    weight_decay: float = option(0.01, "Weight decay of AdamW.", least=0)
-    initial: float = option(
-        0.5,
-        "Standard deviation of the biases to begin with; 0 begins with the greedy text.",
-        least=0,
-    )
-    noise: float = option(
-        0.01,
-        "Mean and standard deviation of the noise added to the biases after each step.",
-        least=0,
-    )
-    gradients: Gradients = option(
-        "accumulate",
-        "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
-        "program, which never sets them to zero; zero, the last alone.",
-    )
-    fluency: float = option(0.1, "Weight of the base's loss.", least=0)
-    keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
-    until: Literal["all", "any"] = option(
-        "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
-    )
-    repetition_penalty: float = option(
-        1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
     )
     memory: int = option(
         2048,
@@ -175,26 +137,7 @@ class BOLT(GuidedTechnique):
         return replace(answer, extra={**answer.extra, **extra})
 
     def _search(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> BiasSearch:
-        control = batch[0].request.control
-        attributes = sorted(attribute for attribute in control if attribute != KEYWORDS)
-        has_keywords = KEYWORDS in control
-        penalty = decoding.repetition_penalty
-        plan = BiasPlan(
-            tokens=decoding.max_new_tokens,
-            iterations=self.iterations or (100 if has_keywords else 8),
-            tuning=BiasTuning(
-                learning_rate=self.learning_rate or (0.4 if has_keywords else 0.025),
-                weight_decay=self.weight_decay,
-                initial=self.initial,
-                noise=self.noise,
-                gradients=self.gradients,
-                ramp=has_keywords,
-            ),
-            fluency=self.fluency,
-            keywords=self.keyword_weight,
-            until=self.until,
-            penalty=self.repetition_penalty if penalty == 1 else penalty,
-        )
+        attributes = sorted(batch[0].request.control.keys() - {KEYWORDS})
         goals = [
             BiasGoal(
                 entry.request.id,
@@ -207,7 +150,7 @@ class BOLT(GuidedTechnique):
         ]
         prompts = [entry.ids for entry in batch]
         readers = {attribute: self._reader(attribute, prompts) for attribute in attributes}
-        return BiasSearch(self.base, goals, readers, plan, seed)
+        return BiasSearch(self.base, goals, readers, self, decoding, seed)
 
     def _tokens(self, entry: Prompted) -> list[int]:
         """Returns the tokens of the keywords, as words stand within a text."""
