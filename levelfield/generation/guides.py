@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
 from levelfield.core.sample import Control, single_value
+from levelfield.generation.logits.terms import BaseLM, Formula, Term
 from levelfield.generation.technique import LocalTechnique
 from levelfield.io.problems import shown
 from levelfield.metrics.judges.file import shipped_judges
@@ -175,3 +176,12 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         if not isinstance(value, str):
             raise UserError(f"{attribute} has {len(value)} values; expected one")
         return wanted_label(attribute, value, owner, labels)
+
+    def _steered(
+        self, strength: float, term: Callable[[str], Term], attributes: frozenset[str]
+    ) -> Formula | None:
+        """Returns log p + strength · Σ_a of the terms of attributes; None for the base alone."""
+        if not attributes or not strength:
+            return None
+        terms = tuple((1.0, term(attribute)) for attribute in sorted(attributes))
+        return BaseLM() + strength * Formula(terms)

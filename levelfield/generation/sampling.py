@@ -12,7 +12,21 @@ from levelfield.models.torch.decoding import GrowingRows
 from levelfield.models.torch.draws import Exponentials
 
 
-class Steering(Protocol):
+class PassCounter(Protocol):
+    """What sends rows through models beside the base."""
+
+    @property
+    def passes(self) -> int:
+        """Rows sent through a model so far, for each row of the batch."""
+        ...
+
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row of the batch."""
+        ...
+
+
+class Steering(PassCounter, Protocol):
     """What changes the logits of the base; `SteeringProcessor` is one."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -21,16 +35,6 @@ class Steering(Protocol):
 
     def keep(self, rows: torch.Tensor) -> None:
         """Goes on with these rows only."""
-        ...
-
-    @property
-    def passes(self) -> int:
-        """Rows sent through other models so far, for each row."""
-        ...
-
-    @property
-    def backward_passes(self) -> int:
-        """Rows that gradients went back through so far, for each row."""
         ...
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 
+from levelfield.generation.sampling import PassCounter
 from levelfield.models.torch.decoding import CausalRows, normalised
 from levelfield.models.torch.language_model import LanguageModel
 
@@ -161,18 +162,8 @@ class RowState(Protocol):
         ...
 
 
-class Follower(RowState, Protocol):
+class Follower(RowState, PassCounter, Protocol):
     """What reads along with the base; a `Reader` is one."""
-
-    @property
-    def passes(self) -> int:
-        """Rows sent through a model so far, for each row of the batch."""
-        ...
-
-    @property
-    def backward_passes(self) -> int:
-        """Rows that gradients went back through so far, for each row of the batch."""
-        ...
 
     def start(self, texts: Texts) -> None:
         """Reads what the base has read."""

@@ -21,7 +21,7 @@ from levelfield.generation.logits.classes import (
     Length,
     PosteriorFilter,
 )
-from levelfield.generation.logits.terms import BaseLM, Formula
+from levelfield.generation.logits.terms import Formula
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM, Codes, class_lm
 from levelfield.models.guides import GuideKind
 from levelfield.models.torch.language_model import LanguageModel
@@ -159,10 +159,10 @@ class DExperts(ClassGuidedTechnique):
         return super()._labels(attribute)
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
-        if not attributes or not self.strength:
-            return None
-        contrasts = (ClassContrast(self._classes(attribute)) for attribute in sorted(attributes))
-        return BaseLM() + self.strength * Formula(tuple((1.0, contrast) for contrast in contrasts))
+        return self._steered(self.strength, self._contrast, attributes)
+
+    def _contrast(self, attribute: str) -> ClassContrast:
+        return ClassContrast(self._classes(attribute))
 
     def _classes(self, attribute: str) -> Classes:
         if not self.experts:
@@ -214,10 +214,7 @@ class GeDi(ClassGuidedTechnique):
         return {**self._shown("strength"), **super().choices, **rest}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
-        if not attributes or not self.strength:
-            return None
-        posteriors = tuple((1.0, self._posterior(attribute)) for attribute in sorted(attributes))
-        return BaseLM() + self.strength * Formula(posteriors)
+        return self._steered(self.strength, self._posterior, attributes)
 
     def _posterior(self, attribute: str) -> ClassPosterior:
         learnt = self._class_lm(attribute)

@@ -15,7 +15,6 @@ from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.readers import Readers, RowState, Texts
 from levelfield.generation.logits.terms import (
-    BaseLM,
     Bound,
     Formula,
     Likeliest,
@@ -134,12 +133,10 @@ class FUDGE(GuidedTechnique):
         return {**self._shown("strength"), **super().choices, **self._shown("candidates", "keep")}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
-        if not attributes or not self.strength:
-            return None
-        formula = BaseLM() + self.strength * Formula(
-            tuple((1.0, self._future(attribute)) for attribute in sorted(attributes))
-        )
-        return Formula(((1.0, Likeliest(formula, self.keep)),)) if self.keep else formula
+        formula = self._steered(self.strength, self._future, attributes)
+        if formula is None or not self.keep:
+            return formula
+        return Formula(((1.0, Likeliest(formula, self.keep)),))
 
     def _future(self, attribute: str) -> FutureLabel:
         guide = self._guide(attribute)

@@ -51,26 +51,6 @@ def kl_energy(log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
     return (log_p.exp() * gap).sum(-1)
 
 
-def fluency_energy(
-    log_p: torch.Tensor, tokens: torch.Tensor, mask: torch.Tensor | None = None
-) -> torch.Tensor:
-    """−(1/T) Σ_t log p_t(x_t), a language model's loss on a text: (rows,).
-
-    Args:
-        log_p: of each token given those before it, (rows, tokens, vocabulary).
-        tokens: ids, (rows, tokens); or distributions over the vocabulary, (rows, tokens,
-            vocabulary), as straight-through tokens are, which then get gradients.
-        mask: which tokens count, (rows, tokens); at least one of each row. All if not given.
-    """
-    if tokens.is_floating_point():
-        chosen = (tokens * log_p).sum(-1)
-    else:
-        chosen = log_p.gather(-1, tokens[..., None])[..., 0]
-    if mask is None:
-        return -chosen.mean(-1)
-    return -(chosen * mask).sum(-1) / mask.sum(-1)
-
-
 def keyword_energy(
     log_p: torch.Tensor, gumbel: torch.Tensor, mask: torch.Tensor | None = None
 ) -> torch.Tensor:
