@@ -141,11 +141,15 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         return {"guide": ",".join(guide.label for guide in guides) or "none"}
 
     def refusal(self, control: Control) -> str:
-        for attribute in control:
-            try:
-                self._wanted_label(attribute, control)
-            except UserError as error:
-                return f"{self.name}: {first_line(error)}"
+        problems = (self._problem(attribute, control) for attribute in control)
+        return next((f"{self.name}: {problem}" for problem in problems if problem), "")
+
+    def _problem(self, attribute: str, control: Control) -> str:
+        """Returns why an attribute of a control is not supported; empty if it is."""
+        try:
+            self._wanted_label(attribute, control)
+        except UserError as error:
+            return first_line(error)
         return ""
 
     def _guide(self, attribute: str) -> Guide:

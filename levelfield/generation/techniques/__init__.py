@@ -1,3 +1,3 @@
-"""Techniques of controlled generation: a file or a folder each, with its network, its loader and
+"""Techniques of controlled generation: a file or a folder a family, with its network, its loader and
 its training.
 """

@@ -288,19 +288,16 @@ def held_out_figures(
             n += labels * len(lesson.y)
             tokens += int(is_said.sum())
     per_token = np.array([1, labels - 1, 1]) * max(1, tokens)
+    perplexity, other, without = np.exp(nats / per_token).round(4).tolist()
     return {
         "texts": len(rows),
         "mass": round(float(mass[1]) / n, 4),
         "mass-base": round(float(mass[0]) / n, 4),
         "loss": round(float(loss[1]) / n, 4),
         "loss-base": round(float(loss[0]) / n, 4),
-        **dict(
-            zip(
-                ("perplexity", "perplexity-other", "perplexity-base"),
-                np.exp(nats / per_token).round(4).tolist(),
-                strict=True,
-            )
-        ),
+        "perplexity": perplexity,
+        "perplexity-other": other,
+        "perplexity-base": without,
     }
 
 

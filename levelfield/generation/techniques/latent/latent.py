@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from levelfield.core.errors import UserError, first_line
+from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Request
@@ -235,11 +235,8 @@ class PriorCTG(LatentTechnique):
     def refusal(self, control: Control) -> str:
         if reason := super().refusal(control):
             return reason
-        try:
-            if control and "flow" not in self._own_guide(control).settings:
-                return f"{self.name}: guide {self._own_guide(control).name} has no flow"
-        except UserError as error:
-            return f"{self.name}: {first_line(error)}"
+        if control and "flow" not in (guide := self._own_guide(control)).settings:
+            return f"{self.name}: guide {guide.name} has no flow"
         return ""
 
     def _latent(self, control: Control, numbers: torch.Generator) -> torch.Tensor:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from levelfield.core.errors import ModelError, UserError, first_line
+from levelfield.core.errors import ModelError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding, Request
@@ -152,18 +152,10 @@ class PPLM(GuidedTechnique):
             **self._shown(*steps),
         }
 
-    def refusal(self, control: Control) -> str:
-        for attribute, value in control.items():
-            if self._is_by_bag(attribute):
-                reason = bag_problem(attribute, value, self.bag)
-                if reason:
-                    return f"{self.name}: {reason}"
-            else:
-                try:
-                    self._wanted_label(attribute, control)
-                except UserError as error:
-                    return f"{self.name}: {first_line(error)}"
-        return ""
+    def _problem(self, attribute: str, control: Control) -> str:
+        if self._is_by_bag(attribute):
+            return bag_problem(attribute, control[attribute], self.bag)
+        return super()._problem(attribute, control)
 
     @property
     def _no_processor(self) -> str:
