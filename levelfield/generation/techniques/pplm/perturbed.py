@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.generation.logits.pace import BoundRegulator, Regulator
 from levelfield.generation.logits.readers import Readers, Texts
@@ -103,29 +104,33 @@ class Goal:
     head: StateHead | None = None
 
 
-@dataclass(frozen=True)
-class Perturbation:
+@dataclass(frozen=True, kw_only=True)
+class Perturbation(Options):
     """How the past is changed at every step (Dathathri et al. 2020, section 3.2 and appendix).
 
-    ΔK begins at 0; so often as `iterations` says, in each layer and row,
-    ΔK ← ΔK − a g / ‖g‖^γ, where g is the gradient of the row's energy in ΔK, keys and values
-    together.
-
-    Attributes:
-        step_size: a.
-        iterations: m.
-        gamma: γ.
-        kl: weight of KL(p̃ ‖ p) in the energy.
-        window: of the past so many last tokens are changed; 0 for all.
-        horizon: n, so many expected tokens behind the text are in the mean that heads read.
+    ΔK begins at 0; m times, in each layer and row, ΔK ← ΔK − a g / ‖g‖^γ, where g is the gradient
+    of the row's energy in ΔK, keys and values together.
     """
 
-    step_size: float = 0.03
-    iterations: int = 3
-    gamma: float = 1.0
-    kl: float = 0.01
-    window: int = 0
-    horizon: int = 1
+    strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
+    bag_scale: float = option(
+        0.3,
+        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
+        least=0,
+    )
+    iterations: int = option(3, "Number m of gradients at every step.", least=1)
+    gamma: float = option(
+        1.0,
+        "Exponent γ: a gradient is divided by ‖g‖^γ. With 1, every change of a layer has the "
+        "length a, whatever the gradient.",
+        least=0,
+    )
+    fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
+    kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
+    window: int = option(
+        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
+    )
+    horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +212,8 @@ class _Perturbed:
 
     def log_p(self, step: Step) -> torch.Tensor:
         """log p̃ of the next token: (rows, vocabulary)."""
-        size = torch.full((len(step.ids),), self._how.step_size, device=step.ids.device)
+        a = self._how.strength * (1.0 if self._has_heads else self._how.bag_scale)
+        size = torch.full((len(step.ids),), a, device=step.ids.device)
         if self._pace:
             size = size * self._pace.values(step)
         change = self._change(step, size)

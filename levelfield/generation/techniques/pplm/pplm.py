@@ -96,7 +96,7 @@ def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Te
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPLM(GuidedTechnique):
+class PPLM(Perturbation, GuidedTechnique):
     """log p(x_t | x_<t) + γ_gm (log p̃(x_t | x_<t) − log p(x_t | x_<t)), up to a constant.
 
     p̃ is the base behind keys and values that gradients have changed, m times at every step, so that
@@ -113,25 +113,6 @@ class PPLM(GuidedTechnique):
 
     name: ClassVar[str] = "pplm"
     guide_kind: ClassVar[GuideKind] = "head"
-    strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
-    bag_scale: float = option(
-        0.3,
-        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
-        least=0,
-    )
-    iterations: int = option(3, "Number m of gradients at every step.", least=1)
-    gamma: float = option(
-        1.0,
-        "Exponent γ: a gradient is divided by ‖g‖^γ. With 1, every change of a layer has the "
-        "length a, whatever the gradient.",
-        least=0,
-    )
-    fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
-    kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
-    window: int = option(
-        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
-    )
-    horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
     bag: str = option(
         "", "File with one word per line, for attributes without a head.", metavar="FILE"
     )
@@ -202,18 +183,7 @@ class PPLM(GuidedTechnique):
             rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)
             formula = Formula(((1.0, BaseLM()),))
             if goals:
-                scale = 1.0 if any(goal.head for goal in goals) else self.bag_scale
-                perturbed = PerturbedLM(rows, goals, self._perturbation(scale), pace)
+                perturbed = PerturbedLM(rows, goals, self, pace)
                 formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
             steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
             return grow(rows, steering, growth)
-
-    def _perturbation(self, scale: float) -> Perturbation:
-        return Perturbation(
-            step_size=scale * self.strength,
-            iterations=self.iterations,
-            gamma=self.gamma,
-            kl=self.kl,
-            window=self.window,
-            horizon=self.horizon,
-        )
