@@ -241,7 +241,9 @@ def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringTechnique(Options, abc.ABC):
-    """Base of techniques: a technique says how checked requests are answered (`_answers`)."""
+    """Base of techniques: requests are checked here, and a technique says how it answers them
+    (`_answers`).
+    """
 
     name: ClassVar[str] = ""
     _without_log_probs: ClassVar[str] = " defines no distribution over texts"

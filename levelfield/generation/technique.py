@@ -105,9 +105,13 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
             log_p |= {id: np.array(row) for id, row in zip(ids, values, strict=True)}
         return list(log_p.values())
 
-    def _ids(self, text: str) -> list[int]:
-        """Returns the tokens of a text whose probability is asked for."""
-        raise NotImplementedError
+    def _ids(self, text: str) -> list[int]:  # noqa: ARG002  (techniques without probabilities)
+        """Returns the tokens of a text whose probability is asked for.
+
+        Raises:
+            UserError: the technique defines no distribution over texts.
+        """
+        raise UserError(f"{self.name}{self._without_log_probs}")
 
     def _force(
         self,
