@@ -27,27 +27,23 @@ import tiny_rewriter
 import tiny_soft_prompt
 from chat_server import Reply, serving
 from levelfield.core.sample import Control
-from levelfield.generation.techniques.base import UncontrolledBase
+from levelfield.generation.technique import UncontrolledBase
 from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.cat_paw import CATPAW
 from levelfield.generation.techniques.cbart.cbart import CBART
-from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
-from levelfield.generation.techniques.class_lm.dexperts import DExperts
-from levelfield.generation.techniques.class_lm.gedi import GeDi
+from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
 from levelfield.generation.techniques.combination import Combination, ModelTerm
 from levelfield.generation.techniques.constrained_beam import ConstrainedBeam
-from levelfield.generation.techniques.contrastive import ContrastiveDecoding
+from levelfield.generation.techniques.contrast import ClassifierFreeGuidance, ContrastiveDecoding
 from levelfield.generation.techniques.ctrl import CTRL
 from levelfield.generation.techniques.discup.discup import DisCup
 from levelfield.generation.techniques.fudge.fudge import FUDGE
-from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
-from levelfield.generation.techniques.latent.multictg import MultiCTG
-from levelfield.generation.techniques.latent.priorctg import PriorCTG
+from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
 from levelfield.generation.techniques.pplm.pplm import PPLM
 from levelfield.generation.techniques.prompting.chat import ChatPrompting
 from levelfield.generation.techniques.prompting.prompting import Prompting
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
-from levelfield.generation.techniques.rules.baselines import CopySource, FormalityRules
+from levelfield.generation.techniques.rules import CopySource, FormalityRules
 
 
 @functools.cache

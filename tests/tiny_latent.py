@@ -11,8 +11,9 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
-from levelfield.generation.techniques.latent.prefixes import (
+from levelfield.generation.techniques.latent.networks import (
+    Flow,
+    FlowShape,
     PrefixDecoder,
     PrefixShape,
     cache_shape,

@@ -5,15 +5,18 @@ Nothing here needs PyTorch, so requests are read and refused before a model is l
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
-from levelfield.core.progress import Progress
+from levelfield.core.options import choices as declared_options
+from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
+from levelfield.core.signature import signature
 from levelfield.io.reading import ReadingOptions, pairs
 
 
@@ -66,6 +69,23 @@ class Answer:
     extra: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
     references: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, request: Request, continuation: str, **cost: Any) -> Answer:
+        """Returns the answer to a request: its prompt and what follows.
+
+        Args:
+            cost: the other fields; `text` where it is not the prompt with the continuation.
+        """
+        fields = {
+            "id": request.id,
+            "prompt": request.prompt,
+            "control": request.control,
+            "source": request.source,
+            "references": request.references,
+            "text": request.prompt + continuation,
+        }
+        return cls(continuation=continuation, **(fields | cost))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it; `source` and `references` are there if they are not empty."""
@@ -217,6 +237,78 @@ def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise UserError(f"requests: {'; '.join(problems[:5])}{more}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweringTechnique(Options, abc.ABC):
+    """Base of techniques: requests are checked here, and a technique says how it answers them
+    (`_answers`).
+    """
+
+    name: ClassVar[str] = ""
+    _without_log_probs: ClassVar[str] = " defines no distribution over texts"
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """Every choice that could change a text, by name. No model is loaded."""
+        return {}
+
+    @property
+    def signature(self) -> str:
+        return signature(self.name, self.choices)
+
+    def _shown(self, *names: str) -> dict[str, str]:
+        """Returns options as signatures have them."""
+        declared = declared_options(type(self))
+        words = {}
+        for name in names:
+            value = getattr(self, name)
+            short = f"{value:g}" if float in declared[name].kinds else str(value)
+            words[name.replace("_", "-")] = short.lower() if declared[name].is_flag else short
+        return words
+
+    def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
+        """Returns why a control is not supported; empty if it is."""
+        return ""
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        *,
+        decoding: Decoding = Decoding(),
+        seed: int = 0,
+        progress: Progress = no_progress,
+    ) -> Iterator[Answer]:
+        """Yields an answer a request, as it comes.
+
+        Raises:
+            UserError: ids that occur twice, or requests that are not supported; all of them named.
+        """
+        check_requests(self, requests)
+        for answer in self._answers(requests, decoding, seed):
+            yield answer
+            progress(1)
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],  # noqa: ARG002
+        continuations: Sequence[str],  # noqa: ARG002
+        *,
+        decoding: Decoding = Decoding(),  # noqa: ARG002
+        seed: int = 0,  # noqa: ARG002
+    ) -> list[Floats]:
+        """Nothing, unless the technique says otherwise.
+
+        Raises:
+            UserError: the technique defines no distribution over texts.
+        """
+        raise UserError(f"{self.name}{self._without_log_probs}")
+
+    @abc.abstractmethod
+    def _answers(
+        self, requests: Sequence[Request], decoding: Decoding, seed: int
+    ) -> Iterator[Answer]:
+        """Yields an answer a request."""
 
 
 def until(text: str, stops: Sequence[str]) -> tuple[str, str]:

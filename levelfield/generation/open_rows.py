@@ -15,6 +15,11 @@ Past = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values of each layer: (rows, heads, tokens, width of a head) each."""
 
 
+def _kept(cache: Any) -> Past:
+    """Returns the keys and values in a cache."""
+    return [(layer.keys, layer.values) for layer in cache.layers]
+
+
 class TokenReading(NamedTuple):
     """What a model makes of the last token of each row.
 
@@ -43,8 +48,7 @@ class OpenRows(CausalRows):
     @property
     def past(self) -> Past:
         """Keys and values of the tokens read so far."""
-        assert self._cache is not None
-        return [(layer.keys, layer.values) for layer in self._cache.layers]
+        return _kept(self._cache)
 
     @property
     def embeddings(self) -> torch.Tensor:
@@ -71,12 +75,8 @@ class OpenRows(CausalRows):
             ids: (rows,).
         """
         output = self._behind(self._model, past, mask, input_ids=ids[:, None])
-        layers = output.past_key_values.layers
-        return TokenReading(
-            output.logits[:, -1],
-            output.hidden_states[-1][:, -1],
-            [(layer.keys, layer.values) for layer in layers],
-        )
+        states = output.hidden_states[-1][:, -1]
+        return TokenReading(output.logits[:, -1], states, _kept(output.past_key_values))
 
     def states_behind(
         self, past: Past, mask: torch.Tensor, embeddings: torch.Tensor
@@ -90,8 +90,7 @@ class OpenRows(CausalRows):
         """
         body = self._model.base_model
         output = self._behind(body, past, mask, inputs_embeds=embeddings[:, None])
-        layers = output.past_key_values.layers
-        return output[0][:, -1], [(layer.keys, layer.values) for layer in layers]
+        return output[0][:, -1], _kept(output.past_key_values)
 
     def _behind(self, model: Any, past: Past, mask: torch.Tensor, **read: torch.Tensor) -> Any:
         from transformers import DynamicCache

@@ -1,7 +1,7 @@
 """`levelfield.generate`: requests in, texts under control out.
 
-A request's way to its text: `systems.requests` reads it, the technique writes its text, and
-`systems.answers` puts that into the file as soon as it is there.
+`read_requests` reads a request, the technique writes its text, and `answers` puts that into the
+file as soon as it is there.
 """
 
 from __future__ import annotations

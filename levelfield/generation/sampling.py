@@ -8,12 +8,25 @@ from typing import Protocol
 
 import torch
 
-from levelfield.models.torch.decoding import CausalRows
+from levelfield.models.torch.decoding import GrowingRows
 from levelfield.models.torch.draws import Exponentials
-from levelfield.models.torch.language_model import LanguageModel
 
 
-class Steering(Protocol):
+class PassCounter(Protocol):
+    """What sends rows through models beside the base."""
+
+    @property
+    def passes(self) -> int:
+        """Rows sent through a model so far, for each row of the batch."""
+        ...
+
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row of the batch."""
+        ...
+
+
+class Steering(PassCounter, Protocol):
     """What changes the logits of the base; `SteeringProcessor` is one."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -22,16 +35,6 @@ class Steering(Protocol):
 
     def keep(self, rows: torch.Tensor) -> None:
         """Goes on with these rows only."""
-        ...
-
-    @property
-    def passes(self) -> int:
-        """Rows sent through other models so far, for each row."""
-        ...
-
-    @property
-    def backward_passes(self) -> int:
-        """Rows that gradients went back through so far, for each row."""
         ...
 
 
@@ -105,51 +108,38 @@ class Continuation:
     passes: int = 0
     backward_passes: int = 0
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a token ended the text, and not the budget."""
+        return self.steps > len(self.ids)
 
-def continue_all(
-    base: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    steering: Steering,
-    choice: Choice,
-    budgets: Sequence[int],
-    *,
-    ends: frozenset[int] | None = None,
-    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
-    use_cache: bool = True,
-    prefix: torch.Tensor | None = None,
-) -> list[Continuation]:
-    """Continues prompts token by token; texts that have ended leave the batch.
 
-    Args:
-        base: the model whose logits `steering` changes.
-        prompts: what it reads, BOS included.
-        budgets: the most tokens of each continuation, at least 1.
-        ends: ids that end a text; those of the model if not given.
-        is_over: whether a continuation ends with the tokens that it has, for other reasons.
-        use_cache: False reads everything anew at every step; slow, the same texts.
-        prefix: a prepared cache in front of each prompt, as of `CausalRows`.
+@dataclass(frozen=True)
+class Growth:
+    """How texts grow.
+
+    Attributes:
+        choice: how a token is chosen.
+        budgets: the most tokens of each text, at least 1.
+        ends: ids that end a text.
+        is_over: whether a text ends with the tokens that it has, for other reasons.
     """
-    ends = base.ends if ends is None else ends
-    with torch.inference_mode():
-        rows = CausalRows.of(base.model, prompts, base.bos_id, base.device, use_cache, prefix)
-        return grow(rows, steering, choice, budgets, ends, is_over)
+
+    choice: Choice
+    budgets: Sequence[int]
+    ends: frozenset[int] = frozenset()
+    is_over: Callable[[Sequence[int]], bool] = lambda _: False
 
 
-def grow(
-    rows: CausalRows,
-    steering: Steering,
-    choice: Choice,
-    budgets: Sequence[int],
-    ends: frozenset[int],
-    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
-) -> list[Continuation]:
+def grow(rows: GrowingRows, steering: Steering, growth: Growth) -> list[Continuation]:
     """Continues rows token by token; texts that have ended leave them. The caller says whether
     gradients are recorded.
 
     Args:
-        rows: the base behind the prompts.
-        steering, choice, budgets, ends, is_over: as of `continue_all`.
+        rows: the model after its prompts or sources.
+        steering: changes its logits.
     """
+    choice, budgets = growth.choice, growth.budgets
     continuations = [Continuation([]) for _ in budgets]
     live = list(range(len(budgets)))
     step = 0
@@ -161,9 +151,9 @@ def grow(
             continuation = continuations[live[row]]
             continuation.steps, continuation.passes = step, step + steering.passes
             continuation.backward_passes = steering.backward_passes
-            if token not in ends:
+            if token not in growth.ends:
                 continuation.ids.append(token)
-                if step < budgets[live[row]] and not is_over(continuation.ids):
+                if step < budgets[live[row]] and not growth.is_over(continuation.ids):
                     going.append(row)
         if not going:
             break

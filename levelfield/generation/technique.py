@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple
@@ -16,45 +16,47 @@ import torch
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
-from levelfield.generation.contract import Answer, Decoding, Request, check_requests, until
+from levelfield.generation.contract import (
+    Answer,
+    AnsweringTechnique,
+    Decoding,
+    Request,
+    check_requests,
+    until,
+)
 from levelfield.generation.logits.processor import SteeringProcessor, Support
 from levelfield.generation.logits.terms import Formula
 from levelfield.generation.sampling import (
-    Choice,
     Continuation,
     Draw,
     Forced,
-    continue_all,
+    Growth,
+    grow,
 )
 from levelfield.models.loading import TorchOptions
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.tokens import token_mask
+from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.draws import Exponentials
 from levelfield.models.torch.language_model import LanguageModel, language_model
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchedTechnique(TorchOptions, abc.ABC):
+class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     """A technique that writes a batch of texts at once with models of this machine.
 
     A technique says what loads its models (`_ready`) and how a batch is written (`_write`);
-    `refusal` says what it does not control.
+    `refusal` says what it does not control, and `_force` how likely texts are. Requests of the same
+    attributes are written together, in their order. The base and its precision come first in
+    signatures.
     """
 
-    name: ClassVar[str] = ""
     model: str = option(OFFLINE_LM, "Base model: a hub name or a folder.", metavar="NAME")
     batch: int = option(
         16, "Number of texts written at once; the texts do not depend on it.", least=1
     )
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """Every choice that could change a text, by name; the base and its precision come first.
-        No model is loaded."""
-        return {}
 
     @property
     def signature(self) -> str:
@@ -65,48 +67,61 @@ class BatchedTechnique(TorchOptions, abc.ABC):
         """How signatures name a model; its weights are not loaded."""
         return resolve_causal(model, self.loading).label
 
-    def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
-        """Returns why a control is not supported; empty if it is."""
-        return ""
-
-    def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,
-        progress: Progress = no_progress,
+    def _answers(
+        self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        """Yields an answer a request as batches end.
-
-        Requests of the same attributes are written together, in their order.
-
-        Raises:
-            UserError: ids that occur twice, or controls that are not supported; all of them named.
-        """
-        check_requests(self, requests)
         for batch in self._batches(requests):
             ready = self._ready(batch, decoding)
             begin = time.perf_counter()  # the models are loaded by now
             answers = self._write(ready, decoding, seed)
             seconds = (time.perf_counter() - begin) / len(batch)
-            for answer in answers:
-                yield replace(answer, seconds=seconds)
-                progress(1)
+            yield from (replace(answer, seconds=seconds) for answer in answers)
 
     def log_probs(
         self,
-        requests: Sequence[Request],  # noqa: ARG002
-        continuations: Sequence[str],  # noqa: ARG002
+        requests: Sequence[Request],
+        continuations: Sequence[str],
         *,
-        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+        seed: int = 0,
     ) -> list[Floats]:
-        """Nothing, unless the technique says otherwise.
+        """log P(token | prompt or source, control, tokens before it) of texts: (tokens,) each.
+
+        A continuation is read as it stands, so it begins with a blank where a word begins. The end
+        of a text is not among its tokens. Minus infinity where the decoding leaves a token out; no
+        cut is made unless it says so.
+
+        Args:
+            seed: of what the technique draws before a text, if it draws anything; the
+                probabilities are given that.
+        """
+        check_requests(self, requests)
+        text_of = dict(zip([r.id for r in requests], continuations, strict=True))
+        log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
+        for batch in self._batches(requests):
+            ids = {r.id: row for r in batch if (row := self._ids(text_of[r.id]))}
+            written = [r for r in batch if r.id in ids]
+            values = self._force(written, [*ids.values()], decoding, seed) if written else []
+            log_p |= {id: np.array(row) for id, row in zip(ids, values, strict=True)}
+        return list(log_p.values())
+
+    def _ids(self, text: str) -> list[int]:  # noqa: ARG002  (techniques without probabilities)
+        """Returns the tokens of a text whose probability is asked for.
 
         Raises:
             UserError: the technique defines no distribution over texts.
         """
-        raise UserError(f"{self.name} defines no distribution over texts")
+        raise UserError(f"{self.name}{self._without_log_probs}")
+
+    def _force(
+        self,
+        batch: Sequence[Request],
+        ids: Sequence[Sequence[int]],
+        decoding: Decoding,
+        seed: int,
+    ) -> Sequence[Sequence[float]]:
+        """Returns log P of the tokens of each text, at least one a text."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> Any:
@@ -126,7 +141,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
 
 
 class Prompted(NamedTuple):
-    """What the base reads for a request, and whether the beginning of the prompt was cut off."""
+    """What a model reads for a request, and whether some of the prompt or source was cut off."""
 
     request: Request
     ids: list[int]
@@ -153,36 +168,20 @@ class LocalTechnique(BatchedTechnique):
         continuations = self._continue(ready, decoding, seed)
         return [self._answer(*pair) for pair in zip(ready, continuations, strict=True)]
 
-    def log_probs(
+    def _ids(self, text: str) -> list[int]:
+        return self.base.ids(text)
+
+    def _force(
         self,
-        requests: Sequence[Request],
-        continuations: Sequence[str],
-        *,
-        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
-        seed: int = 0,
-    ) -> list[Floats]:
-        """log P(token | prompt, control, tokens before it) of continuations: (tokens,) each.
-
-        The continuation is read as it stands, so it begins with a blank where a word begins.
-        Minus infinity where the decoding leaves a token out; no cut is made unless it says so.
-
-        Args:
-            seed: of what the technique draws before a text, if it draws anything; the
-                probabilities are given that.
-        """
-        check_requests(self, requests)
-        text_of = dict(zip([r.id for r in requests], continuations, strict=True))
-        log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
-        for batch in self._batches(requests):
-            ids = {r.id: self.base.ids(text_of[r.id]) for r in batch}
-            prompted = [self._prompted(r, len(ids[r.id])) for r in batch if ids[r.id]]
-            forced = Forced([ids[entry.request.id] for entry in prompted])
-            budgets = [len(ids[entry.request.id]) for entry in prompted]
-            if prompted:
-                self._run(prompted, decoding, forced, budgets, seed=seed, ends=frozenset())
-            for entry, values in zip(prompted, forced.log_p, strict=True):
-                log_p[entry.request.id] = np.array(values)
-        return list(log_p.values())
+        batch: Sequence[Request],
+        ids: Sequence[Sequence[int]],
+        decoding: Decoding,
+        seed: int,
+    ) -> Sequence[Sequence[float]]:
+        prompted = [self._prompted(r, len(row)) for r, row in zip(batch, ids, strict=True)]
+        forced = Forced(ids)
+        self._run(prompted, decoding, Growth(forced, [*map(len, ids)]), seed)
+        return forced.log_p
 
     def processor(
         self,
@@ -201,10 +200,10 @@ class LocalTechnique(BatchedTechnique):
                 so. `generate` samples with its own options after this.
 
         Raises:
-            UserError: a control that is not supported.
+            UserError: a control that is not supported, or a technique that is no such processor.
         """
-        for control in controls:
-            if reason := self.refusal(control):
+        for reason in (self._no_processor, *map(self.refusal, controls)):
+            if reason:
                 raise UserError(reason)
         attributes = {frozenset(control) for control in controls}
         if len(attributes) > 1:
@@ -224,6 +223,11 @@ class LocalTechnique(BatchedTechnique):
     def _formula(self, attributes: frozenset[str]) -> Formula | None:  # noqa: ARG002
         """What is done to the logits, for requests that ask for these attributes."""
         return None
+
+    @property
+    def _no_processor(self) -> str:
+        """Why the technique is no logits processor; empty if it is one."""
+        return ""
 
     @property
     def _support(self) -> Support | None:
@@ -302,15 +306,8 @@ class LocalTechnique(BatchedTechnique):
         width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
-        return self._run(
-            prompted,
-            decoding,
-            Draw(noise),
-            budgets,
-            seed=seed,
-            ends=self._ends,
-            is_over=self._is_over,
-        )
+        growth = Growth(Draw(noise), budgets, self._ends, self._is_over)
+        return self._run(prompted, decoding, growth, seed)
 
     def _is_over(self, ids: Sequence[int]) -> bool:
         """Returns whether a continuation has a string that ends it."""
@@ -321,32 +318,16 @@ class LocalTechnique(BatchedTechnique):
         return any(stop in tail for stop in self._stops)
 
     def _run(
-        self,
-        prompted: Sequence[Prompted],
-        decoding: Decoding,
-        choice: Choice,
-        budgets: Sequence[int],
-        *,
-        seed: int,
-        ends: frozenset[int],
-        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+        self, prompted: Sequence[Prompted], decoding: Decoding, growth: Growth, seed: int
     ) -> list[Continuation]:
         prompts = [entry.ids for entry in prompted]
+        controls = [entry.request.control for entry in prompted]
         mask = torch.from_numpy(token_mask(prompts, left=True))
-        steering = self.processor(
-            [entry.request.control for entry in prompted], attention_mask=mask, decoding=decoding
-        )
-        writer = self._writer(prompted[0].request.control)
-        return continue_all(
-            writer,
-            prompts,
-            steering,
-            choice,
-            budgets,
-            ends=ends,
-            is_over=is_over,
-            prefix=self._cache(prompted, seed),
-        )
+        steering = self.processor(controls, attention_mask=mask, decoding=decoding)
+        writer, cache = self._writer(controls[0]), self._cache(prompted, seed)
+        with torch.inference_mode():
+            rows = CausalRows.of(writer.model, prompts, writer.bos_id, writer.device, prefix=cache)
+            return grow(rows, steering, growth)
 
     def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
         request = prompted.request
@@ -354,17 +335,21 @@ class LocalTechnique(BatchedTechnique):
         if request.prompt[-1:] in (" ", "\t"):
             written = written.lstrip(" ")
         written, stop = until(written, self._stops)
-        return Answer(
-            id=request.id,
-            prompt=request.prompt,
-            continuation=written,
-            text=request.prompt + written,
+        return Answer.of(
+            request,
+            written,
             tokens=continuation.steps,
             forward_passes=continuation.passes,
             backward_passes=continuation.backward_passes,
-            control=request.control,
             extra={
                 **({"prompt_cut": True} if prompted.cut else {}),
                 **({"stopped_at": stop} if stop else {}),
             },
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncontrolledBase(LocalTechnique):
+    """p(x_t | x_<t) of the base model; any control is taken and ignored."""
+
+    name: ClassVar[str] = "base"

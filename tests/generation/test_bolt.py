@@ -19,7 +19,7 @@ from levelfield.generation.techniques.bolt.discriminators import (
     HeadReader,
 )
 from levelfield.generation.techniques.bolt.rollout import roll_out, unwanted
-from levelfield.generation.techniques.bolt.search import Biases, BiasTuning
+from levelfield.generation.techniques.bolt.search import Biases, BiasOptions
 from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
 from levelfield.metrics.keywords import KeywordsCoverage
 from levelfield.models.loading import Loading
@@ -388,8 +388,8 @@ def test_keywords_and_a_label_are_wanted_of_the_same_text():
 
 def test_gradients_add_up_unless_they_are_zeroed():
     def biases(gradients):
-        how = BiasTuning(0.1, 0.01, 0.5, 0.0, gradients, ramp=False)
-        return Biases(3, 4, how, torch.Generator().manual_seed(0), torch.device("cpu"))
+        how = BiasOptions(learning_rate=0.1, noise=0.0, gradients=gradients)
+        return Biases(3, 4, how, False, torch.Generator().manual_seed(0), torch.device("cpu"))
 
     for gradients, expected in (("accumulate", 3.0), ("zero", 2.0)):
         one = biases(gradients)
@@ -400,8 +400,8 @@ def test_gradients_add_up_unless_they_are_zeroed():
 
 
 def test_the_ramp_is_fixed_and_ends_at_1():
-    how = BiasTuning(0.1, 0.01, 0.5, 0.0, "zero", ramp=True)
-    one = Biases(4, 2, how, torch.Generator().manual_seed(0), torch.device("cpu"))
+    how = BiasOptions(learning_rate=0.1, noise=0.0, gradients="zero")
+    one = Biases(4, 2, how, True, torch.Generator().manual_seed(0), torch.device("cpu"))
     assert one.w.tolist() == [0.25, 0.5, 0.75, 1.0]
     assert not one.w.requires_grad
 

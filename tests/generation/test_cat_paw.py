@@ -17,7 +17,7 @@ from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Stateless, Term
 from levelfield.generation.table import make_technique
 from levelfield.generation.techniques.cat_paw import CATPAW
-from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.generation.techniques.contrast import ClassifierFreeGuidance
 from levelfield.generation.techniques.pplm.bags import bag_words
 from levelfield.generation.techniques.pplm.pplm import PPLM
 

@@ -17,9 +17,9 @@ from levelfield.generation import (
     TechniqueTerm,
 )
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.base import UncontrolledBase
+from levelfield.generation.technique import UncontrolledBase
 from levelfield.generation.techniques.combination import weights
-from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.generation.techniques.contrast import ClassifierFreeGuidance
 from levelfield.models.torch.draws import penalised
 from levelfield.models.torch.language_model import language_model
 

@@ -17,7 +17,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.constrained_beam import (
-    BeamSearch,
+    BeamOptions,
     ConstrainedBeam,
     KeywordState,
     Need,
@@ -101,9 +101,10 @@ def test_beams_wide_enough_find_the_best_of_all_texts_that_have_all_keywords(
     for seed in range(3):
         base = small(seed)
         log_p = base.model.log_p
-        search = BeamSearch(tables.WORDS**budget, budget, gamma, 0, penalty)
+        options = BeamOptions(beams=tables.WORDS**budget, length_penalty=gamma, no_repeat=0)
+        decoding = Decoding(max_new_tokens=budget, repetition_penalty=penalty)
         state = KeywordState(base, [0], keywords, order)
-        (answer,) = search_all(base, [[0]], [state], search, base.ends)
+        (answer,) = search_all(base, [[0]], [state], options, decoding, base.ends)
         inner = [*PIECES]
         every = [
             (*some, *end)
@@ -231,8 +232,8 @@ def test_no_tokens_repeat_except_those_of_keywords():
     (without,) = make(2).generate([asked], decoding=decoding)
     assert len(set(grams(base.ids(free.text)))) < len(grams(base.ids(free.text)))
     state = KeywordState(base, [0, *base.ids("The lake")], ("it",), "any")
-    search = BeamSearch(2, 60, 1.0, 2, 1.0)
-    (answer,) = search_all(base, [[0, *base.ids("The lake")]], [state], search, base.ends)
+    prompts, options = [[0, *base.ids("The lake")]], BeamOptions(beams=2, no_repeat=2)
+    (answer,) = search_all(base, prompts, [state], options, decoding, base.ends)
     assert base.continuation([0, *base.ids("The lake")], answer.ids) == without.continuation
     row = [0, *base.ids("The lake"), *answer.ids]
     assert len(set(grams(row))) == len(grams(row))

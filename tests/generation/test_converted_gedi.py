@@ -10,10 +10,8 @@ import published_files
 import technique_cases as cases
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
 from levelfield.generation.techniques.class_lm.class_lm import class_lm
-from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
-from levelfield.generation.techniques.class_lm.dexperts import DExperts
-from levelfield.generation.techniques.class_lm.gedi import GeDi
 from levelfield.models.guides import guide_named
 from levelfield_reproductions.convert import convert
 

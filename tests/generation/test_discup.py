@@ -17,9 +17,8 @@ import tiny
 import tiny_soft_prompt
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.base import UncontrolledBase
-from levelfield.generation.techniques.discup.discup import DisCup
-from levelfield.generation.techniques.discup.soft_prompt import soft_prompts
+from levelfield.generation.technique import UncontrolledBase
+from levelfield.generation.techniques.discup.discup import DisCup, soft_prompts
 from levelfield.models.torch.language_model import language_model
 
 POSITIVE = {"sentiment": "positive"}

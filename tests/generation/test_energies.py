@@ -10,7 +10,6 @@ import torch
 
 from levelfield.generation.techniques.pplm.perturbed import (
     bag_energy,
-    fluency_energy,
     keyword_energy,
     kl_energy,
     label_energy,
@@ -29,8 +28,6 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
 
 Q = random(ROWS, WIDTH, seed=1).log_softmax(-1)
 LABELS = torch.tensor([2, 0, 6])
-TEXTS = torch.tensor([[1, 2, 3, 4], [0, 0, 5, 6], [6, 1, 1, 2]])
-REAL = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]])
 
 
 def bags(logits: torch.Tensor) -> torch.Tensor:
@@ -43,16 +40,6 @@ def labels(logits: torch.Tensor) -> torch.Tensor:
 
 def divergence(logits: torch.Tensor) -> torch.Tensor:
     return kl_energy(logits.log_softmax(-1), Q)
-
-
-def fluency(logits: torch.Tensor) -> torch.Tensor:
-    return fluency_energy(logits.log_softmax(-1), TEXTS, REAL)
-
-
-def soft_fluency(weights: torch.Tensor) -> torch.Tensor:
-    """In the tokens, where these are distributions."""
-    log_p = random(ROWS, TOKENS, WIDTH, seed=2).log_softmax(-1)
-    return fluency_energy(log_p, weights.softmax(-1))
 
 
 WORDS = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 0, 0]])
@@ -69,9 +56,7 @@ ENERGIES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...
     "bag": (bags, (ROWS, WIDTH)),
     "label": (labels, (ROWS, WIDTH)),
     "kl": (divergence, (ROWS, WIDTH)),
-    "fluency": (fluency, (ROWS, TOKENS, WIDTH)),
     "keywords": (keywords, (ROWS, TOKENS, WIDTH)),
-    "fluency of distributions": (soft_fluency, (ROWS, TOKENS, WIDTH)),
 }
 every = pytest.mark.parametrize("name", ENERGIES)
 
@@ -117,16 +102,6 @@ def test_the_divergence_is_0_between_equals_and_right_between_others():
     p, q = torch.tensor([[0.5, 0.5, 0.0]]), torch.tensor([[0.25, 0.5, 0.25]])
     assert float(kl_energy(p.log(), p.log())) == 0
     assert float(kl_energy(p.log(), q.log())) == pytest.approx(0.5 * math.log(2))
-
-
-def test_fluency_is_the_mean_over_the_tokens_that_count():
-    log_p = random(ROWS, TOKENS, WIDTH).log_softmax(-1)
-    energies = fluency_energy(log_p, TEXTS, REAL)
-    for row in range(ROWS):
-        nats = [-float(log_p[row, t, TEXTS[row, t]]) for t in range(TOKENS) if REAL[row, t]]
-        assert float(energies[row]) == pytest.approx(sum(nats) / len(nats))
-    one_hot = torch.nn.functional.one_hot(TEXTS, WIDTH).double()
-    torch.testing.assert_close(fluency_energy(log_p, one_hot), fluency_energy(log_p, TEXTS))
 
 
 def test_a_keyword_counts_where_it_is_likeliest_and_not_below_its_least():

@@ -8,7 +8,7 @@ from plain import assert_read_as_written, assert_same, logits, steered
 from test_guided import both_guides
 
 import technique_cases as cases
-from levelfield.generation.techniques.class_lm.gedi import GeDi
+from levelfield.generation.techniques.class_lm.class_guidance import GeDi
 
 LAKE = "The lake was very"
 

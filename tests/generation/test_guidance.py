@@ -10,7 +10,7 @@ import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.control_text import control_text, opposite
-from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.generation.techniques.contrast import ClassifierFreeGuidance
 from levelfield.models.torch.draws import penalised
 
 LAKE = "The lake"

@@ -7,10 +7,8 @@ import pytest
 import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Request
-from levelfield.generation.guided import meant
-from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
-from levelfield.generation.techniques.class_lm.dexperts import DExperts
-from levelfield.generation.techniques.class_lm.gedi import GeDi
+from levelfield.generation.guides import meant
+from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
 
 every = pytest.mark.parametrize("technique", [CTRLLite, DExperts, GeDi])
 BOTH = {"sentiment": "positive", "topic": "Sports"}

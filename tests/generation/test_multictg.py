@@ -12,9 +12,8 @@ import tiny_latent
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.latent import latents
+from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
 from levelfield.generation.techniques.latent.latents import latent_model
-from levelfield.generation.techniques.latent.multictg import MultiCTG
-from levelfield.generation.techniques.latent.priorctg import PriorCTG
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.draws import stream
 

@@ -18,15 +18,14 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Stateless
 from levelfield.generation.open_rows import OpenRows, frozen
-from levelfield.generation.sampling import Forced
+from levelfield.generation.sampling import Forced, Growth
 from levelfield.generation.techniques.pplm.bags import bag_tokens, bag_words
-from levelfield.generation.techniques.pplm.head import head_model, mean_states
 from levelfield.generation.techniques.pplm.perturbed import (
     Goal,
     Perturbation,
     PerturbedLM,
 )
-from levelfield.generation.techniques.pplm.pplm import PPLM
+from levelfield.generation.techniques.pplm.pplm import PPLM, head_model, mean_states
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.decoding import normalised
 
@@ -77,7 +76,7 @@ def forced(technique: PPLM, prompts, text, control, **how) -> list[list[float]]:
     prompted = [technique._prompted(one, len(tokens)) for one in asked]
     choice = Forced([tokens] * len(prompts))
     budgets = [len(tokens)] * len(prompts)
-    technique._run(prompted, WHOLE, choice, budgets, seed=0, ends=frozenset(), **how)
+    technique._run(prompted, WHOLE, Growth(choice, budgets), 0, **how)
     return choice.log_p
 
 
@@ -229,12 +228,16 @@ def test_one_step_raises_the_bag_in_each_row():
     tokens = bag(technique)
     before = torch.stack([logits(technique, one).softmax(-1)[tokens].sum() for one in some])
     for size in (0.001, 0.01, 0.1):
-        after = p_tilde(technique, some, WORDS, Perturbation(step_size=size, iterations=1))
+        after = p_tilde(
+            technique, some, WORDS, Perturbation(strength=size, bag_scale=1.0, iterations=1)
+        )
         gain = after.exp()[:, tokens].sum(-1).log() - before.log()
         assert (gain > 1e-6).all()
         # gradients of length 1 in each of two layers: at first the gain grows with the step
         assert (gain < 100 * size).all()
-    down = p_tilde(technique, some, WORDS, Perturbation(step_size=-0.01, iterations=1))
+    down = p_tilde(
+        technique, some, WORDS, Perturbation(strength=-0.01, bag_scale=1.0, iterations=1)
+    )
     assert (down.exp()[:, tokens].sum(-1) < before).all()
 
 
@@ -243,7 +246,7 @@ def test_one_step_raises_the_wanted_label_in_each_row():
     some = [prompt for prompt in PROMPTS if prompt]
     wanted = "negative", "positive"
     changed = [
-        p_tilde(technique, some, {"sentiment": label}, Perturbation(step_size=0.5, kl=0.0))
+        p_tilde(technique, some, {"sentiment": label}, Perturbation(strength=0.5, kl=0.0))
         for label in wanted
     ]
     head = head_model(guide_named(technique.guide), technique.model)
@@ -264,7 +267,19 @@ def test_an_energy_pulls_towards_the_base():
     technique = pplm()
     base = torch.stack([logits(technique, one).log_softmax(-1) for one in PROMPTS]).float()
     gaps = [
-        float((p_tilde(technique, PROMPTS, WORDS, Perturbation(0.3, 5, kl=kl)) - base).abs().mean())
+        float(
+            (
+                p_tilde(
+                    technique,
+                    PROMPTS,
+                    WORDS,
+                    Perturbation(strength=0.3, bag_scale=1.0, iterations=5, kl=kl),
+                )
+                - base
+            )
+            .abs()
+            .mean()
+        )
         for kl in (0.0, 100.0)
     ]
     assert gaps[1] < gaps[0] / 2
@@ -348,7 +363,7 @@ def test_temperature_and_penalty_are_those_of_the_base():
     choice = Forced([technique.base.ids(TEXT)])
     prompted = [technique._prompted(request[0], 20)]
     budgets = [len(technique.base.ids(TEXT))]
-    technique._run(prompted, decoding, choice, budgets, seed=0, ends=frozenset(), pace=Pace((0.0,)))
+    technique._run(prompted, decoding, Growth(choice, budgets), 0, Pace((0.0,)))
     assert choice.log_p[0] == pytest.approx(list(base), abs=1e-5)
     assert list(mine) != pytest.approx(list(base), abs=1e-3)
 
@@ -448,7 +463,7 @@ def test_a_goal_may_have_another_bag_in_each_row():
     with torch.no_grad(), frozen(base.model):
         rows = OpenRows.of(base.model, ids, base.bos_id, base.device)
         scores = rows.logits()
-        term = PerturbedLM(rows, [goal], Perturbation(0.1, 2))
+        term = PerturbedLM(rows, [goal], Perturbation(strength=0.1, bag_scale=1.0, iterations=2))
         steering = SteeringProcessor(term + 0 * BaseLM(), controls, mask=rows.mask, decoding=WHOLE)
         p = steering(rows.ids, scores).exp()
     assert p[0, tokens[:2]].sum() > p[1, tokens[:2]].sum()

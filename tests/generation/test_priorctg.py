@@ -6,10 +6,9 @@ import pytest
 import torch
 
 import technique_cases as cases
-from levelfield.generation.techniques.latent.latent import normal
-from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
+from levelfield.generation.techniques.latent.latent import PriorCTG, mixed, normal, settled
 from levelfield.generation.techniques.latent.latents import latent_model
-from levelfield.generation.techniques.latent.priorctg import PriorCTG, mixed, settled
+from levelfield.generation.techniques.latent.networks import Flow, FlowShape
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.draws import stream
 

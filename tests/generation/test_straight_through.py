@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from levelfield.generation.techniques.bolt.rollout import StraightThrough
-from levelfield.generation.techniques.pplm.perturbed import fluency_energy
 
 ROWS, WIDTH, D = 3, 7, 4
 
@@ -54,12 +53,6 @@ def test_likelihoods_and_their_gradients_are_those_of_the_definition(scores):
     ):
         assert expected.abs().max() > 0.01
         torch.testing.assert_close(actual, expected)
-
-
-def test_the_mean_likelihood_is_the_shared_energy_of_fluency(scores):
-    logits = random(ROWS, WIDTH, seed=3)
-    energy = fluency_energy(logits.log_softmax(-1)[:, None], one_hot(scores)[:, None])
-    torch.testing.assert_close(-StraightThrough(scores).log_likelihood(logits), energy)
 
 
 def test_log_probabilities_of_tokens_are_those_of_the_softmax(scores):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.latent.latent_flow import (
+from levelfield.generation.techniques.latent.networks import (
     LARGEST,
     Coupling,
     Flow,

@@ -7,7 +7,7 @@ import torch
 
 import tiny
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.latent.prefixes import (
+from levelfield.generation.techniques.latent.networks import (
     PrefixDecoder,
     PrefixShape,
     cache_shape,

@@ -155,7 +155,7 @@ class TestRefusal:
 
     @pytest.fixture(autouse=True)
     def _refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from levelfield.generation.techniques.base import UncontrolledBase
+        from levelfield.generation.technique import UncontrolledBase
 
         def refusal(_: object, control: dict[str, object]) -> str:
             if "keywords" in control:

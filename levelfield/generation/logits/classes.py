@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.sample import Control
 from levelfield.generation.logits.readers import Prefix, Readers
-from levelfield.generation.logits.terms import Bound, Stateless, Step, Term
+from levelfield.generation.logits.terms import Bound, Stateless, Step, StepFunction, Term
 from levelfield.models.torch.language_model import LanguageModel
 
 Length = Literal["mean", "sum"]
@@ -69,29 +69,16 @@ class ClassContrast(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         are_many = len(self.classes.models) > 2
-        return _OfContrast(_ClassRows(self.classes, controls, readers, scores_texts=are_many))
+        rows = _ClassRows(self.classes, controls, readers, scores_texts=are_many)
+
+        def values(step: Step) -> torch.Tensor:
+            log_p = rows.log_p(step)
+            return rows.of_wanted(log_p) - rows.of_others(log_p, step)
+
+        return StepFunction(values, rows)
 
     def room(self, control: Control) -> float:
         return self.classes.room(control)
-
-
-class _OfContrast(Stateless):
-    def __init__(self, rows: _ClassRows) -> None:
-        self._rows = rows
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._rows.keep(rows)
-
-    def values(self, step: Step) -> torch.Tensor:
-        log_p = self._rows.log_p(step)
-        return self._rows.of_wanted(log_p) - self._of_others(log_p, step)
-
-    def _of_others(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
-        if len(log_p) == 2:
-            return self._rows.of_wanted(log_p.flip(0))
-        text = self._rows.text_log_p(step)
-        share = text.masked_fill(self._rows.is_wanted(text), -torch.inf).log_softmax(0)
-        return (share.to(log_p)[..., None] + log_p).logsumexp(0)
 
 
 @dataclass(frozen=True)
@@ -148,34 +135,27 @@ class ClassPosterior(Term):
     filter: PosteriorFilter | None = None
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        return _OfPosterior(self, _ClassRows(self.classes, controls, readers, scores_texts=True))
+        rows = _ClassRows(self.classes, controls, readers, scores_texts=True)
+
+        def values(step: Step) -> torch.Tensor:
+            log_p, text = rows.log_p(step), rows.text_log_p(step)
+            scores = (text - text.max(0).values).to(log_p)[..., None] + log_p
+            if self.length == "mean":
+                tokens = rows.lengths(step)[:, None].to(scores) + 1
+                scores = self.scale / tokens * scores
+                scores = scores + scores.new_tensor(self.bias)[:, None, None]
+            posterior = rows.of_wanted(scores.log_softmax(0))
+            if self.filter is None:
+                return posterior
+            return posterior.masked_fill(self.filter.leaves_out(posterior, step), -torch.inf)
+
+        return StepFunction(values, rows)
 
     def room(self, control: Control) -> float:
         return self.classes.room(control)
 
 
-class _OfPosterior(Stateless):
-    def __init__(self, term: ClassPosterior, rows: _ClassRows) -> None:
-        self._term, self._rows = term, rows
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._rows.keep(rows)
-
-    def values(self, step: Step) -> torch.Tensor:
-        term = self._term
-        log_p, text = self._rows.log_p(step), self._rows.text_log_p(step)
-        scores = (text - text.max(0).values).to(log_p)[..., None] + log_p
-        if term.length == "mean":
-            tokens = self._rows.lengths(step)[:, None].to(scores) + 1
-            scores = term.scale / tokens * scores
-            scores = scores + scores.new_tensor(term.bias)[:, None, None]
-        posterior = self._rows.of_wanted(scores.log_softmax(0))
-        if term.filter is None:
-            return posterior
-        return posterior.masked_fill(term.filter.leaves_out(posterior, step), -torch.inf)
-
-
-class _ClassRows:
+class _ClassRows(Stateless):
     """The texts of a batch, read under every class."""
 
     def __init__(
@@ -217,10 +197,15 @@ class _ClassRows:
         """(classes, rows, vocabulary) -> (rows, vocabulary) of the wanted classes."""
         return values[self._wanted.to(values.device), torch.arange(values.shape[1])]
 
-    def is_wanted(self, values: torch.Tensor) -> torch.Tensor:
-        """Returns which values (classes, rows) are of the wanted class of their row."""
-        places = torch.arange(len(values), device=values.device)
-        return places[:, None] == self._wanted.to(values.device)
+    def of_others(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
+        """(classes, rows, vocabulary) -> (rows, vocabulary) of the mixture of the others."""
+        if len(log_p) == 2:
+            return self.of_wanted(log_p.flip(0))
+        text = self.text_log_p(step)
+        places = torch.arange(len(text), device=text.device)
+        is_wanted = places[:, None] == self._wanted.to(text.device)
+        share = text.masked_fill(is_wanted, -torch.inf).log_softmax(0)
+        return (share.to(log_p)[..., None] + log_p).logsumexp(0)
 
     def keep(self, rows: torch.Tensor) -> None:
         self._wanted = self._wanted[rows.to(self._wanted.device)]

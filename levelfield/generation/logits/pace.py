@@ -10,19 +10,23 @@ from typing import Protocol
 import torch
 
 from levelfield.core.sample import Control
-from levelfield.generation.logits.readers import Readers
-from levelfield.generation.logits.terms import Bound, Formula, Step, Term
+from levelfield.generation.logits.readers import Readers, RowState
+from levelfield.generation.logits.terms import (
+    Bound,
+    Formula,
+    Stateless,
+    Step,
+    StepFunction,
+    Term,
+)
 
 
-class BoundRegulator(Protocol):
-    """A regulator that follows the rows of one batch; `keep` and `read` as of `Bound`."""
+class BoundRegulator(RowState, Protocol):
+    """A regulator that follows the rows of one batch."""
 
     def values(self, step: Step) -> torch.Tensor:
         """r of the next position of each row: (rows,), 0 or more."""
         ...
-
-    def keep(self, rows: torch.Tensor) -> None: ...
-    def read(self, tokens: torch.Tensor) -> None: ...
 
 
 class Regulator(Protocol):
@@ -54,31 +58,20 @@ class Paced(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         inner = self.inner.bind(controls, readers)
-        return _Paced(inner, self.regulator.bind(controls), self.tau, self.cap)
+        regulator = self.regulator.bind(controls)
+
+        def values(step: Step) -> torch.Tensor:
+            values = inner.values(step)
+            pace = (regulator.values(step) / self.tau).clamp(max=self.cap)[:, None]
+            paced = step.log_p + pace * (values - step.log_p)
+            # exact at both ends, and no 0 · ∞ for tokens that the formula leaves out
+            paced = torch.where(pace == 1, values, paced)
+            return torch.where(pace == 0, step.log_p, paced)
+
+        return StepFunction(values, inner, regulator)
 
     def room(self, control: Control) -> float:
         return self.inner.room(control)
-
-
-class _Paced:
-    def __init__(self, inner: Bound, regulator: BoundRegulator, tau: float, cap: float) -> None:
-        self._inner, self._regulator, self._tau, self._cap = inner, regulator, tau, cap
-
-    def values(self, step: Step) -> torch.Tensor:
-        values = self._inner.values(step)
-        pace = (self._regulator.values(step) / self._tau).clamp(max=self._cap)[:, None]
-        paced = step.log_p + pace * (values - step.log_p)
-        # exact at both ends, and no 0 · ∞ for tokens that the formula leaves out
-        paced = torch.where(pace == 1, values, paced)
-        return torch.where(pace == 0, step.log_p, paced)
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._inner.keep(rows)
-        self._regulator.keep(rows)
-
-    def read(self, tokens: torch.Tensor) -> None:
-        self._inner.read(tokens)
-        self._regulator.read(tokens)
 
 
 @dataclass(frozen=True)
@@ -95,24 +88,12 @@ class LargestPace:
 
     def bind(self, controls: Sequence[Control]) -> BoundRegulator:
         bound = [(regulator.bind(controls), tau) for regulator, tau in self.regulators]
-        return _LargestPace(bound, self.cap)
 
+        def values(step: Step) -> torch.Tensor:
+            paces = torch.stack([regulator.values(step) / tau for regulator, tau in bound])
+            return paces.amax(0).clamp(max=self.cap)
 
-class _LargestPace:
-    def __init__(self, regulators: Sequence[tuple[BoundRegulator, float]], cap: float) -> None:
-        self._regulators, self._cap = regulators, cap
-
-    def values(self, step: Step) -> torch.Tensor:
-        paces = torch.stack([regulator.values(step) / tau for regulator, tau in self._regulators])
-        return paces.amax(0).clamp(max=self._cap)
-
-    def keep(self, rows: torch.Tensor) -> None:
-        for regulator, _ in self._regulators:
-            regulator.keep(rows)
-
-    def read(self, tokens: torch.Tensor) -> None:
-        for regulator, _ in self._regulators:
-            regulator.read(tokens)
+        return StepFunction(values, *(regulator for regulator, _ in bound))
 
 
 @dataclass(frozen=True)
@@ -129,7 +110,7 @@ class BagMass:
         return _BagMass([sorted(self.bag(control)) for control in controls])
 
 
-class _BagMass:
+class _BagMass(Stateless):
     def __init__(self, bags: Sequence[Sequence[int]]) -> None:
         self._bags = [torch.tensor(bag, dtype=torch.long) for bag in bags]
 
@@ -141,6 +122,3 @@ class _BagMass:
 
     def keep(self, rows: torch.Tensor) -> None:
         self._bags = [self._bags[row] for row in rows.tolist()]
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """Nothing to remember."""

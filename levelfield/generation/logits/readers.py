@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 
+from levelfield.generation.sampling import PassCounter
 from levelfield.models.torch.decoding import CausalRows, normalised
 from levelfield.models.torch.language_model import LanguageModel
 
@@ -149,29 +150,23 @@ class Reader:
         return self._log_p
 
 
-class Follower(Protocol):
-    """What reads along with the base; a `Reader` is one."""
+class RowState(Protocol):
+    """What is remembered of the rows of one batch."""
 
-    @property
-    def passes(self) -> int:
-        """Rows sent through a model so far, for each row of the batch."""
-        ...
-
-    @property
-    def backward_passes(self) -> int:
-        """Rows that gradients went back through so far, for each row of the batch."""
-        ...
-
-    def start(self, texts: Texts) -> None:
-        """Reads what the base has read."""
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order."""
         ...
 
     def read(self, tokens: torch.Tensor) -> None:
         """One more token a row: (rows,)."""
         ...
 
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only, in this order."""
+
+class Follower(RowState, PassCounter, Protocol):
+    """What reads along with the base; a `Reader` is one."""
+
+    def start(self, texts: Texts) -> None:
+        """Reads what the base has read."""
         ...
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 
 from levelfield.core.sample import Control
-from levelfield.generation.logits.readers import Prefix, Readers
+from levelfield.generation.logits.readers import Prefix, Readers, RowState
 from levelfield.models.torch.language_model import LanguageModel
 
 
@@ -39,21 +39,47 @@ class Step:
     support: torch.Tensor
 
 
-class Bound(Protocol):
-    """A term that follows the rows of one batch."""
+class Bound(RowState, Protocol):
+    """A term that follows the rows of one batch.
+
+    It is told of a token after the `values` of the step. Readers are told by the processor.
+    """
 
     def values(self, step: Step) -> torch.Tensor:
         """Returns a number for every token, up to a constant a row: (rows, vocabulary)."""
         ...
 
+
+class Stateless:
+    """Base of bound terms that remember nothing of a text themselves."""
+
     def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only, in this order. Readers are told by the processor."""
-        ...
+        """Nothing to keep."""
 
     def read(self, tokens: torch.Tensor) -> None:
-        """One more token a row: (rows,), after the `values` of the step. Readers are told by the
-        processor."""
-        ...
+        """Nothing to remember."""
+
+
+class StepFunction:
+    """A bound term whose values are a function of the step.
+
+    Args:
+        values: the function.
+        parts: what it reads that follows the rows.
+    """
+
+    def __init__(self, values: Callable[[Step], torch.Tensor], *parts: RowState) -> None:
+        self.values, self._parts = values, parts
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order."""
+        for part in self._parts:
+            part.keep(rows)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row: (rows,)."""
+        for part in self._parts:
+            part.read(tokens)
 
 
 class Term(abc.ABC):
@@ -104,7 +130,15 @@ class Formula(Term):
         return self._effective() == [(1.0, BaseLM())]
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        return _Sum([(w, term.bind(controls, readers)) for w, term in self._effective()])
+        terms = [(w, term.bind(controls, readers)) for w, term in self._effective()]
+
+        def values(step: Step) -> torch.Tensor:
+            total = torch.zeros_like(step.log_p)
+            for weight, term in terms:
+                total = total + (term.values(step) if weight == 1 else weight * term.values(step))
+            return total
+
+        return StepFunction(values, *(term for _, term in terms))
 
     def room(self, control: Control) -> float:
         return min((term.room(control) for _, term in self._effective()), default=math.inf)
@@ -115,25 +149,6 @@ class Formula(Term):
         for weight, term in self.terms:
             together[term] = together.get(term, 0.0) + weight
         return [(weight, term) for term, weight in together.items() if weight]
-
-
-class _Sum:
-    def __init__(self, terms: Sequence[tuple[float, Bound]]) -> None:
-        self._terms = terms
-
-    def values(self, step: Step) -> torch.Tensor:
-        total = torch.zeros_like(step.log_p)
-        for weight, term in self._terms:
-            total = total + (term.values(step) if weight == 1 else weight * term.values(step))
-        return total
-
-    def keep(self, rows: torch.Tensor) -> None:
-        for _, term in self._terms:
-            term.keep(rows)
-
-    def read(self, tokens: torch.Tensor) -> None:
-        for _, term in self._terms:
-            term.read(tokens)
 
 
 @dataclass(frozen=True)
@@ -149,36 +164,17 @@ class Likeliest(Term):
     keep: int
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        return _Likeliest(self.formula.bind(controls, readers), self.keep)
+        formula = self.formula.bind(controls, readers)
+
+        def values(step: Step) -> torch.Tensor:
+            values = formula.values(step).masked_fill(~step.support, -torch.inf)
+            least = values.topk(min(self.keep, values.shape[-1]), dim=-1).values[:, -1:]
+            return values.masked_fill(values < least, -torch.inf)
+
+        return StepFunction(values, formula)
 
     def room(self, control: Control) -> float:
         return self.formula.room(control)
-
-
-class _Likeliest:
-    def __init__(self, formula: Bound, keep: int) -> None:
-        self._formula, self._keep = formula, keep
-
-    def values(self, step: Step) -> torch.Tensor:
-        values = self._formula.values(step).masked_fill(~step.support, -torch.inf)
-        least = values.topk(min(self._keep, values.shape[-1]), dim=-1).values[:, -1:]
-        return values.masked_fill(values < least, -torch.inf)
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._formula.keep(rows)
-
-    def read(self, tokens: torch.Tensor) -> None:
-        self._formula.read(tokens)
-
-
-class Stateless:
-    """Base of bound terms that remember nothing of a text themselves."""
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Nothing to keep."""
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """Nothing to remember."""
 
 
 @dataclass(frozen=True)
@@ -193,15 +189,7 @@ class BaseLM(Term):
     penalised: bool = True
 
     def bind(self, _: Sequence[Control], __: Readers) -> Bound:
-        return _OfBase(self.penalised)
-
-
-class _OfBase(Stateless):
-    def __init__(self, penalised: bool) -> None:
-        self._penalised = penalised
-
-    def values(self, step: Step) -> torch.Tensor:
-        return step.log_p if self._penalised else step.plain
+        return StepFunction(lambda step: step.log_p if self.penalised else step.plain)
 
 
 def no_prefix(_: Control) -> Prefix:
@@ -229,15 +217,12 @@ class HelperLM(Term):
         reader = readers.of(self.model)
         prefixes = [self.prefix(control) for control in controls]
         slot = reader.slot(prefixes, sees_prompt=self.sees_prompt)
-        return _OfHelper(lambda: reader.log_p(slot), self.temperature)
+
+        def values(step: Step) -> torch.Tensor:
+            log_p = reader.log_p(slot)[:, : step.log_p.shape[1]]
+            return log_p.to(step.log_p.dtype) / self.temperature
+
+        return StepFunction(values)
 
     def room(self, control: Control) -> float:
         return self.model.tokens.limit - 1 - len(self.prefix(control))
-
-
-class _OfHelper(Stateless):
-    def __init__(self, log_p: Callable[[], torch.Tensor], temperature: float) -> None:
-        self._log_p, self._temperature = log_p, temperature
-
-    def values(self, step: Step) -> torch.Tensor:
-        return self._log_p()[:, : step.log_p.shape[1]].to(step.log_p.dtype) / self._temperature

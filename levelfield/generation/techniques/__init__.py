@@ -1,3 +1,3 @@
-"""Techniques of controlled generation: a file or a folder each, with its network, its loader and
-its training.
+"""Techniques of controlled generation: a file or a folder a family, with its networks and their
+training.
 """

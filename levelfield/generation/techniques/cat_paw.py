@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
-
-import torch
+from typing import ClassVar, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
-from levelfield.generation.logits.processor import SteeringProcessor, Support
+from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.terms import BaseLM, Formula
-from levelfield.generation.sampling import Choice, Continuation
+from levelfield.generation.sampling import Continuation, Growth
 from levelfield.generation.table import TECHNIQUES, make_technique
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.generation.techniques.pplm.bags import (
     bag_label,
     bag_problem,
-    bag_tokens,
-    bag_words,
+    wanted_tokens,
 )
 from levelfield.generation.techniques.pplm.pplm import PPLM
 
@@ -147,7 +144,7 @@ class CATPAW(LocalTechnique):
     def refusal(self, control: Control) -> str:
         if reason := self._technique.refusal(control):
             return f"{self.name} around {reason}"
-        problems = (bag_problem(a, _hashable(value), self.bag) for a, value in control.items())
+        problems = (bag_problem(a, value, self.bag) for a, value in control.items())
         return next((f"{self.name}: {reason}" for reason in problems if reason), "")
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
@@ -175,23 +172,19 @@ class CATPAW(LocalTechnique):
             tau = TAU_OF_STEPS.get(attribute, TAU_OF_OTHER_STEPS)
         else:
             tau = TAU.get(attribute, TAU_OF_OTHERS)
-        return BagMass(partial(self._tokens, attribute)), tau if self.tau is None else self.tau
+        bag = partial(
+            wanted_tokens,
+            self,
+            attribute,
+            bag=self.bag,
+            first=self.words == "first",
+            hint="; set words=first",
+        )
+        return BagMass(bag), tau if self.tau is None else self.tau
 
-    def processor(
-        self,
-        controls: Sequence[Control],
-        *,
-        attention_mask: torch.Tensor | None = None,
-        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
-    ) -> SteeringProcessor:
-        """As of `LocalTechnique`.
-
-        Raises:
-            UserError: a control that is not supported, or the inner technique is PPLM.
-        """
-        if isinstance(inner := self._technique, PPLM):
-            return inner.processor(controls)
-        return super().processor(controls, attention_mask=attention_mask, decoding=decoding)
+    @property
+    def _no_processor(self) -> str:
+        return self._technique._no_processor
 
     def _prompted(self, request: Request, budget: int) -> Prompted:
         if isinstance(inner := self._technique, PPLM):
@@ -199,40 +192,14 @@ class CATPAW(LocalTechnique):
         return super()._prompted(request, budget)
 
     def _run(
-        self,
-        prompted: Sequence[Prompted],
-        decoding: Decoding,
-        choice: Choice,
-        budgets: Sequence[int],
-        *,
-        seed: int,
-        ends: frozenset[int],
-        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+        self, prompted: Sequence[Prompted], decoding: Decoding, growth: Growth, seed: int
     ) -> list[Continuation]:
-        how: dict[str, Any] = {"seed": seed, "ends": ends, "is_over": is_over}
-        if isinstance(inner := self._technique, PPLM):
-            attributes = sorted(prompted[0].request.control)
-            if attributes:
-                regulators = tuple(map(self._regulator, attributes))
-                how["pace"] = LargestPace(regulators, self._cap)
-            return inner._run(prompted, decoding, choice, budgets, **how)
-        return super()._run(prompted, decoding, choice, budgets, **how)
+        if not isinstance(inner := self._technique, PPLM):
+            return super()._run(prompted, decoding, growth, seed)
+        regulators = tuple(map(self._regulator, sorted(prompted[0].request.control)))
+        pace = LargestPace(regulators, self._cap) if regulators else None
+        return inner._run(prompted, decoding, growth, seed, pace)
 
     @property
     def _support(self) -> Support | None:
         return self._technique._support
-
-    def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """Returns the bag of an attribute in tokens, as words stand within a text."""
-        words = bag_words(attribute, _hashable(control[attribute]), self.bag)
-        tokens = bag_tokens(words, self.base, self.words == "first")
-        if not tokens:
-            raise UserError(
-                f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}; "
-                "set words=first"
-            )
-        return tokens
-
-
-def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    return value if isinstance(value, str) else tuple(value)

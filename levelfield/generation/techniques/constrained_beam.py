@@ -13,12 +13,10 @@ from typing import ClassVar, Literal
 
 import torch
 
-from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
-from levelfield.core.options import option
-from levelfield.core.progress import Progress, no_progress
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control, wanted_values
-from levelfield.generation.contract import Answer, Decoding, Request, check_requests
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.sampling import Continuation
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.io.problems import shown
@@ -178,24 +176,28 @@ def _spellings(base: LanguageModel, keyword: str) -> tuple[int, ...]:
     return ()
 
 
-@dataclass(frozen=True)
-class BeamSearch:
-    """How texts are searched.
+@dataclass(frozen=True, kw_only=True)
+class BeamOptions(Options):
+    """How texts are searched: a text of T tokens has the score Σ log p / T^γ."""
 
-    Attributes:
-        beams: texts that are kept of each request at each step.
-        budget: the most tokens of a text.
-        length_penalty: γ; a text of T tokens has the score Σ log p / T^γ.
-        no_repeat: no text repeats so many tokens in a row; 0 lets it. Tokens that a keyword needs
-            are free of this.
-        repetition_penalty: θ, as of `penalised`.
-    """
-
-    beams: int
-    budget: int
-    length_penalty: float
-    no_repeat: int
-    repetition_penalty: float
+    beams: int = option(16, "Number of texts kept at each step.", least=1)
+    order: Order = option(
+        "any", "Order of the keywords in the text: any, or given, as the request has them."
+    )
+    length_penalty: float = option(
+        1.0,
+        "Exponent γ of the length: 1 is the mean log-probability of a token, 0 the sum; more "
+        "prefers longer texts.",
+        least=0,
+    )
+    no_repeat: int = option(
+        3,
+        "Length of runs of tokens that no text has twice, the prompt included; tokens that a "
+        "keyword needs are exempt. 0 lets texts repeat.",
+        least=0,
+        fits=lambda n: n != 1,
+        expected="0, or a whole number from 2 on",
+    )
 
 
 @dataclass(frozen=True)
@@ -218,8 +220,10 @@ class _Beam:
 class _Request:
     """The search for one text."""
 
-    def __init__(self, state: KeywordState, search: BeamSearch, ends: frozenset[int]) -> None:
-        self._state, self._search, self._ends = state, search, ends
+    def __init__(
+        self, state: KeywordState, options: BeamOptions, budget: int, ends: frozenset[int]
+    ) -> None:
+        self._state, self._options, self._budget, self._ends = state, options, budget, ends
         self.live = [_Beam((), 0.0, state.need(()), 0)]
         self.best: Continuation | None = None
         self._score = -torch.inf
@@ -234,8 +238,8 @@ class _Request:
             first: the row of the first beam.
         """
         self.passes += len(self.live)
-        left = self._search.budget - len(self.live[0].ids) - 1
-        likely = free.topk(min(self._search.beams + len(self._ends), free.shape[1]))
+        left = self._budget - len(self.live[0].ids) - 1
+        likely = free.topk(min(self._options.beams + len(self._ends), free.shape[1]))
         rows = zip(likely.indices.tolist(), likely.values.tolist(), strict=True)
         candidates = []
         for row, (beam, (tokens, values)) in enumerate(zip(self.live, rows, strict=True)):
@@ -256,9 +260,9 @@ class _Request:
                     candidates.append(_Beam(ids, total, need, first + row))
                 else:
                     self._finish(ids, total, len(ids))
-        self.live = shared_out(candidates, self._search.beams)
+        self.live = shared_out(candidates, self._options.beams)
         most = max((beam.log_p for beam in self.live), default=-torch.inf)
-        if self._score >= self._normalised(most, self._search.budget):
+        if self._score >= self._normalised(most, self._budget):
             self.live = []  # none of them can become better than what there is
 
     def _finish(self, ids: tuple[int, ...], log_p: float, tokens: int) -> None:
@@ -267,7 +271,7 @@ class _Request:
             self._score, self.best = score, Continuation([*ids], steps=tokens)
 
     def _normalised(self, log_p: float, tokens: int) -> float:
-        return float(log_p / tokens**self._search.length_penalty)
+        return float(log_p / tokens**self._options.length_penalty)
 
 
 def shared_out(candidates: Sequence[_Beam], beams: int) -> list[_Beam]:
@@ -283,7 +287,8 @@ def search_all(
     base: LanguageModel,
     prompts: Sequence[Sequence[int]],
     states: Sequence[KeywordState],
-    search: BeamSearch,
+    options: BeamOptions,
+    decoding: Decoding,
     ends: frozenset[int],
 ) -> list[Continuation]:
     """Returns the best text that has all keywords, for each prompt.
@@ -296,15 +301,16 @@ def search_all(
     Args:
         prompts: what the base reads, BOS included.
         states: what each text needs; not more than the budget.
+        decoding: its `max_new_tokens` is the budget, and its `repetition_penalty` applies.
         ends: ids that end a text, which none does before it has all keywords.
     """
     with torch.inference_mode():
         rows = CausalRows.of(base.model, prompts, base.bos_id, base.device)
-        requests = [_Request(state, search, ends) for state in states]
+        requests = [_Request(state, options, decoding.max_new_tokens, ends) for state in states]
         while True:
-            logits = penalised(rows.logits(), rows.ids, rows.mask, search.repetition_penalty)
+            logits = penalised(rows.logits(), rows.ids, rows.mask, decoding.repetition_penalty)
             log_p = normalised(logits)
-            free = _without_repeats(log_p, rows, search.no_repeat)
+            free = _without_repeats(log_p, rows, options.no_repeat)
             first = 0
             for request in requests:
                 last = first + len(request.live)
@@ -345,7 +351,7 @@ def _repeats(ids: Sequence[int], n: int) -> Iterator[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstrainedBeam(LocalTechnique):
+class ConstrainedBeam(BeamOptions, LocalTechnique):
     """The text x of at most T tokens that has all keywords and the largest Σ log p(x_t) / |x|^γ, as
     far as a beam search finds it.
 
@@ -365,33 +371,10 @@ class ConstrainedBeam(LocalTechnique):
     """
 
     name: ClassVar[str] = "constrained-beam"
-    beams: int = option(16, "Number of texts kept at each step.", least=1)
-    order: Order = option(
-        "any", "Order of the keywords in the text: any, or given, as the request has them."
-    )
-    length_penalty: float = option(
-        1.0,
-        "Exponent γ of the length: 1 is the mean log-probability of a token, 0 the sum; more "
-        "prefers longer texts.",
-        least=0,
-    )
-    no_repeat: int = option(
-        3,
-        "Length of runs of tokens that no text has twice, the prompt included; tokens that a "
-        "keyword needs are exempt. 0 lets texts repeat.",
-        least=0,
-        fits=lambda n: n != 1,
-        expected="0, or a whole number from 2 on",
-    )
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "beams": str(self.beams),
-            "order": self.order,
-            "length-penalty": f"{self.length_penalty:g}",
-            "no-repeat": str(self.no_repeat),
-        }
+        return self._shown("beams", "order", "length_penalty", "no_repeat")
 
     def refusal(self, control: Control) -> str:
         if others := sorted(control.keys() - {"keywords"}):
@@ -399,21 +382,9 @@ class ConstrainedBeam(LocalTechnique):
         problem = keyword_problem(control)
         return f"{self.name}: {problem}" if problem else ""
 
-    def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,
-        progress: Progress = no_progress,
+    def _answers(
+        self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        """Yields an answer a request as batches end, each with all of its keywords.
-
-        Raises:
-            UserError: ids that occur twice, controls that are not supported, or keywords that do
-                not fit the budget; all of them named.
-        """
-        check_requests(self, requests)
         budget = decoding.max_new_tokens
         needs = {r.id: self._state(self._prompted(r, budget)).need(()).tokens for r in requests}
         if over := [f"'{id}' needs {n}" for id, n in needs.items() if n > budget]:
@@ -422,22 +393,9 @@ class ConstrainedBeam(LocalTechnique):
                 f"requests: max_new_tokens is {budget}, and the keywords of "
                 f"{'; '.join(over[:5])}{more}"
             )
-        yield from super().generate(requests, decoding=decoding, seed=seed, progress=progress)
+        yield from super()._answers(requests, decoding, seed)
 
-    def log_probs(
-        self,
-        requests: Sequence[Request],  # noqa: ARG002
-        continuations: Sequence[str],  # noqa: ARG002
-        *,
-        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
-        seed: int = 0,  # noqa: ARG002
-    ) -> list[Floats]:
-        """Nothing: one text has all of the probability.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(f"{self.name} defines no distribution over texts")
+    log_probs = AnsweringTechnique.log_probs
 
     def _continue(
         self,
@@ -445,17 +403,8 @@ class ConstrainedBeam(LocalTechnique):
         decoding: Decoding,
         seed: int,  # noqa: ARG002
     ) -> list[Continuation]:
-        search = BeamSearch(
-            self.beams,
-            decoding.max_new_tokens,
-            self.length_penalty,
-            self.no_repeat,
-            decoding.repetition_penalty,
-        )
-        prompts = [entry.ids for entry in prompted]
-        return search_all(
-            self.base, prompts, [self._state(p) for p in prompted], search, self._ends
-        )
+        prompts, states = [entry.ids for entry in prompted], [self._state(p) for p in prompted]
+        return search_all(self.base, prompts, states, self, decoding, self._ends)
 
     def _state(self, prompted: Prompted) -> KeywordState:
         return KeywordState(

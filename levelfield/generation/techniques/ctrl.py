@@ -17,7 +17,7 @@ from levelfield.generation.contract import Answer, Decoding, Request
 from levelfield.generation.sampling import Continuation
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.io.problems import listed
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.torch.language_model import LanguageModel, open_language_model
 
@@ -142,7 +142,7 @@ def _code(attribute: str, setting: Wanted) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def ctrl_model(name: str, loading: Loading = Loading()) -> LanguageModel:  # noqa: B008
+def ctrl_model(name: str, loading: Loading = AS_USUAL) -> LanguageModel:
     """The CTRL of this name, loaded once a process, without the tokens that it must not write.
 
     CTRL's tokenizer has neither BOS nor EOS, since a code precedes every text; what pads rows and

@@ -6,6 +6,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
+from levelfield.models.torch.softmax import Head
 from levelfield.train.guide.settings import ClassLMSettings, LatentSettings, SoftPromptSettings
 from levelfield.train.labelled import Labelled
 from levelfield.train.loop import Passes
@@ -40,6 +43,29 @@ class TextTask(GuideTask):
     @functools.cached_property
     def _passes(self) -> Passes:
         return Passes(self.rows.times, [len(ids) for ids in self.ids], self.batch, self.seed)
+
+
+def text_nats(
+    head: Head, states: torch.Tensor, texts: Sequence[Sequence[int]], firsts: Sequence[int]
+) -> torch.Tensor:
+    """Returns −log P(text | what precedes it), the sum over the tokens of each text: (rows,).
+
+    Args:
+        head: states -> logits.
+        states: of what a model has read, (rows, tokens, d).
+        firsts: the place of each row after which its text begins.
+    """
+    lengths, device = [len(text) for text in texts], states.device
+    places = [
+        row * states.shape[1] + first + n
+        for row, (first, length) in enumerate(zip(firsts, lengths, strict=True))
+        for n in range(length)
+    ]
+    tokens = torch.tensor([token for text in texts for token in text], device=device)
+    logits = head(states.flatten(0, 1)[torch.tensor(places, device=device)], slice(None)).float()
+    nats = torch.nn.functional.cross_entropy(logits, tokens, reduction="none")
+    rows = torch.arange(len(texts)).repeat_interleave(torch.tensor(lengths)).to(device)
+    return nats.new_zeros(len(texts)).index_add(0, rows, nats)
 
 
 def training_fact(settings: StepwiseSettings, recipe: Recipe) -> str:

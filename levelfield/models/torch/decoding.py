@@ -32,6 +32,11 @@ class GrowingRows(abc.ABC):
         self._model, self._ids, self._cache = model, ids, cache
         self._seen = 0
 
+    @property
+    def ids(self) -> torch.Tensor:
+        """What is written so far: (rows, tokens)."""
+        return self._ids
+
     @abc.abstractmethod
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns logits after tokens that follow those seen: (rows, tokens or the last,
@@ -143,11 +148,6 @@ class CausalRows(GrowingRows):
         """Returns rows over prompts of several lengths, padded on the left."""
         ids, mask = batch_of(prompts, pad, device, left=True).values()
         return cls(model, ids, mask, use_cache, prefix)
-
-    @property
-    def ids(self) -> torch.Tensor:
-        """What is written so far: (rows, tokens)."""
-        return self._ids
 
     @property
     def mask(self) -> torch.Tensor:

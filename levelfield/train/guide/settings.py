@@ -93,7 +93,7 @@ Normalised = Literal["candidates", "vocabulary"]
 
 @dataclass(frozen=True)
 class SoftPromptSettings(Options):
-    """How soft prompts are distilled; `CupLoss` has the loss."""
+    """How soft prompts are distilled; `Distillation` has the loss."""
 
     prompt: str = option(
         "10",

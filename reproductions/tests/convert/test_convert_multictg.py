@@ -13,9 +13,8 @@ from torch import nn
 import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
 from levelfield.generation.techniques.latent.latents import latent_model
-from levelfield.generation.techniques.latent.multictg import MultiCTG
-from levelfield.generation.techniques.latent.priorctg import PriorCTG
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert

@@ -11,12 +11,12 @@ from levelfield.generation.contract import Decoding
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import Formula
 from levelfield.generation.open_rows import OpenRows
-from levelfield.generation.techniques.pplm.head import head_model
 from levelfield.generation.techniques.pplm.perturbed import (
     Goal,
     Perturbation,
     PerturbedLM,
 )
+from levelfield.generation.techniques.pplm.pplm import head_model
 from levelfield.models.guides import guide_named
 from levelfield_reproductions.convert import convert
 
@@ -90,7 +90,7 @@ def test_a_head_that_counts_bos_reads_a_mean_with_its_state(texts):
     heads = Recording(True), Recording(False)
     rows = OpenRows.of(base.model, texts, base.bos_id, base.device)
     goals = [Goal(lambda _: 0, head) for head in heads]
-    term = PerturbedLM(rows, goals, Perturbation(0.0, 1, 1.0, 0.0, 0, 1), None)
+    term = PerturbedLM(rows, goals, Perturbation(strength=0.0, iterations=1, kl=0.0), None)
     formula = Formula(((1.0, term),))
     steering = SteeringProcessor(formula, [{}, {}], mask=rows.mask, decoding=Decoding())
     with torch.no_grad():

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import levelfield
 from levelfield.core.errors import InputError, UserError
-from levelfield.generation.techniques.rules import formality
-from levelfield.generation.techniques.rules.formality import STYLES, rewrite
+from levelfield.generation.techniques.rules import STYLES, _words, rewrite
 
 MIXED = """
 I i I'm i'd we've don't can't ain't let's it's who's soooo omg lol haha :) <3 Anna Will Berlin the a
@@ -19,8 +18,8 @@ lake is was like been you he they . ! ?? ... … , (so) "ok" 5 3.14 7pm gr8 @bob
 https://x.org/u?im=1 me@x.org u.s. e.g. example.com/u 火山 🎉 été viii www
 """
 WORDS = (
-    *formality._words("formal"),
-    *formality._words("informal"),
+    *_words("formal"),
+    *_words("informal"),
     *MIXED.split(),
 )
 sentences = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
@@ -92,7 +91,7 @@ def test_sentences_made_informal(formal, informal):
 
 def test_no_rule_of_a_word_list_undoes_another():
     for style in STYLES:
-        words = formality._words(style)
+        words = _words(style)
         for key, new in words.items():
             assert key == key.lower()
             assert rewrite(f"so {new} so", style) == rewrite(f"so {key} so", style), key

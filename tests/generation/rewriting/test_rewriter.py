@@ -13,7 +13,6 @@ from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rewriter.seq2seq_writer import (
-    MostLikely,
     beam_search,
     seq2seq,
     token_log_p,
@@ -85,7 +84,7 @@ def test_one_beam_is_the_greedy_text(folder):
     model = seq2seq(folder)
     for text in TEXTS:
         source, _ = model.source(text)
-        greedy = write(model, [source], MostLikely(), [10])[0]
+        greedy = write(model, [source], [10])[0]
         one = beam_search(model, source, 1, 10)
         assert (one.ids, one.steps, one.passes) == (greedy.ids, greedy.steps, greedy.passes)
 

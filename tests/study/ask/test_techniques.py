@@ -213,7 +213,7 @@ def test_what_a_technique_prints_stands_with_its_cell(
     code = """
         import sys
         from levelfield.study.ask import technique_worker
-        from levelfield.generation.techniques.base import UncontrolledBase
+        from levelfield.generation.technique import UncontrolledBase
         generate = UncontrolledBase.generate
         def talkative(self, requests, *, decoding, seed=0):
             print(f"seed {seed}", end=" ")

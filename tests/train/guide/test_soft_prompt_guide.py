@@ -20,15 +20,13 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.class_lm.class_lm import class_lm
 from levelfield.generation.techniques.discup import soft_prompt_training as training
-from levelfield.generation.techniques.discup.discup import DisCup
-from levelfield.generation.techniques.discup.soft_prompt import with_prompts
+from levelfield.generation.techniques.discup.discup import DisCup, with_prompts
 from levelfield.generation.techniques.discup.soft_prompt_training import (
     Distillation,
     LearntPrompts,
     beginnings,
     cup_loss,
     held_out_figures,
-    objective_of,
 )
 from levelfield.generation.techniques.discup.teachers import (
     ClassTeacher,
@@ -101,9 +99,7 @@ class LikesSome:
 def distillation(lm: LanguageModel, teacher=None, **settings) -> Distillation:
     chosen = SoftPromptSettings(**{**SETTINGS, **settings})
     train, ids = readable(rows(), lm, chosen.tokens)
-    return Distillation(
-        train, ids, teacher or LikesSome(), lm, objective_of(chosen), chosen.batch, 0, ""
-    )
+    return Distillation(train, ids, teacher or LikesSome(), lm, chosen, 0, "")
 
 
 def learner(lm: LanguageModel, **settings) -> LearntPrompts:
@@ -309,7 +305,7 @@ def test_labels_of_a_teacher_may_be_in_another_order():
     task = distillation(lm)
     turned = Distillation(
         Labelled(task.rows.texts, task.rows.targets[:, ::-1], LABELS[::-1]),
-        *(task.ids, task.teacher, lm, task.objective, task.batch, 0, ""),
+        *(task.ids, task.teacher, lm, task.settings, 0, ""),
     )
     model = learner(lm)
     texts = TextBatch.of(task.ids[:2], lm)

@@ -10,7 +10,6 @@ import torch
 
 from levelfield.generation.techniques.rewriter.copier import new_copier
 from levelfield.generation.techniques.rewriter.seq2seq_writer import (
-    MostLikely,
     as_seq2seq,
     token_log_p,
     write,
@@ -31,7 +30,7 @@ def sources() -> list[str]:
 
 def copies(copier, texts: list[str], label: str = "formal") -> list[str]:
     ids = [copier.source(f"{label}: {text}")[0] for text in texts]
-    written = write(copier, ids, MostLikely(), [40] * len(ids))
+    written = write(copier, ids, [40] * len(ids))
     return [copier.text(one.ids) for one in written]
 
 

@@ -4,47 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Never
+from typing import Any, ClassVar
 
-from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
+from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.sampling import Continuation
-from levelfield.generation.technique import BatchedTechnique, Prompted
-from levelfield.generation.techniques.bolt.discriminators import (
-    ClassReader,
-    EncoderModel,
-    EncoderReader,
-    FutureReader,
-    HeadReader,
-    LabelReader,
-    encoder_model,
-)
+from levelfield.generation.technique import Prompted
+from levelfield.generation.techniques.bolt.discriminators import READERS, EncoderModel, LabelReader
 from levelfield.generation.techniques.bolt.search import (
     BiasGoal,
+    BiasOptions,
     BiasOutcome,
-    BiasPlan,
     BiasSearch,
-    BiasTuning,
-    Gradients,
 )
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
-from levelfield.generation.techniques.fudge.future import FutureModel, future_model
-from levelfield.generation.techniques.pplm.head import HeadModel, head_model
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 
 KEYWORDS, MIB = "keywords", 1 << 20
-READS: tuple[GuideKind, ...] = ("future", "class-lm", "head", "encoder")
-"""The kinds of guides that BOLT can read a text with."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BOLT(GuidedTechnique):
+class BOLT(BiasOptions, GuidedTechnique):
     """y_t = argmax_v (z_t + w_t W b_t)_v, with biases b_t that make the energy of the text small.
 
     z_t are the base's logits and W its output embedding. The energy is the cross-entropy of a
@@ -71,42 +56,6 @@ class BOLT(GuidedTechnique):
         otherwise="those of kind head that come with the package",
         metavar="NAME",
     )
-    iterations: int | None = option(
-        None,
-        "Number of texts that are written, of which one is kept.",
-        least=1,
-        otherwise="8; with keywords at most 100",
-    )
-    learning_rate: float | None = option(
-        None,
-        "Learning rate of AdamW, by default as published.",
-        above=0,
-        otherwise="0.025; with keywords 0.4",
-    )
-    weight_decay: float = option(0.01, "Weight decay of AdamW.", least=0)
-    initial: float = option(
-        0.5,
-        "Standard deviation of the biases to begin with; 0 begins with the greedy text.",
-        least=0,
-    )
-    noise: float = option(
-        0.01,
-        "Mean and standard deviation of the noise added to the biases after each step.",
-        least=0,
-    )
-    gradients: Gradients = option(
-        "accumulate",
-        "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
-        "program, which never sets them to zero; zero, the last alone.",
-    )
-    fluency: float = option(0.1, "Weight of the base's loss.", least=0)
-    keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
-    until: Literal["all", "any"] = option(
-        "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
-    )
-    repetition_penalty: float = option(
-        1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
-    )
     memory: int = option(
         2048,
         "Most MiB that the graphs of gradients take, which limits how many texts are written at "
@@ -121,10 +70,7 @@ class BOLT(GuidedTechnique):
             "iterations": "8/100" if self.iterations is None else str(self.iterations),
             "rate": "0.025/0.4" if self.learning_rate is None else f"{self.learning_rate:g}",
             "decay": f"{self.weight_decay:g}",
-            "initial": f"{self.initial:g}",
-            "noise": f"{self.noise:g}",
-            "gradients": self.gradients,
-            "fluency": f"{self.fluency:g}",
+            **self._shown("initial", "noise", "gradients", "fluency"),
             "keywords": f"{self.keyword_weight:g}",
             "until": self.until,
             "penalty": f"{self.repetition_penalty:g}",
@@ -135,34 +81,17 @@ class BOLT(GuidedTechnique):
             return f"{self.name}: keywords has no word"
         return super().refusal({a: v for a, v in control.items() if a != KEYWORDS})
 
-    def log_probs(
-        self,
-        requests: Sequence[Request],
-        continuations: Sequence[str],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,  # noqa: ARG002
-    ) -> list[Floats]:
-        """Nothing: BOLT defines no distribution over texts.
+    log_probs = AnsweringTechnique.log_probs
 
-        Raises:
-            UserError: always.
-        """
-        return BatchedTechnique.log_probs(self, requests, continuations, decoding=decoding)
-
-    def processor(self, *_: object, **__: object) -> Never:
-        """Nothing: biases are of a whole text, not of a step of `generate`.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(f"{self.name} has no logits processor; its `generate` writes texts")
+    @property
+    def _no_processor(self) -> str:
+        return f"{self.name} has no logits processor; its `generate` writes texts"
 
     def _guide(self, attribute: str) -> Guide:
         guides = guides_for(self.guide_kind, self.guide)
         kind = guides[0].kind if self.guide.strip() and guides else self.guide_kind
         guide = guide_for(attribute, kind, self.guide, self.model, self.loading)
-        flaw = "" if kind in READS else f"of kind {kind}"
+        flaw = "" if kind in READERS else f"of kind {kind}"
         if kind == "class-lm" and guide.is_whole:
             flaw = "a whole language model"
         if kind == "head" and guide.settings.get("counts_bos"):
@@ -170,7 +99,7 @@ class BOLT(GuidedTechnique):
         if flaw:
             raise UserError(
                 f"guide {guide.name} is {flaw}; {self.name} reads texts with guides on the base of "
-                f"kind {' or '.join(READS)}"
+                f"kind {' or '.join(READERS)}"
             )
         return guide
 
@@ -191,10 +120,10 @@ class BOLT(GuidedTechnique):
             return [
                 answer
                 for begin in range(0, len(ready), at_once)
-                for answer in self._answers(ready[begin : begin + at_once], decoding, seed)
+                for answer in self._best_texts(ready[begin : begin + at_once], decoding, seed)
             ]
 
-    def _answers(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+    def _best_texts(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         outcomes = self._search(batch, decoding, seed).run()
         return [self._outcome(*pair) for pair in zip(batch, outcomes, strict=True)]
 
@@ -208,26 +137,7 @@ class BOLT(GuidedTechnique):
         return replace(answer, extra={**answer.extra, **extra})
 
     def _search(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> BiasSearch:
-        control = batch[0].request.control
-        attributes = sorted(attribute for attribute in control if attribute != KEYWORDS)
-        has_keywords = KEYWORDS in control
-        penalty = decoding.repetition_penalty
-        plan = BiasPlan(
-            tokens=decoding.max_new_tokens,
-            iterations=self.iterations or (100 if has_keywords else 8),
-            tuning=BiasTuning(
-                learning_rate=self.learning_rate or (0.4 if has_keywords else 0.025),
-                weight_decay=self.weight_decay,
-                initial=self.initial,
-                noise=self.noise,
-                gradients=self.gradients,
-                ramp=has_keywords,
-            ),
-            fluency=self.fluency,
-            keywords=self.keyword_weight,
-            until=self.until,
-            penalty=self.repetition_penalty if penalty == 1 else penalty,
-        )
+        attributes = sorted(batch[0].request.control.keys() - {KEYWORDS})
         goals = [
             BiasGoal(
                 entry.request.id,
@@ -240,7 +150,7 @@ class BOLT(GuidedTechnique):
         ]
         prompts = [entry.ids for entry in batch]
         readers = {attribute: self._reader(attribute, prompts) for attribute in attributes}
-        return BiasSearch(self.base, goals, readers, plan, seed)
+        return BiasSearch(self.base, goals, readers, self, decoding, seed)
 
     def _tokens(self, entry: Prompted) -> list[int]:
         """Returns the tokens of the keywords, as words stand within a text."""
@@ -251,24 +161,12 @@ class BOLT(GuidedTechnique):
     def _place(self, attribute: str, control: Control) -> int:
         return self._guide(attribute).labels.index(self._wanted_label(attribute, control))
 
-    def _reads(self, attribute: str) -> FutureModel | ClassLM | HeadModel | EncoderModel:
+    def _reads(self, attribute: str) -> Any:
+        """Returns the guide of an attribute with its weights."""
         guide = self._guide(attribute)
-        match guide.kind:
-            case "class-lm":
-                return class_lm(guide, self.model, self.loading)
-            case "head":
-                return head_model(guide, self.model, self.loading)
-            case "encoder":
-                return encoder_model(guide, self.model, self.loading)
-        return future_model(guide, self.model, self.loading)
+        load, _ = READERS[guide.kind]
+        return load(guide, self.model, self.loading)
 
     def _reader(self, attribute: str, prompts: Sequence[Sequence[int]]) -> LabelReader:
-        match self._reads(attribute):
-            case ClassLM() as model:
-                return ClassReader(model, prompts)
-            case HeadModel() as model:
-                return HeadReader(model)
-            case EncoderModel() as model:
-                return EncoderReader(model)
-            case model:
-                return FutureReader(model)
+        _, reader = READERS[self._guide(attribute).kind]
+        return reader(self._reads(attribute), prompts)

@@ -6,10 +6,11 @@ back to the tokens of a text (Liu et al. 2023, "BOLT", section 4.1).
 
 from __future__ import annotations
 
+import abc
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -19,12 +20,12 @@ from levelfield.core.errors import ModelError
 from levelfield.generation.guides import base_of, check_own_model
 from levelfield.generation.open_rows import ReadPrompts, at_least_float32
 from levelfield.generation.techniques.bolt.rollout import Rollout
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM
-from levelfield.generation.techniques.fudge.future import FutureModel
-from levelfield.generation.techniques.pplm.head import HeadModel
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
+from levelfield.generation.techniques.fudge.future import FutureModel, future_model
+from levelfield.generation.techniques.pplm.pplm import HeadModel, head_model
 from levelfield.models.files import check_finite, quiet
-from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading, reading
+from levelfield.models.guides import Guide, GuideKind
+from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 from levelfield.models.tokens import token_mask
 from levelfield.models.torch.loading import fuse_activations, placement
@@ -67,9 +68,7 @@ class EncoderModel:
 
 @functools.lru_cache(maxsize=KEPT)
 def encoder_model(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
+    guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL
 ) -> EncoderModel:
     """Returns the encoder of a guide beside its base, loaded once a process.
 
@@ -100,38 +99,39 @@ def encoder_model(
     return EncoderModel(guide, network.requires_grad_(False).eval().to(device), limit)
 
 
-class LabelReader(Protocol):
+class LabelReader(abc.ABC):
     """A classifier of whole texts, the prompt included, in the middle of a batch.
 
     Attributes:
         once: rows that it sends through models for a prompt.
         each: and for every reading of a text.
         reads_states: whether it needs the states of the base.
+
+    Args:
+        model: a guide with its weights.
+        prompts: as the base reads them, with BOS.
     """
-
-    once: int
-    each: int
-    reads_states: bool
-
-    def logits(self, rollout: Rollout) -> torch.Tensor:
-        """Of the labels: (rows, labels)."""
-        ...
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only."""
-        ...
-
-
-class FutureReader:
-    """A future discriminator behind the last token of a text, where nothing is left to come."""
 
     once, each, reads_states = 0, 1, False
 
-    def __init__(self, model: FutureModel) -> None:
-        self._network = model.network
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]] = ()) -> None:  # noqa: ARG002
+        self._model = model
+
+    @abc.abstractmethod
+    def logits(self, rollout: Rollout) -> torch.Tensor:
+        """Of the labels: (rows, labels)."""
+
+    def keep(self, rows: torch.Tensor) -> None:  # noqa: B027  (readers without a state)
+        """Goes on with these rows only."""
+
+
+class FutureReader(LabelReader):
+    """A future discriminator behind the last token of a text, where nothing is left to come."""
+
+    _model: FutureModel
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
-        prompts, network = rollout.prompts, self._network
+        prompts, network = rollout.prompts, self._model.network
         before = F.embedding(prompts.ids, network.embeddings)
         vectors = torch.cat([before, rollout.vectors.to(before.dtype)], dim=1)
         rows, tokens = vectors.shape[:2]
@@ -143,35 +143,24 @@ class FutureReader:
         places = (real.cumsum(-1) - 1).clamp(min=0)
         return network.behind(vectors, places, mask)[0][:, -1]
 
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
 
-
-class HeadReader:
+class HeadReader(LabelReader):
     """A head on the mean of the base's states, all of which but the last token's are there."""
 
-    once, each, reads_states = 0, 1, True
-
-    def __init__(self, model: HeadModel) -> None:
-        self._head = model
+    _model: HeadModel
+    reads_states = True
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         assert rollout.states is not None
         prompts, states = rollout.prompts, at_least_float32(rollout.states)
         tokens = prompts.mask.sum(-1, keepdim=True) - 1 + states.shape[1]
-        return self._head((prompts.states + states.sum(1)) / tokens)
-
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
+        return self._model((prompts.states + states.sum(1)) / tokens)
 
 
-class EncoderReader:
+class EncoderReader(LabelReader):
     """An encoder that reads prompt and continuation as one text, without special tokens."""
 
-    once, each, reads_states = 0, 1, False
-
-    def __init__(self, model: EncoderModel) -> None:
-        self._model = model
+    _model: EncoderModel
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         table, prompts = self._model.table, rollout.prompts
@@ -182,16 +171,10 @@ class EncoderReader:
         ]
         return self._model.logits(texts)
 
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
 
-
-class ClassReader:
+class ClassReader(LabelReader):
     """Bayes' rule over the labels of a class-conditional language model:
     s_c = (α / T) log P(x | c) + b_c over the T tokens of the text, the prompt's among them.
-
-    Args:
-        prompts: as the base reads them, with BOS.
     """
 
     def __init__(self, model: ClassLM, prompts: Sequence[Sequence[int]]) -> None:
@@ -204,7 +187,6 @@ class ClassReader:
         self._bias = torch.tensor([model.bias[label] for label in model.labels], device=lm.device)
         self._begun = torch.tensor([len(p) - 1 for p in prompts], device=lm.device)
         self.once = self.each = len(codes)
-        self.reads_states = False
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         labels, vectors = len(self._bias), rollout.vectors
@@ -227,3 +209,12 @@ class ClassReader:
         blocks = torch.arange(len(self._bias), device=rows.device)[:, None] * len(self._begun)
         self._read.keep((blocks + rows).flatten())
         self._begun = self._begun[rows]
+
+
+READERS: Mapping[GuideKind, tuple[Callable[..., Any], type[LabelReader]]] = {
+    "future": (future_model, FutureReader),
+    "class-lm": (class_lm, ClassReader),
+    "head": (head_model, HeadReader),
+    "encoder": (encoder_model, EncoderReader),
+}
+"""Kind of a guide -> what loads it, and what reads texts with it."""

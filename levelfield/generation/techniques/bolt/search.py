@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
+from levelfield.generation.contract import Decoding
 from levelfield.generation.open_rows import ReadPrompts
 from levelfield.generation.techniques.bolt.discriminators import LabelReader
-from levelfield.generation.techniques.bolt.memory import SavedTensors
 from levelfield.generation.techniques.bolt.rollout import Rollout, roll_out, unwanted
 from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
 from levelfield.metrics.keywords import KeywordsCoverage
@@ -19,33 +21,95 @@ from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.draws import stream
 from levelfield.models.torch.language_model import LanguageModel
 
+
+class SavedTensors:
+    """Tensors that are kept for gradients; storages count once.
+
+    Args:
+        model: whose weights do not count.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+        self._sizes: dict[int, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return sum(self._sizes.values())
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Counts what is saved in this context; the graph has to live until its end."""
+        with torch.autograd.graph.saved_tensors_hooks(self._note, lambda tensor: tensor):
+            yield
+
+    def _note(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._weights:
+            self._sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+
 Gradients = Literal["accumulate", "zero"]
 
 
-@dataclass(frozen=True)
-class BiasTuning:
-    """How biases are tuned.
+@dataclass(frozen=True, kw_only=True)
+class BiasOptions(Options):
+    """How biases are tuned, and texts searched for. The weight of the energy of labels is 1."""
 
-    Attributes:
-        learning_rate, weight_decay: of AdamW.
-        initial: the standard deviation of the biases to begin with.
-        noise: mean and standard deviation of what is added to them after each step.
-        gradients: whether those of all iterations so far are summed up, or only the last count.
-        ramp: whether w_t is t / T for t = 1 … T, and fixed; if not, it is learnt, from 1 on.
-    """
+    iterations: int | None = option(
+        None,
+        "Number of texts that are written, of which one is kept.",
+        least=1,
+        otherwise="8; with keywords at most 100",
+    )
+    learning_rate: float | None = option(
+        None,
+        "Learning rate of AdamW, by default as published.",
+        above=0,
+        otherwise="0.025; with keywords 0.4",
+    )
+    weight_decay: float = option(0.01, "Weight decay of AdamW.", least=0)
+    initial: float = option(
+        0.5,
+        "Standard deviation of the biases to begin with; 0 begins with the greedy text.",
+        least=0,
+    )
+    noise: float = option(
+        0.01,
+        "Mean and standard deviation of the noise added to the biases after each step.",
+        least=0,
+    )
+    gradients: Gradients = option(
+        "accumulate",
+        "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
+        "program, which never sets them to zero; zero, the last alone.",
+    )
+    fluency: float = option(0.1, "Weight of the base's loss.", least=0)
+    keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
+    until: Literal["all", "any"] = option(
+        "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
+    )
+    repetition_penalty: float = option(
+        1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
+    )
 
-    learning_rate: float
-    weight_decay: float
-    initial: float
-    noise: float
-    gradients: Gradients
-    ramp: bool
+    def steps(self, has_keywords: bool) -> int:
+        """Returns the number of texts that are written."""
+        return self.iterations or (100 if has_keywords else 8)
+
+    def rate(self, has_keywords: bool) -> float:
+        """Returns the learning rate."""
+        return self.learning_rate or (0.4 if has_keywords else 0.025)
 
 
 class Biases:
     """b_t and w_t of the T positions of a text, in float32.
 
     Args:
+        ramp: whether w_t is t / T for t = 1 … T, and fixed, as for keywords; if not, it is learnt,
+            from 1 on.
         generator: of the text; draws the biases to begin with and the noise.
     """
 
@@ -53,19 +117,20 @@ class Biases:
         self,
         tokens: int,
         width: int,
-        tuning: BiasTuning,
+        options: BiasOptions,
+        ramp: bool,
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
-        self._tuning, self._generator = tuning, generator
-        b = tuning.initial * torch.randn(tokens, width, generator=generator)
+        self._options, self._generator = options, generator
+        b = options.initial * torch.randn(tokens, width, generator=generator)
         self.b = b.to(device).requires_grad_()
-        w = torch.arange(1, tokens + 1) / tokens if tuning.ramp else torch.ones(tokens)
-        self.w = w.to(device).requires_grad_(not tuning.ramp)
+        w = torch.arange(1, tokens + 1) / tokens if ramp else torch.ones(tokens)
+        self.w = w.to(device).requires_grad_(not ramp)
         self._optimizer = torch.optim.AdamW(
-            [self.b] if tuning.ramp else [self.b, self.w],
-            lr=tuning.learning_rate,
-            weight_decay=tuning.weight_decay,
+            [self.b] if ramp else [self.b, self.w],
+            lr=options.rate(ramp),
+            weight_decay=options.weight_decay,
         )
 
     @property
@@ -82,12 +147,12 @@ class Biases:
     def step(self) -> None:
         """One step along the gradients, then noise."""
         self._optimizer.step()
-        if self._tuning.gradients == "zero":
+        if self._options.gradients == "zero":
             self._optimizer.zero_grad()
-        if self._tuning.noise:
+        if self._options.noise:
             normal = torch.randn(self.b.shape, generator=self._generator).to(self.b)
             with torch.no_grad():
-                self.b += self._tuning.noise * (1 + normal)
+                self.b += self._options.noise * (1 + normal)
 
 
 @dataclass(frozen=True)
@@ -107,28 +172,6 @@ class BiasGoal:
     labels: Mapping[str, int]
     keywords: tuple[str, ...]
     tokens: Sequence[int]
-
-
-@dataclass(frozen=True)
-class BiasPlan:
-    """How texts are searched for.
-
-    Attributes:
-        tokens: length of every text.
-        iterations: so many texts are written, of which one is kept.
-        tuning: of the biases.
-        fluency, keywords: weights of these energies; that of labels is 1.
-        until: whether a text is done with all of its keywords, or with any.
-        penalty: for repetition.
-    """
-
-    tokens: int
-    iterations: int
-    tuning: BiasTuning
-    fluency: float
-    keywords: float
-    until: Literal["all", "any"]
-    penalty: float
 
 
 @dataclass(frozen=True)
@@ -170,6 +213,7 @@ class BiasSearch:
 
     Args:
         readers: attribute -> what reads the labels.
+        decoding: its `max_new_tokens` and its `repetition_penalty` apply.
         seed: of the run.
     """
 
@@ -178,17 +222,29 @@ class BiasSearch:
         base: LanguageModel,
         goals: Sequence[BiasGoal],
         readers: Mapping[str, LabelReader],
-        plan: BiasPlan,
+        options: BiasOptions,
+        decoding: Decoding,
         seed: int,
     ) -> None:
-        self._base, self._goals, self._readers, self._plan = base, list(goals), readers, plan
+        self._base, self._goals, self._readers, self._options = base, list(goals), readers, options
+        self._tokens = decoding.max_new_tokens
+        penalty = decoding.repetition_penalty
+        self._penalty = options.repetition_penalty if penalty == 1 else penalty
+        self._has_keywords = bool(goals[0].keywords)
         self._prompts = ReadPrompts(
             base.model, [goal.prompt for goal in goals], base.bos_id, base.device
         )
         self._banned = unwanted(base)
         width = base.model.get_output_embeddings().weight.shape[1]
         self._biases = [
-            Biases(plan.tokens, width, plan.tuning, stream(seed, goal.id, "biases"), base.device)
+            Biases(
+                self._tokens,
+                width,
+                options,
+                self._has_keywords,
+                stream(seed, goal.id, "biases"),
+                base.device,
+            )
             for goal in goals
         ]
         self.outcomes = [
@@ -199,10 +255,11 @@ class BiasSearch:
 
     def run(self) -> list[BiasOutcome]:
         """Writes and tunes until the texts are done or the iterations are over."""
-        for iteration in range(self._plan.iterations):
+        steps = self._options.steps(self._has_keywords)
+        for iteration in range(steps):
             rollout, energy, labelled = self._write()
             going = self._record(rollout, energy.tolist(), labelled.tolist())
-            if not going or iteration == self._plan.iterations - 1:
+            if not going or iteration == steps - 1:
                 break
             kept = torch.tensor(going, device=energy.device)
             torch.autograd.backward(energy[kept].sum())
@@ -223,17 +280,16 @@ class BiasSearch:
     def _write(self) -> tuple[Rollout, torch.Tensor, torch.Tensor]:
         """The texts under the biases as they are, their energies, and whether they have the labels
         that are wanted: (rows,) each."""
-        plan = self._plan
         biases = torch.stack([self._biases[i].weighted for i in self._live])
         rollout = roll_out(
             self._base,
             self._prompts,
             biases,
-            penalty=plan.penalty,
+            penalty=self._penalty,
             banned=self._banned,
             with_states=any(reader.reads_states for reader in self._readers.values()),
         )
-        energy = -plan.fluency * rollout.log_likelihood.mean(-1)
+        energy = -self._options.fluency * rollout.log_likelihood.mean(-1)
         labelled = torch.ones(len(energy), dtype=torch.bool, device=energy.device)
         for attribute, reader in self._readers.items():
             logits = reader.logits(rollout).to(energy)
@@ -242,7 +298,7 @@ class BiasSearch:
             energy = energy + label_energy(logits, labels)
             labelled &= logits.argmax(-1) == labels
         if longest := max(len(self._goals[i].tokens) for i in self._live):
-            energy = energy + plan.keywords * self._of_keywords(rollout, longest)
+            energy = energy + self._options.keyword_weight * self._of_keywords(rollout, longest)
         return rollout, energy, labelled
 
     def _of_keywords(self, rollout: Rollout, longest: int) -> torch.Tensor:
@@ -250,7 +306,7 @@ class BiasSearch:
         of_rows = [list(self._goals[i].tokens) for i in self._live]
         ids = torch.from_numpy(padded(of_rows, 0)).to(device)
         mask = torch.from_numpy(token_mask(of_rows)).to(device).bool()
-        gumbel = torch.zeros(len(of_rows), self._plan.tokens, longest, device=device)
+        gumbel = torch.zeros(len(of_rows), self._tokens, longest, device=device)
         for row, (i, tokens) in enumerate(zip(self._live, of_rows, strict=True)):
             gumbel[row, :, : len(tokens)] = self._biases[i].gumbel(len(tokens))
         return keyword_energy(rollout.log_p(ids), gumbel, mask)
@@ -260,7 +316,7 @@ class BiasSearch:
     ) -> list[int]:
         """Notes what was written; returns the rows that go on."""
         going = []
-        each = self._plan.tokens - 1 + sum(reader.each for reader in self._readers.values())
+        each = self._tokens - 1 + sum(reader.each for reader in self._readers.values())
         texts = rollout.tokens.tolist()
         for row, (i, ids, energy) in enumerate(zip(self._live, texts, energies, strict=True)):
             goal, outcome = self._goals[i], self.outcomes[i]
@@ -281,10 +337,10 @@ class BiasSearch:
         text = self._base.continuation(goal.prompt, ids)
         sample = Sample(goal.id, text, control={"keywords": goal.keywords})
         share = float(KeywordsCoverage().score([sample]).values[0])
-        return float(share > 0) if self._plan.until == "any" else share
+        return float(share > 0) if self._options.until == "any" else share
 
     def _step(self, going: Sequence[int]) -> None:
-        each = self._plan.tokens - 1 + sum(reader.each for reader in self._readers.values())
+        each = self._tokens - 1 + sum(reader.each for reader in self._readers.values())
         for row in going:
             self.outcomes[self._live[row]].backward_passes += each
             self._biases[self._live[row]].step()

@@ -12,7 +12,7 @@ import regex
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.technique import BatchedTechnique
 from levelfield.generation.techniques.cbart.editor import Editor, editor, resolve_editor
 from levelfield.generation.techniques.cbart.refinement import EditedText, Refined, refine
@@ -78,13 +78,8 @@ class CBART(BatchedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "passes": f"{self.passes}",
-            "chains": f"{self.chains}",
-            "penalty": f"{self.penalty:g}",
-            "eagerness": f"{self.eagerness:g}",
-            "ranker": resolve_causal(self.ranker, self.loading).label,
-        }
+        shown = self._shown("passes", "chains", "penalty", "eagerness")
+        return {**shown, "ranker": resolve_causal(self.ranker, self.loading).label}
 
     def _label(self, model: str) -> str:
         return resolve_editor(model, self.loading).label
@@ -118,6 +113,8 @@ class CBART(BatchedTechnique):
             self._answer(start, refined[begin : begin + many], texts[begin : begin + many])
             for start, begin in zip(ready, range(0, len(refined), many), strict=True)
         ]
+
+    log_probs = AnsweringTechnique.log_probs
 
     @property
     def _editor(self) -> Editor:
@@ -170,14 +167,11 @@ class CBART(BatchedTechnique):
         if len(distinct) > 1:
             best, ranked = texts.index(min(distinct, key=self._surprise)), len(distinct)
         winner = chains[best]
-        return Answer(
-            id=request.id,
-            prompt=request.prompt,
-            continuation=texts[best][len(request.prompt) :],
-            text=texts[best],
+        return Answer.of(
+            request,
+            texts[best][len(request.prompt) :],
             tokens=winner.draft.new,
             forward_passes=sum(chain.rows for chain in chains) + ranked,
-            control=request.control,
             extra={
                 "passes": winner.passes,
                 "settled": winner.settled,

@@ -19,10 +19,9 @@ from levelfield.core.arrays import Bools
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.files import check_finite
 from levelfield.models.infilling import positions
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import padded, token_mask
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.loading import batch_of, load_pretrained
 
 _MASKS = ("<extra_id_0>", "<mask_1>")
 """What marks a gap where the tokenizer names no mask of its own."""
@@ -221,9 +220,8 @@ class Editor:
 
     def padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Ids and mask (rows, tokens) of texts, padded on the right."""
-        ids = torch.from_numpy(padded(rows, self.tokens.pad))
-        mask = torch.from_numpy(token_mask(rows))
-        return ids.to(self.device), mask.to(self.device)
+        ids, mask = batch_of(rows, self.tokens.pad, self.device).values()
+        return ids, mask
 
 
 def resolve_editor(name: str, loading: Loading) -> Resolved:
@@ -242,7 +240,7 @@ def resolve_editor(name: str, loading: Loading) -> Resolved:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
+def editor(name: str, loading: Loading = AS_USUAL) -> Editor:
     """Returns the editor of this name, loaded once a process.
 
     Raises:

@@ -24,9 +24,15 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.guides import base_of, check_own_model, weights_on_base
+from levelfield.generation.guides import (
+    KEPT,
+    GuidedModel,
+    base_of,
+    check_own_model,
+    weights_on_base,
+)
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading, reading
+from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.torch.language_model import LanguageModel, open_language_model
 
@@ -90,22 +96,12 @@ def _add(
     return y + active.update(name, x[0])
 
 
-class AdaptedModel:
+class AdaptedModel(GuidedModel):
     """A model with an adapter on, called like the model itself."""
 
     def __init__(self, base: Any, adapter: Adapter) -> None:
-        self._base, self._adapter = base, adapter
-        self.config = base.config
-
-    @property
-    def forward(self) -> Any:
-        """The base's, with the same parameters, under the adapter."""
-
-        @functools.wraps(self._base.forward)
-        def forward(*args: Any, **options: Any) -> Any:
-            return self(*args, **options)
-
-        return forward
+        super().__init__(base)
+        self._adapter = adapter
 
     @property
     def base_model(self) -> Any:
@@ -122,11 +118,6 @@ class AdaptedModel:
     def get_output_embeddings(self) -> Any:
         """Returns the layer that makes logits of states, which no adapter changes."""
         return self._base.get_output_embeddings()
-
-    def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """Those of the base."""
-        parameters: Iterator[torch.nn.Parameter] = self._base.parameters()
-        return parameters
 
 
 def linear_layers(base: Any, upper: int) -> Mapping[str, Any]:
@@ -155,9 +146,6 @@ def _shape(module: Any) -> tuple[int, int]:
         return int(module.weight.shape[0]), int(module.weight.shape[1])
     return int(module.in_features), int(module.out_features)
 
-
-KEPT = 8
-"""How many of these a process keeps, those used last."""
 
 Codes = Mapping[str, tuple[int, ...]]
 
@@ -200,11 +188,7 @@ class ClassLM:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def class_lm(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
-) -> ClassLM:
+def class_lm(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> ClassLM:
     """Returns the class-conditional model of a guide on its base, loaded once a process.
 
     Raises:

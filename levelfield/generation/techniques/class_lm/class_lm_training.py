@@ -21,7 +21,12 @@ from levelfield.generation.techniques.class_lm.class_lm import (
     Codes,
     codes_of,
 )
-from levelfield.generation.techniques.guide_tasks import TextTask, calibration_fact, training_fact
+from levelfield.generation.techniques.guide_tasks import (
+    TextTask,
+    calibration_fact,
+    text_nats,
+    training_fact,
+)
 from levelfield.models.tokens import buckets, padded
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.language_model import LanguageModel, language_model
@@ -90,22 +95,11 @@ class LearntClassLM(torch.nn.Module):
         rows = [[*self._codes[c], *texts[i]] for i, c in which]
         device = self._bias.device
         ids = torch.from_numpy(padded([row[:-1] for row in rows], self._codes[0][0]))
-        longest = ids.shape[1]
         states = self._body(ids.to(device))
-        lengths = [len(texts[i]) for i, _ in which]
-        places = torch.tensor(
-            [
-                n * longest + position
-                for n, (row, length) in enumerate(zip(rows, lengths, strict=True))
-                for position in range(len(row) - 1 - length, len(row) - 1)
-            ]
-        )
-        tokens = torch.tensor([token for i, _ in which for token in texts[i]])
-        logits = self._head(states.flatten(0, 1)[places.to(device)], slice(None)).float()
-        nats = torch.nn.functional.cross_entropy(logits, tokens.to(device), reduction="none")
-        cells = torch.tensor([i * pairs.shape[1] + c for i, c in which])
-        sums_at = cells.repeat_interleave(torch.tensor(lengths)).to(device)
-        sums = torch.zeros(pairs.numel(), device=device).index_add(0, sums_at, -nats)
+        firsts = [len(self._codes[c]) - 1 for _, c in which]
+        nats = text_nats(self._head, states, [texts[i] for i, _ in which], firsts)
+        cells = torch.tensor([i * pairs.shape[1] + c for i, c in which], device=device)
+        sums = torch.zeros(pairs.numel(), device=device).index_add(0, cells, -nats)
         return sums.reshape(pairs.shape)
 
     def logits(self, log_p: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from levelfield.generation.techniques.discup.soft_prompt import PromptEncoder
+from levelfield.generation.techniques.discup.discup import PromptEncoder
 from levelfield.generation.techniques.discup.teachers import (
     Teacher,
     TextBatch,
@@ -32,7 +32,7 @@ from levelfield.models.torch.decoding import normalised
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.settings import Normalised, SoftPromptSettings
+from levelfield.train.guide.settings import SoftPromptSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, fit, seeded
@@ -101,36 +101,6 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class CupLoss:
-    """The loss of a position.
-
-    Attributes:
-        candidates: K.
-        temperature: τ.
-        anchor: β. The targets are softmax(y / τ + β log p) and softmax((1 − y) / τ + β log p),
-            where p are the probabilities of the base without a prompt. 0 is the authors' loss,
-            which knows no p; with 1 the first target is p · exp(y / τ), normalised.
-        unlikelihood: weight of the second sum.
-        normalised: over which tokens x sums to 1: the candidates, or the authors' whole vocabulary.
-    """
-
-    candidates: int = 110
-    temperature: float = 0.03
-    anchor: float = 1.0
-    unlikelihood: float = 1.0
-    normalised: Normalised = "vocabulary"
-
-    def __call__(self, logits: torch.Tensor, lesson: Lesson, label: int) -> torch.Tensor:
-        """Of each position, in nats: logits (n, vocabulary) behind the prompt of a label → (n,)."""
-        y, log_p = lesson.y[..., label], lesson.log_p
-        if self.normalised == "candidates":
-            logits, log_p = (tensor.gather(-1, lesson.candidates) for tensor in (logits, log_p))
-        else:
-            y = torch.zeros_like(logits).scatter(-1, lesson.candidates, y)
-        return cup_loss(logits, y, self.temperature, self.unlikelihood, self.anchor * log_p)
-
-
-@dataclass(frozen=True)
 class Distillation(TextTask):
     """What soft prompts learn from a teacher.
 
@@ -139,8 +109,11 @@ class Distillation(TextTask):
         ids: of each text, at least one.
         teacher: knows y.
         base: reads the texts.
-        objective: the loss of a position.
-        batch: texts a step.
+        settings: K, τ, β, the weight of the second sum, and the tokens over which x sums to 1: the
+            candidates, or the authors' whole vocabulary. The targets are softmax(y / τ + β log p)
+            and softmax((1 − y) / τ + β log p), where p are the probabilities of the base without a
+            prompt. β = 0 is the authors' loss, which knows no p; with 1 the first target is
+            p · exp(y / τ), normalised.
         read: names what made the ids and the lessons.
     """
 
@@ -148,10 +121,14 @@ class Distillation(TextTask):
     ids: Sequence[Sequence[int]]
     teacher: Teacher
     base: LanguageModel
-    objective: CupLoss
-    batch: int
+    settings: SoftPromptSettings
     seed: int
     read: str
+
+    @property
+    def batch(self) -> int:  # type: ignore[override]
+        """Texts a step."""
+        return self.settings.batch
 
     @property
     def identity(self) -> str:
@@ -161,11 +138,20 @@ class Distillation(TextTask):
         """Returns the base's likeliest next tokens and what the teacher says of them."""
         with torch.no_grad():
             log_p = model.logits(texts).log_softmax(-1)
-            k = min(self.objective.candidates, log_p.shape[-1])
+            k = min(self.settings.candidates, log_p.shape[-1])
             candidates = log_p.topk(k, dim=-1).indices
             y = self.teacher.posterior(texts, candidates).float()
             order = [self.teacher.guide.labels.index(label) for label in self.rows.labels]
             return Lesson(candidates, log_p, y[..., order])
+
+    def objective(self, logits: torch.Tensor, lesson: Lesson, label: int) -> torch.Tensor:
+        """Of each position, in nats: logits (n, vocabulary) behind the prompt of a label → (n,)."""
+        chosen, y, log_p = self.settings, lesson.y[..., label], lesson.log_p
+        if chosen.normalised == "candidates":
+            logits, log_p = (tensor.gather(-1, lesson.candidates) for tensor in (logits, log_p))
+        else:
+            y = torch.zeros_like(logits).scatter(-1, lesson.candidates, y)
+        return cup_loss(logits, y, chosen.temperature, chosen.unlikelihood, chosen.anchor * log_p)
 
     def loss(self, model: LearntPrompts, step: int) -> Loss:
         """Returns the sum over all positions of the texts of a step and all labels, in nats."""
@@ -213,17 +199,6 @@ LIKELY = 0.5
 """Tokens of a larger y speak for the label."""
 
 
-def objective_of(settings: SoftPromptSettings) -> CupLoss:
-    """Returns the loss of a position."""
-    return CupLoss(
-        settings.candidates,
-        settings.temperature,
-        settings.anchor,
-        settings.unlikelihood,
-        settings.normalised,
-    )
-
-
 def beginnings(
     settings: SoftPromptSettings, labels: Sequence[str], attribute: str, base: LanguageModel
 ) -> list[torch.Tensor]:
@@ -256,9 +231,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     )
     model = LearntPrompts(base, beginnings(settings, labels, spec.attribute, base), spec.seed)
     read = f"{base.label} {settings} {teacher.guide.label}"
-    task = Distillation(
-        train, ids, teacher, base, objective_of(settings), settings.batch, spec.seed, read
-    )
+    task = Distillation(train, ids, teacher, base, settings, spec.seed, read)
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     with torch.inference_mode():
         matrices = [prompt.half().cpu() for prompt in model.prompts()]
@@ -315,19 +288,16 @@ def held_out_figures(
             n += labels * len(lesson.y)
             tokens += int(is_said.sum())
     per_token = np.array([1, labels - 1, 1]) * max(1, tokens)
+    perplexity, other, without = np.exp(nats / per_token).round(4).tolist()
     return {
         "texts": len(rows),
         "mass": round(float(mass[1]) / n, 4),
         "mass-base": round(float(mass[0]) / n, 4),
         "loss": round(float(loss[1]) / n, 4),
         "loss-base": round(float(loss[0]) / n, 4),
-        **dict(
-            zip(
-                ("perplexity", "perplexity-other", "perplexity-base"),
-                np.exp(nats / per_token).round(4).tolist(),
-                strict=True,
-            )
-        ),
+        "perplexity": perplexity,
+        "perplexity-other": other,
+        "perplexity-base": without,
     }
 
 

@@ -7,9 +7,9 @@ network over the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -123,6 +123,13 @@ class FutureTeacher:
         return torch.stack(log_p, dim=1)[places].exp()
 
 
+TEACHERS: Mapping[GuideKind, tuple[Callable[..., Any], Callable[[Any], Teacher]]] = {
+    "class-lm": (class_lm, ClassTeacher),
+    "future": (future_model, FutureTeacher),
+}
+"""Kind of a guide -> what loads it, and the teacher that it makes."""
+
+
 def teacher_of(
     name: str, attribute: str, labels: Sequence[str], base: str, loading: Loading
 ) -> Teacher:
@@ -136,21 +143,17 @@ def teacher_of(
         ModelError: there is no such guide, or it is of another kind, base, attribute or has other
             labels.
     """
-    kinds: dict[str, GuideKind] = {"class-lm": "class-lm", "future": "future"}
-    if name in kinds:
-        guide = guide_for(attribute, kinds[name], "", base, loading)
-    else:
-        kind = guide_named(name).kind
-        guide = guide_for(attribute, kind, name, base, loading)
+    shipped = next((kind for kind in TEACHERS if kind == name), None)
+    kind = shipped or guide_named(name).kind
+    guide = guide_for(attribute, kind, "" if shipped else name, base, loading)
     if set(guide.labels) != set(labels):
         raise ModelError(
             f"guide '{guide.name}' has the labels {', '.join(guide.labels)}, and the texts have "
             f"{', '.join(labels)}; a teacher needs those of the texts"
         )
-    if guide.kind == "class-lm":
-        return ClassTeacher(class_lm(guide, base, loading))
-    if guide.kind == "future":
-        return FutureTeacher(future_model(guide, base, loading))
-    raise ModelError(
-        f"guide '{guide.name}' is of kind {guide.kind}; a teacher is of kind class-lm or future"
-    )
+    if kind not in TEACHERS:
+        raise ModelError(
+            f"guide '{guide.name}' is of kind {kind}; a teacher is of kind {' or '.join(TEACHERS)}"
+        )
+    load, teacher = TEACHERS[kind]
+    return teacher(load(guide, base, loading))

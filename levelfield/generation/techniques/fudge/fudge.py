@@ -11,16 +11,15 @@ import torch
 
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.logits.processor import Support
-from levelfield.generation.logits.readers import Readers, Texts
+from levelfield.generation.logits.readers import Readers, RowState, Texts
 from levelfield.generation.logits.terms import (
-    BaseLM,
     Bound,
     Formula,
     Likeliest,
-    Stateless,
     Step,
+    StepFunction,
     Term,
 )
 from levelfield.generation.techniques.fudge.future import future_model
@@ -28,7 +27,7 @@ from levelfield.models.guides import GuideKind
 from levelfield.models.torch.draws import possible
 
 
-class FutureEstimator(Protocol):
+class FutureEstimator(RowState, Protocol):
     """P(label of the complete text | text so far), for the texts of a batch as they grow."""
 
     @property
@@ -42,14 +41,6 @@ class FutureEstimator(Protocol):
 
     def scores(self, candidates: torch.Tensor) -> torch.Tensor:
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
-        ...
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """One more token a text: (rows,)."""
-        ...
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these texts only, in this order."""
         ...
 
 
@@ -72,7 +63,8 @@ class FutureLabel(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         labels = [self.labels.index(self.wanted(control)) for control in controls]
-        return _OfFuture(readers.add(_Estimation(self.estimator(), labels, self.bos_id)))
+        estimation = readers.add(_Estimation(self.estimator(), labels, self.bos_id))
+        return StepFunction(estimation.log_b)
 
 
 class _Estimation:
@@ -99,23 +91,15 @@ class _Estimation:
         self._wanted = self._wanted[rows]
         self._estimator.keep(rows)
 
-    def log_b(self, candidates: torch.Tensor) -> torch.Tensor:
-        """Of the label that each row wants: (rows, n) → (rows, n)."""
-        every_label = self._estimator.scores(candidates)
-        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
-        return every_label.gather(-1, places)[..., 0]
-
-
-class _OfFuture(Stateless):
-    def __init__(self, estimation: _Estimation) -> None:
-        self._estimation = estimation
-
-    def values(self, step: Step) -> torch.Tensor:
+    def log_b(self, step: Step) -> torch.Tensor:
+        """Of the label that each row wants, for the tokens that may be chosen: (rows,
+        vocabulary)."""
         n = int(step.support.sum(-1).max())
         likely = step.log_p.masked_fill(~step.support, -torch.inf)
         candidates = likely.topk(n, dim=-1).indices
-        log_b = self._estimation.log_b(candidates).to(step.log_p.dtype)
-        return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b)
+        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
+        log_b = self._estimator.scores(candidates).gather(-1, places)[..., 0]
+        return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b.to(step.log_p.dtype))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,20 +130,13 @@ class FUDGE(GuidedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {
-            "strength": f"{self.strength:g}",
-            **super().choices,
-            "candidates": str(self.candidates),
-            "keep": str(self.keep),
-        }
+        return {**self._shown("strength"), **super().choices, **self._shown("candidates", "keep")}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
-        if not attributes or not self.strength:
-            return None
-        formula = BaseLM() + self.strength * Formula(
-            tuple((1.0, self._future(attribute)) for attribute in sorted(attributes))
-        )
-        return Formula(((1.0, Likeliest(formula, self.keep)),)) if self.keep else formula
+        formula = self._steered(self.strength, self._future, attributes)
+        if formula is None or not self.keep:
+            return formula
+        return Formula(((1.0, Likeliest(formula, self.keep)),))
 
     def _future(self, attribute: str) -> FutureLabel:
         guide = self._guide(attribute)

@@ -18,9 +18,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from levelfield.generation.guides import weights_on_base
+from levelfield.generation.guides import KEPT, weights_on_base
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.tokens import padded, token_mask
 
@@ -158,8 +158,6 @@ def text_rows(texts: Sequence[Sequence[int]], bos_id: int) -> tuple[torch.Tensor
     return torch.from_numpy(padded(rows, bos_id)), torch.from_numpy(token_mask(rows)).bool()
 
 
-KEPT = 8
-"""How many of these a process keeps, those used last."""
 CHUNK = 512
 """So many candidates a row are read at once."""
 
@@ -184,11 +182,7 @@ class FutureModel:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def future_model(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
-) -> FutureModel:
+def future_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> FutureModel:
     """Returns the discriminator of a guide on its base, loaded once a process.
 
     Raises:

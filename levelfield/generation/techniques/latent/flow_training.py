@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from levelfield.generation.techniques.guide_tasks import GuideTask
-from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
+from levelfield.generation.techniques.latent.networks import Flow, FlowShape
 from levelfield.train.builder import STAGE
 from levelfield.train.guide.texts import AttributeRows
 from levelfield.train.loop import Loss, Passes, fit, seeded

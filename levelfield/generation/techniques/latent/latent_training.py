@@ -31,14 +31,14 @@ from torch.nn import functional as F
 
 from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.guide_tasks import GuideTask, training_fact
+from levelfield.generation.techniques.guide_tasks import GuideTask, text_nats, training_fact
 from levelfield.generation.techniques.latent.flow_training import (
     FLOW_STAGE,
     FlowSettings,
     train_flow,
 )
-from levelfield.generation.techniques.latent.latent_flow import FlowShape
-from levelfield.generation.techniques.latent.prefixes import (
+from levelfield.generation.techniques.latent.networks import (
+    FlowShape,
     LatentEncoder,
     PrefixDecoder,
     PrefixShape,
@@ -110,18 +110,10 @@ class LearntLatent(torch.nn.Module):
         self, prefix: torch.Tensor | None, texts: Sequence[Sequence[int]]
     ) -> torch.Tensor:
         """−log P(text | prefix): (rows,); None for no prefix."""
-        longest = max(map(len, texts))
         rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
         ids = torch.from_numpy(rows).to(self.head.weight.device)
         states = self._body(ids, past_key_values=self._cache(prefix))
-        flat = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
-        row = [i for i, text in enumerate(texts) for _ in text]
-        tokens = [token for text in texts for token in text]
-        places = torch.tensor(flat, device=ids.device)
-        logits = self._logits(states.flatten(0, 1)[places], slice(None)).float()
-        nats = F.cross_entropy(logits, torch.tensor(tokens, device=ids.device), reduction="none")
-        sums = torch.zeros(len(texts), device=ids.device)
-        return sums.index_add(0, torch.tensor(row, device=ids.device), nats)
+        return text_nats(self._logits, states, texts, [0] * len(texts))
 
 
 TEST_TEXTS, TEST_TOKENS = 256, 2048
@@ -209,16 +201,14 @@ def facts(
     shape = model.decoder.shape
     numbers = sum(p.numel() for m in (model.encoder, model.decoder) for p in m.parameters())
     rank = f"of rank {shape.rank}" if shape.rank else "of full rank"
-    accuracies = [
-        f"{name.removeprefix('accuracy-')} {value:.4f}"
-        for name, value in of_test.items()
-        if name.startswith("accuracy-")
-    ]
-    by_density = [
-        f"{name.removeprefix('density-accuracy-')} {value:.4f}"
-        for name, value in of_test.items()
-        if name.startswith("density-accuracy-")
-    ]
+    accuracies, by_density = (
+        ", ".join(
+            f"{name.removeprefix(prefix)} {value:.4f}"
+            for name, value in of_test.items()
+            if name.startswith(prefix)
+        )
+        for prefix in ("accuracy-", "density-accuracy-")
+    )
     return {
         "Latents": f"{shape.size} numbers, from embeddings of {settings.encoder}; at most "
         f"{settings.kept:,} a label are kept, as float16",
@@ -228,8 +218,8 @@ def facts(
         f"{settings.flow_steps:,} steps; stored as float32",
         "Learnt from": f"{texts:,} of these texts",
         "Training": training_fact(settings, recipe),
-        "Accuracy": f"{', '.join(accuracies)}, of the head on held-out texts; "
-        f"{', '.join(by_density)} of the densities behind the flow",
+        "Accuracy": f"{accuracies}, of the head on held-out texts; "
+        f"{by_density} of the densities behind the flow",
         "Perplexity": f"{of_test['perplexity']:.1f} behind the prefixes of the texts' own latents, "
         f"{of_test['perplexity-label']:.1f} behind that of their label's mean, "
         f"{of_test['perplexity-other']:.1f} of another label's, {of_test['perplexity-base']:.1f} "

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.guides import weights_on_base
-from levelfield.generation.techniques.latent.latent_flow import Flow as Flow
-from levelfield.generation.techniques.latent.latent_flow import FlowShape
-from levelfield.generation.techniques.latent.prefixes import (
+from levelfield.generation.guides import KEPT, weights_on_base
+from levelfield.generation.techniques.latent.networks import Flow as Flow
+from levelfield.generation.techniques.latent.networks import (
+    FlowShape,
     PrefixDecoder,
     PrefixShape,
     cache_shape,
 )
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.early_exit import with_lower_layers
 from levelfield.models.torch.language_model import LanguageModel
@@ -94,8 +94,6 @@ def _nearest(q: torch.Tensor, X: torch.Tensor, k: int) -> tuple[torch.Tensor, to
     return torch.cat(means), torch.cat(distances)
 
 
-KEPT = 8
-"""How many of these a process keeps, those used last."""
 COMBINATIONS = 256
 """So many combinations of labels have their intersections kept."""
 
@@ -132,11 +130,7 @@ class LatentModel:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def latent_model(
-    guide: Guide,
-    model: str = OFFLINE_LM,
-    loading: Loading = Loading(),  # noqa: B008
-) -> LatentModel:
+def latent_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> LatentModel:
     """Returns the latents, decoder and flow of a guide on its base, loaded once a process.
 
     Raises:

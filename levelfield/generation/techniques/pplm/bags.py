@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.sample import Control, Wanted
 from levelfield.datasets.prompts import wordlist
 from levelfield.datasets.registry import dataset
 from levelfield.io.streams import sha256
 
 if TYPE_CHECKING:
+    from levelfield.generation.technique import LocalTechnique
     from levelfield.models.torch.language_model import LanguageModel
 
 _TOPICS = "pplm-wordlists"
 
 
-def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tuple[str, ...]:
+def bag_words(attribute: str, value: Wanted, bag: str = "") -> tuple[str, ...]:
     """Returns the words of positions that matter for an attribute.
 
     Of sentiment those are the words of VADER's lexicon, positive and negative ones alike (Hutto and
@@ -32,15 +34,15 @@ def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tu
     Raises:
         UserError: no bag of that attribute or value is known, or it can't be had.
     """
-    words, reason = _bag(bag, attribute, value)
+    words, reason = _bag(bag, attribute, _hashable(value))
     if reason:
         raise UserError(reason)
     return words
 
 
-def bag_problem(attribute: str, value: str | tuple[str, ...], bag: str = "") -> str:
+def bag_problem(attribute: str, value: Wanted, bag: str = "") -> str:
     """Returns why there is no such bag; empty if there is one."""
-    return _bag(bag, attribute, value)[1]
+    return _bag(bag, attribute, _hashable(value))[1]
 
 
 @functools.lru_cache(maxsize=16)
@@ -51,6 +53,34 @@ def bag_tokens(words: Sequence[str], base: LanguageModel, first: bool = False) -
     return frozenset(ids[0] for ids in of_words if ids and (first or len(ids) == 1))
 
 
+def wanted_tokens(
+    technique: LocalTechnique,
+    attribute: str,
+    control: Control,
+    *,
+    bag: str,
+    first: bool = False,
+    hint: str = "",
+) -> frozenset[int]:
+    """Returns the bag of an attribute in tokens of a technique's base.
+
+    Args:
+        bag, first: as of `bag_words` and `bag_tokens`.
+        hint: ends the message where no word is one token.
+
+    Raises:
+        UserError: as of `bag_words`, or no word of the bag is one token.
+    """
+    words = bag_words(attribute, control[attribute], bag)
+    tokens = bag_tokens(words, technique.base, first)
+    if not tokens:
+        raise UserError(
+            f"bag of {attribute}: none of its {len(words)} words is one token of {technique.model}"
+            f"{hint}"
+        )
+    return tokens
+
+
 def bag_label(bag: str = "") -> str:
     """How signatures name the bags."""
     if bag:
@@ -59,8 +89,12 @@ def bag_label(bag: str = "") -> str:
     return f"vaderSentiment@{lexicon},{_TOPICS}@{dataset(_TOPICS).commit[:12]}"
 
 
+def _hashable(value: Wanted) -> Wanted:
+    return value if isinstance(value, str) else tuple(value)
+
+
 @functools.lru_cache(maxsize=64)
-def _bag(bag: str, attribute: str, value: str | tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+def _bag(bag: str, attribute: str, value: Wanted) -> tuple[tuple[str, ...], str]:
     """Words, and why there are none."""
     try:
         words = _of_file(bag) if bag else _shipped(attribute, value)
@@ -80,7 +114,7 @@ def _of_file(bag: str) -> tuple[str, ...]:
     return words
 
 
-def _shipped(attribute: str, value: str | tuple[str, ...]) -> tuple[str, ...]:
+def _shipped(attribute: str, value: Wanted) -> tuple[str, ...]:
     if attribute == "sentiment":
         return _lexicon()
     topics = dataset(_TOPICS).parts

@@ -20,7 +20,7 @@ from levelfield.core.arrays import Singles
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.techniques.guide_tasks import calibration_fact
-from levelfield.generation.techniques.pplm.head import mean_states
+from levelfield.generation.techniques.pplm.pplm import mean_states
 from levelfield.io.writing import file_replacement
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.models.tokens import buckets

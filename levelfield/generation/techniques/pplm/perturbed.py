@@ -12,10 +12,11 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.generation.logits.pace import BoundRegulator, Regulator
 from levelfield.generation.logits.readers import Readers, Texts
-from levelfield.generation.logits.terms import Bound, Stateless, Step, Term
+from levelfield.generation.logits.terms import Bound, Step, StepFunction, Term
 from levelfield.generation.open_rows import OpenRows, Past
 from levelfield.models.torch.decoding import normalised
 
@@ -49,26 +50,6 @@ def kl_energy(log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
     # 0 · log 0 is 0, and its gradient too
     gap = torch.where(log_p.isneginf(), torch.zeros_like(log_p), log_p - log_q)
     return (log_p.exp() * gap).sum(-1)
-
-
-def fluency_energy(
-    log_p: torch.Tensor, tokens: torch.Tensor, mask: torch.Tensor | None = None
-) -> torch.Tensor:
-    """−(1/T) Σ_t log p_t(x_t), a language model's loss on a text: (rows,).
-
-    Args:
-        log_p: of each token given those before it, (rows, tokens, vocabulary).
-        tokens: ids, (rows, tokens); or distributions over the vocabulary, (rows, tokens,
-            vocabulary), as straight-through tokens are, which then get gradients.
-        mask: which tokens count, (rows, tokens); at least one of each row. All if not given.
-    """
-    if tokens.is_floating_point():
-        chosen = (tokens * log_p).sum(-1)
-    else:
-        chosen = log_p.gather(-1, tokens[..., None])[..., 0]
-    if mask is None:
-        return -chosen.mean(-1)
-    return -(chosen * mask).sum(-1) / mask.sum(-1)
 
 
 def keyword_energy(
@@ -123,29 +104,33 @@ class Goal:
     head: StateHead | None = None
 
 
-@dataclass(frozen=True)
-class Perturbation:
+@dataclass(frozen=True, kw_only=True)
+class Perturbation(Options):
     """How the past is changed at every step (Dathathri et al. 2020, section 3.2 and appendix).
 
-    ΔK begins at 0; so often as `iterations` says, in each layer and row,
-    ΔK ← ΔK − a g / ‖g‖^γ, where g is the gradient of the row's energy in ΔK, keys and values
-    together.
-
-    Attributes:
-        step_size: a.
-        iterations: m.
-        gamma: γ.
-        kl: weight of KL(p̃ ‖ p) in the energy.
-        window: of the past so many last tokens are changed; 0 for all.
-        horizon: n, so many expected tokens behind the text are in the mean that heads read.
+    ΔK begins at 0; m times, in each layer and row, ΔK ← ΔK − a g / ‖g‖^γ, where g is the gradient
+    of the row's energy in ΔK, keys and values together.
     """
 
-    step_size: float = 0.03
-    iterations: int = 3
-    gamma: float = 1.0
-    kl: float = 0.01
-    window: int = 0
-    horizon: int = 1
+    strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
+    bag_scale: float = option(
+        0.3,
+        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
+        least=0,
+    )
+    iterations: int = option(3, "Number m of gradients at every step.", least=1)
+    gamma: float = option(
+        1.0,
+        "Exponent γ: a gradient is divided by ‖g‖^γ. With 1, every change of a layer has the "
+        "length a, whatever the gradient.",
+        least=0,
+    )
+    fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
+    kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
+    window: int = option(
+        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
+    )
+    horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +161,7 @@ class PerturbedLM(Term):
         pace = self.pace.bind(controls) if self.pace else None
         targets = [[goal.wanted(control) for control in controls] for goal in self.goals]
         perturbed = _Perturbed(self.rows, self.goals, targets, self.how, pace)
-        return _OfPerturbed(readers.add(perturbed))
-
-
-class _OfPerturbed(Stateless):
-    def __init__(self, perturbed: _Perturbed) -> None:
-        self._perturbed = perturbed
-
-    def values(self, step: Step) -> torch.Tensor:
-        return self._perturbed.log_p(step)
+        return StepFunction(readers.add(perturbed).log_p)
 
 
 class _Perturbed:
@@ -235,7 +212,8 @@ class _Perturbed:
 
     def log_p(self, step: Step) -> torch.Tensor:
         """log p̃ of the next token: (rows, vocabulary)."""
-        size = torch.full((len(step.ids),), self._how.step_size, device=step.ids.device)
+        a = self._how.strength * (1.0 if self._has_heads else self._how.bag_scale)
+        size = torch.full((len(step.ids),), a, device=step.ids.device)
         if self._pace:
             size = size * self._pace.values(step)
         change = self._change(step, size)

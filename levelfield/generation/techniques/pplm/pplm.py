@@ -2,42 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import torch
 
-from levelfield.core.errors import UserError, first_line
+from levelfield.core.errors import ModelError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.guides import KEPT, GuidedTechnique, weights_on_base
 from levelfield.generation.logits.pace import Regulator
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Formula
 from levelfield.generation.open_rows import OpenRows, frozen
-from levelfield.generation.sampling import Choice, Continuation, grow
+from levelfield.generation.sampling import Continuation, Growth, grow
 from levelfield.generation.technique import Prompted
 from levelfield.generation.techniques.pplm.bags import (
     bag_label,
     bag_problem,
-    bag_tokens,
-    bag_words,
+    wanted_tokens,
 )
-from levelfield.generation.techniques.pplm.head import head_model
 from levelfield.generation.techniques.pplm.perturbed import (
     Goal,
     Perturbation,
     PerturbedLM,
 )
-from levelfield.models.guides import GuideKind, guides_for
+from levelfield.models.guides import Guide, GuideKind, guides_for
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.tokens import padded, token_mask
+from levelfield.models.torch.language_model import LanguageModel
+
+
+@dataclass(frozen=True, eq=False)
+class HeadModel:
+    """A guide of kind `head` with its weights: logits = h̄ · W + b.
+
+    Attributes:
+        guide: what was learnt.
+        weight: W, (d, labels).
+        bias: b, (labels,).
+        counts_bos: whether the mean is over BOS, too, as of the heads of PPLM's authors.
+    """
+
+    guide: Guide
+    weight: torch.Tensor
+    bias: torch.Tensor
+    counts_bos: bool = False
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """Mean states (rows, d) → logits (rows, labels)."""
+        return states @ self.weight + self.bias
+
+
+@functools.lru_cache(maxsize=KEPT)
+def head_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL) -> HeadModel:
+    """Returns the head of a guide on its base, loaded once a process.
+
+    Raises:
+        ModelError: the guide is of another kind or base, or its files are damaged.
+    """
+    with weights_on_base(guide, "head", model, loading) as (base, tensors):
+        weight, bias = tensors["weight"].float(), tensors["bias"].float()
+    width, labels = base.model.get_input_embeddings().weight.shape[1], len(guide.labels)
+    if weight.shape != (width, labels) or bias.shape != (labels,):
+        raise ModelError(
+            f"guide '{guide.name}': weight is {tuple(weight.shape)} and bias {tuple(bias.shape)}; "
+            f"expected ({width}, {labels}) and ({labels},)"
+        )
+    counts_bos = bool(guide.settings.get("counts_bos"))
+    return HeadModel(guide, weight.to(base.device), bias.to(base.device), counts_bos)
+
+
+def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+    """The mean of the last layer's states over the tokens of each text, BOS not among them, which
+    stands before them: (texts, d), float32.
+
+    Args:
+        texts: ids without BOS, at least one each.
+    """
+    rows = torch.from_numpy(padded([[base.bos_id, *text] for text in texts], base.bos_id))
+    real = torch.from_numpy(token_mask(texts)).to(base.device)
+    with torch.inference_mode():
+        # padding stands behind the texts, where a causal model does not see it
+        ids = rows.to(base.device)
+        states = base.model.base_model(input_ids=ids, use_cache=False)[0][:, 1:].float()
+        mean: torch.Tensor = (states * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+        return mean
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPLM(GuidedTechnique):
+class PPLM(Perturbation, GuidedTechnique):
     """log p(x_t | x_<t) + γ_gm (log p̃(x_t | x_<t) − log p(x_t | x_<t)), up to a constant.
 
     p̃ is the base behind keys and values that gradients have changed, m times at every step, so that
@@ -54,25 +113,6 @@ class PPLM(GuidedTechnique):
 
     name: ClassVar[str] = "pplm"
     guide_kind: ClassVar[GuideKind] = "head"
-    strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
-    bag_scale: float = option(
-        0.3,
-        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
-        least=0,
-    )
-    iterations: int = option(3, "Number m of gradients at every step.", least=1)
-    gamma: float = option(
-        1.0,
-        "Exponent γ: a gradient is divided by ‖g‖^γ. With 1, every change of a layer has the "
-        "length a, whatever the gradient.",
-        least=0,
-    )
-    fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
-    kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
-    window: int = option(
-        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
-    )
-    horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
     bag: str = option(
         "", "File with one word per line, for attributes without a head.", metavar="FILE"
     )
@@ -85,45 +125,22 @@ class PPLM(GuidedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
+        steps = ("bag_scale", "iterations", "gamma", "fusion", "kl", "window", "horizon")
         return {
-            "strength": f"{self.strength:g}",
+            **self._shown("strength"),
             **super().choices,
             "bag": bag_label(self.bag),
-            "bag-scale": f"{self.bag_scale:g}",
-            "iterations": str(self.iterations),
-            "gamma": f"{self.gamma:g}",
-            "fusion": f"{self.fusion:g}",
-            "kl": f"{self.kl:g}",
-            "window": str(self.window),
-            "horizon": str(self.horizon),
+            **self._shown(*steps),
         }
 
-    def refusal(self, control: Control) -> str:
-        for attribute, value in control.items():
-            if self._is_by_bag(attribute):
-                reason = bag_problem(attribute, _hashable(value), self.bag)
-                if reason:
-                    return f"{self.name}: {reason}"
-            else:
-                try:
-                    self._wanted_label(attribute, control)
-                except UserError as error:
-                    return f"{self.name}: {first_line(error)}"
-        return ""
+    def _problem(self, attribute: str, control: Control) -> str:
+        if self._is_by_bag(attribute):
+            return bag_problem(attribute, control[attribute], self.bag)
+        return super()._problem(attribute, control)
 
-    def processor(
-        self,
-        controls: Sequence[Control],  # noqa: ARG002
-        *,
-        attention_mask: torch.Tensor | None = None,  # noqa: ARG002
-        decoding: Decoding = Decoding(top_p=1.0),  # noqa: ARG002, B008
-    ) -> SteeringProcessor:
-        """Nothing.
-
-        Raises:
-            UserError: the technique acts in the cache of keys and values.
-        """
-        raise UserError(f"{self.name} acts in the cache of the base, so it is no logits processor")
+    @property
+    def _no_processor(self) -> str:
+        return f"{self.name} acts in the cache of the base, so it is no logits processor"
 
     def _is_by_bag(self, attribute: str) -> bool:
         """Returns whether no head serves an attribute and a bag may."""
@@ -135,7 +152,7 @@ class PPLM(GuidedTechnique):
 
     def _goals(self, attributes: frozenset[str]) -> list[Goal]:
         return [
-            Goal(partial(self._tokens, attribute))
+            Goal(partial(wanted_tokens, self, attribute, bag=self.bag))
             if self._is_by_bag(attribute)
             else self._label_goal(attribute)
             for attribute in sorted(attributes)
@@ -146,16 +163,6 @@ class PPLM(GuidedTechnique):
         labels = head.guide.labels
         return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
 
-    def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
-        """Returns the bag of an attribute in tokens, as words stand within a text."""
-        words = bag_words(attribute, _hashable(control[attribute]), self.bag)
-        tokens = bag_tokens(words, self.base)
-        if not tokens:
-            raise UserError(
-                f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}"
-            )
-        return tokens
-
     def _prompted(self, request: Request, budget: int) -> Prompted:
         return super()._prompted(request, budget + self.horizon - 1)  # which are read, too
 
@@ -163,12 +170,8 @@ class PPLM(GuidedTechnique):
         self,
         prompted: Sequence[Prompted],
         decoding: Decoding,
-        choice: Choice,
-        budgets: Sequence[int],
-        *,
+        growth: Growth,
         seed: int,  # noqa: ARG002
-        ends: frozenset[int],
-        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
         pace: Regulator | None = None,
     ) -> list[Continuation]:
         """As of `LocalTechnique`; `pace` multiplies the size of the steps at each position."""
@@ -180,22 +183,7 @@ class PPLM(GuidedTechnique):
             rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)
             formula = Formula(((1.0, BaseLM()),))
             if goals:
-                scale = 1.0 if any(goal.head for goal in goals) else self.bag_scale
-                perturbed = PerturbedLM(rows, goals, self._perturbation(scale), pace)
+                perturbed = PerturbedLM(rows, goals, self, pace)
                 formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
             steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
-            return grow(rows, steering, choice, budgets, ends, is_over)
-
-    def _perturbation(self, scale: float) -> Perturbation:
-        return Perturbation(
-            step_size=scale * self.strength,
-            iterations=self.iterations,
-            gamma=self.gamma,
-            kl=self.kl,
-            window=self.window,
-            horizon=self.horizon,
-        )
-
-
-def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    return value if isinstance(value, str) else tuple(value)
+            return grow(rows, steering, growth)

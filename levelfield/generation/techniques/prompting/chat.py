@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from levelfield.core.arrays import Floats
 from levelfield.core.continuation import without_preface
-from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.progress import Progress, no_progress
-from levelfield.core.signature import signature
-from levelfield.generation.contract import Answer, Decoding, Request, check_requests, until
+from levelfield.generation.contract import (
+    Answer,
+    AnsweringTechnique,
+    Decoding,
+    Request,
+    until,
+)
 from levelfield.generation.techniques.prompting.prompts import (
     Message,
     PromptOptions,
@@ -26,7 +28,7 @@ from levelfield.models.contracts import Completion, Costs, Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChatPrompting(PromptOptions):
+class ChatPrompting(PromptOptions, AnsweringTechnique):
     """Says in words what the text should be, to a model behind a server.
 
     The messages are those of `prompting`. Not every server lets the assistant's turn be begun, so
@@ -46,9 +48,11 @@ class ChatPrompting(PromptOptions):
 
     Raises:
         UserError: no address of a server, a file that can't be read, or more shots than examples.
+        ModelError: at the first text, the server says no, or fails more often than `retries`.
     """
 
     name: ClassVar[str] = "chat"
+    _without_log_probs: ClassVar[str] = ": a server gives no probabilities of given texts"
     model: str = option(help="Model, by the name that the server has for it.", metavar="NAME")
     base_url: str = option(
         help="Address of the server, up to and without `/chat/completions`, such as "
@@ -76,50 +80,27 @@ class ChatPrompting(PromptOptions):
         _ = self._server
 
     @property
-    def signature(self) -> str:
+    def choices(self) -> Mapping[str, str]:
         """Every choice that could change a text, as far as the server lets it be known."""
-        choices = {"model": self.model, "server": self._server.host, **self._prompts.choices}
-        return signature(self.name, {**choices, "prefill": str(self.prefill).lower()})
+        return {
+            "model": self.model,
+            "server": self._server.host,
+            **self._prompts.choices,
+            "prefill": str(self.prefill).lower(),
+        }
 
     @property
     def costs(self) -> Costs:
         """What the server was asked so far by this process."""
         return _client(self._server, self.model).costs
 
-    def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,
-        progress: Progress = no_progress,
+    def _answers(
+        self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        """Yields an answer a request, in their order, as they come.
-
-        Raises:
-            UserError: ids that occur twice, or controls that are not supported; all of them named.
-            ModelError: the server says no, or fails more often than `retries`.
-        """
-        check_requests(self, requests)
         client = _client(self._server, self.model)
         chats = [self._chat(request, decoding, seed) for request in requests]
         for request, completion in zip(requests, client.completions(chats), strict=True):
             yield self._answer(request, completion)
-            progress(1)
-
-    def log_probs(
-        self,
-        requests: Sequence[Request],  # noqa: ARG002
-        continuations: Sequence[str],  # noqa: ARG002
-        *,
-        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
-    ) -> list[Floats]:
-        """Servers say nothing of given texts.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(f"{self.name}: a server gives no probabilities of given texts")
 
     def messages(self, request: Request) -> list[Message]:
         """What the server is sent for a request."""
@@ -164,15 +145,13 @@ class ChatPrompting(PromptOptions):
             written = bare
         if not written.startswith(request.prompt):
             extra["begins_with_prompt"] = False
-        return Answer(
-            id=request.id,
-            prompt=request.prompt,
-            continuation=written.removeprefix(request.prompt),
+        return Answer.of(
+            request,
+            written.removeprefix(request.prompt),
             text=written,
             tokens=completion.tokens,
             seconds=completion.seconds,
             forward_passes=completion.tokens,
-            control=request.control,
             extra=extra,
         )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -123,51 +123,61 @@ def filled(template: str, **words: str) -> str:
     return _GAP.sub(lambda gap: words[gap[1]], template)
 
 
+@functools.cache
+def shipped() -> Instructions:
+    """Returns the instructions that come with the package."""
+    return read_instructions("")
+
+
+@contextlib.contextmanager
+def _table(file: str, kind: str) -> Iterator[TomlTable]:
+    """Opens the table in a TOML file, or in the one that ships.
+
+    Raises:
+        UserError: there is no such file, or what it says is wrong; names every mistake.
+    """
+    shipped_file = resources.files(__package__) / f"{kind}.toml"
+    problems: list[str] = []
+    path = Path(file).expanduser() if file else shipped_file
+    table = TomlTable(read_toml(path, file, kind=kind), "", problems)
+    yield table
+    table.finish()
+    if problems:
+        raise UserError("\n".join(f"{kind} {file}: {problem}" for problem in problems))
+
+
+def _label(file: str, content: object) -> str:
+    return f"{Path(file).stem or 'shipped'}@{content_digest(content)}"
+
+
 def read_instructions(file: str) -> Instructions:
     """Returns the instructions in a TOML file; those that ship without a name.
 
     Raises:
         UserError: there is no such file, or what it says is wrong; names every mistake.
     """
-    return _read_instructions(Path(file).expanduser(), file) if file else shipped()
-
-
-@functools.cache
-def shipped() -> Instructions:
-    """Returns the instructions that come with the package."""
-    folder = resources.files(__package__)
-    return _read_instructions(folder / "instructions.toml", "")
-
-
-def _read_instructions(file: Path | Traversable, name: str) -> Instructions:
-    problems: list[str] = []
-    table = TomlTable(read_toml(file, name, kind="instructions"), "", problems)
-
-    values = table.values(InstructionsTable, complete=True)
-    _check(table, values, task=("wishes",), opening=("prompt",), system=())
-    wishes = dict(values["wishes"])
-    inner = table.table("wishes")
-    if OTHER not in inner:
-        inner.wrong_field(
-            OTHER, 'expected a string, such as "with the {attribute} {quoted}"; there is none'
-        )
-    _check(inner, wishes, **dict.fromkeys(wishes, ("values", "quoted", "attribute")))
-    plain: dict[str, str] = {}
-    for roles in table.inside(InstructionsTable, "plain"):
-        plain = roles.values(PlainTable)
-        _check(roles, plain, **dict.fromkeys(plain, ("content",)))
-        roles.finish()
-    table.finish()
-    if problems:
-        raise UserError("\n".join(f"instructions {name}: {problem}" for problem in problems))
+    with _table(file, "instructions") as table:
+        values = table.values(InstructionsTable, complete=True)
+        _check(table, values, task=("wishes",), opening=("prompt",), system=())
+        wishes = dict(values["wishes"])
+        inner = table.table("wishes")
+        if OTHER not in inner:
+            inner.wrong_field(
+                OTHER, 'expected a string, such as "with the {attribute} {quoted}"; there is none'
+            )
+        _check(inner, wishes, **dict.fromkeys(wishes, ("values", "quoted", "attribute")))
+        plain: dict[str, str] = {}
+        for roles in table.inside(InstructionsTable, "plain"):
+            plain = roles.values(PlainTable)
+            _check(roles, plain, **dict.fromkeys(plain, ("content",)))
+            roles.finish()
     words = {
         attribute: {value.casefold(): word for value, word in synonyms.items()}
         for attribute, synonyms in values["words"].items()
     }
     templates = (values["system"], values["task"], values["opening"], values["stop"])
     content = (*templates, wishes, words, plain)
-    label = f"{Path(name).stem or 'shipped'}@{content_digest(content)}"
-    return Instructions(label, *content)
+    return Instructions(_label(file, content), *content)
 
 
 def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -> None:
@@ -184,24 +194,9 @@ def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -
             table.wrong_field(key, f"{{{allowed[0]}}} is missing")
 
 
-@dataclass(frozen=True)
-class Shot:
-    """A text that a few-shot prompt shows, with what it was asked for.
-
-    Attributes:
-        control: attribute -> value or values.
-        prompt: its beginning.
-        continuation: what follows, with the blank before it.
-    """
-
-    control: Control
-    prompt: str
-    continuation: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class ShotTable(Options):
-    """What a file says of an example."""
+class Shot(Options):
+    """A text that a few-shot prompt shows, with what it was asked for."""
 
     control: Mapping[str, str | tuple[str, ...]] = option(
         {},
@@ -218,7 +213,7 @@ class ShotTable(Options):
 class ExamplesTable(Options):
     """What a file of examples says."""
 
-    examples: tuple[ShotTable, ...] = option(help="Examples.", fewest=1, example="[[examples]]")
+    examples: tuple[Shot, ...] = option(help="Examples.", fewest=1, example="[[examples]]")
 
 
 @dataclass(frozen=True)
@@ -236,7 +231,7 @@ class Examples:
     def suitable(self, attributes: Set[str]) -> list[Shot]:
         """Those that have all these attributes, with these alone."""
         return [
-            Shot({a: shot.control[a] for a in sorted(attributes)}, shot.prompt, shot.continuation)
+            replace(shot, control={a: shot.control[a] for a in sorted(attributes)})
             for shot in self.shots
             if attributes <= shot.control.keys()
         ]
@@ -272,35 +267,20 @@ def read_examples(file: str) -> Examples:
     Raises:
         UserError: there is no such file, or what it says is wrong; names every mistake.
     """
-    return _read_examples(Path(file).expanduser(), file) if file else shipped_examples()
-
-
-@functools.cache
-def shipped_examples() -> Examples:
-    """Returns the examples that come with the package."""
-    folder = resources.files(__package__)
-    return _read_examples(folder / "examples.toml", "")
-
-
-def _read_examples(file: Path | Traversable, name: str) -> Examples:
-    problems: list[str] = []
-    table = TomlTable(read_toml(file, name, kind="examples"), "", problems)
-    shots = []
-    for row in table.inside(ExamplesTable, "examples"):
-        values = row.values(ShotTable, complete=True)
-        for attribute in (
-            attribute for attribute, setting in values["control"].items() if not setting
-        ):
-            row.wrong_field(
-                f"control: {attribute}",
-                'expected values, such as ["court", "culture"]; found an empty list',
-            )
-        row.finish()
-        shots.append(Shot(**values))
-    table.finish()
-    if problems:
-        raise UserError("\n".join(f"examples {name}: {problem}" for problem in problems))
-    return Examples(f"{Path(name).stem or 'shipped'}@{content_digest(shots)}", tuple(shots))
+    rows = []
+    with _table(file, "examples") as table:
+        for row in table.inside(ExamplesTable, "examples"):
+            values = row.values(Shot, complete=True)
+            for attribute, setting in values["control"].items():
+                if not setting:
+                    row.wrong_field(
+                        f"control: {attribute}",
+                        'expected values, such as ["court", "culture"]; found an empty list',
+                    )
+            row.finish()
+            rows.append(values)
+    shots = [Shot(**values) for values in rows]
+    return Examples(_label(file, shots), tuple(shots))
 
 
 Message = Mapping[str, str]

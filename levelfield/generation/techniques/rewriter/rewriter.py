@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import numpy as np
-import torch
-
-from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
 from levelfield.core.sample import Control, single_value
-from levelfield.generation.contract import Answer, Decoding, Request, check_requests
-from levelfield.generation.guided import meant
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.guides import wanted_label
 from levelfield.generation.logits.processor import SteeringProcessor
-from levelfield.generation.sampling import Choice, Draw, Forced
-from levelfield.generation.technique import BatchedTechnique
+from levelfield.generation.sampling import Choice, Continuation, Draw, Forced
+from levelfield.generation.technique import BatchedTechnique, Prompted
 from levelfield.generation.techniques.rewriter.seq2seq_writer import (
-    Chooser,
-    MostLikely,
+    Penalised,
     Seq2Seq,
-    WrittenIds,
     beam_search,
     seq2seq,
     write,
@@ -61,12 +55,7 @@ class RewriterFile:
 
     def to_dict(self) -> dict[str, Any]:
         """As the file has it."""
-        return {
-            "attribute": self.attribute,
-            "labels": list(self.labels),
-            "base": self.base,
-            "figures": dict(self.figures),
-        }
+        return asdict(self)
 
 
 def code(label: str, source: str) -> str:
@@ -113,14 +102,6 @@ def read_rewriter(folder: Path, name: str) -> RewriterFile:
         ) from error
 
 
-class _Read(NamedTuple):
-    """What the encoder reads for a request, and whether the source's end was cut off."""
-
-    request: Request
-    ids: list[int]
-    cut: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rewriter(BatchedTechnique):
     """P(text | code of the wanted style, source) of an encoder-decoder that learnt from pairs.
@@ -143,7 +124,7 @@ class Rewriter(BatchedTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {"beams": f"{self.beams}"}
+        return self._shown("beams")
 
     def _label(self, model: str) -> str:
         self._about  # noqa: B018  (says that it is no rewriter)
@@ -174,20 +155,14 @@ class Rewriter(BatchedTechnique):
         ((attribute, values),) = control.items()
         if attribute != about.attribute:
             raise UserError(f"{attribute} is asked for, and the model knows {about.attribute}")
-        value = str(single_value(values))
-        if (label := meant(attribute, value, about.labels)) is None:
-            raise UserError(
-                f"{attribute} {shown(value)} is no label of the model: there are "
-                f"{', '.join(about.labels)}"
-            )
-        return label
+        return wanted_label(attribute, str(single_value(values)), "the model", about.labels)
 
     @property
     def base(self) -> Seq2Seq:
         """The model, loaded at first use."""
         return seq2seq(self.model, self.loading)
 
-    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[_Read]:
+    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         if self.beams > 1 and not decoding.greedy:
             raise UserError(
                 f"beams is {self.beams}, and a beam search draws nothing; take --greedy"
@@ -199,88 +174,57 @@ class Rewriter(BatchedTechnique):
             )
         return [self._read(request) for request in batch]
 
-    def _read(self, request: Request) -> _Read:
+    def _read(self, request: Request) -> Prompted:
+        """Returns what the encoder reads, and whether the end of the source was cut off."""
         ids, cut = self.base.source(code(self._wanted(request.control), request.source))
-        return _Read(request, ids, cut)
+        return Prompted(request, ids, cut)
 
-    def _write(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> list[Answer]:
-        sources = [source.ids for source in ready]
-        budget = decoding.max_new_tokens
+    def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+        budgets = [decoding.max_new_tokens] * len(ready)
         if self.beams > 1:
             penalty = decoding.repetition_penalty
             texts = [
-                beam_search(self.base, ids, self.beams, budget, penalty=penalty) for ids in sources
+                beam_search(self.base, source.ids, self.beams, budget, penalty=penalty)
+                for source, budget in zip(ready, budgets, strict=True)
             ]
+        elif decoding.greedy:
+            steering = Penalised(decoding.repetition_penalty)
+            texts = write(self.base, [source.ids for source in ready], budgets, steering)
         else:
-            texts = write(
-                self.base, sources, self._chooser(ready, decoding, seed), [budget] * len(ready)
-            )
+            width = int(self.base.model.config.vocab_size)
+            noise = Exponentials(seed, [source.request.id for source in ready], width)
+            texts = self._grow(ready, decoding, Draw(noise), budgets)
         return [self._answer(*pair) for pair in zip(ready, texts, strict=True)]
 
-    def _chooser(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> Chooser:
-        if decoding.greedy:
-            return MostLikely(decoding.repetition_penalty)
-        width = int(self.base.model.config.vocab_size)
-        noise = Exponentials(seed, [source.request.id for source in ready], width)
-        return _Steered(ready, decoding, Draw(noise))
+    def _grow(
+        self, ready: Sequence[Prompted], decoding: Decoding, choice: Choice, budgets: Sequence[int]
+    ) -> list[Continuation]:
+        """Writes texts among the tokens that the decoding leaves."""
+        controls = [source.request.control for source in ready]
+        steering = SteeringProcessor(None, controls, decoding=decoding)
+        return write(self.base, [source.ids for source in ready], budgets, steering, choice)
 
-    def _answer(self, source: _Read, written: WrittenIds) -> Answer:
-        request, text = source.request, self.base.text(written.ids)
-        return Answer(
-            id=request.id,
-            prompt=request.prompt,
-            continuation=text,
-            text=request.prompt + text,
+    def _answer(self, source: Prompted, written: Continuation) -> Answer:
+        return Answer.of(
+            source.request,
+            self.base.text(written.ids),
             tokens=written.steps,
             forward_passes=written.passes,
-            control=request.control,
-            source=request.source,
-            references=request.references,
             extra={"source_cut": True} if source.cut else {},
         )
 
-    def log_probs(
+    def _ids(self, text: str) -> list[int]:
+        return self.base.tokens.ids([text])[0]
+
+    def _force(
         self,
-        requests: Sequence[Request],
-        continuations: Sequence[str],
-        *,
-        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
-    ) -> list[Floats]:
-        """log P(token | source, control, tokens before it) of texts: (tokens,) each, the end of the
-        text not among them. Minus infinity where the decoding leaves a token out."""
-        check_requests(self, requests)
-        text_of = dict(zip([r.id for r in requests], continuations, strict=True))
-        log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
-        for batch in self._batches(requests):
-            ids = {r.id: self.base.tokens.ids([text_of[r.id]])[0] for r in batch}
-            ready = [self._read(r) for r in batch if ids[r.id]]
-            if not ready:
-                continue
-            texts = [[*self.base.tokens.before, *ids[source.request.id]] for source in ready]
-            forced = Forced(texts)
-            write(
-                self.base,
-                [source.ids for source in ready],
-                _Steered(ready, decoding, forced),
-                list(map(len, texts)),
-            )
-            for source, values in zip(ready, forced.log_p, strict=True):
-                log_p[source.request.id] = np.array(values[len(self.base.tokens.before) :])
-        return list(log_p.values())
-
-
-class _Steered:
-    """Chooses among the tokens that the decoding leaves, as techniques that continue prompts do."""
-
-    def __init__(self, ready: Sequence[_Read], decoding: Decoding, choice: Choice) -> None:
-        self._scores = SteeringProcessor(
-            None, [source.request.control for source in ready], decoding=decoding
-        )
-        self._choice = choice
-
-    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        return self._choice(self._scores(ids, logits))
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._scores.keep(rows)
-        self._choice.keep(rows.tolist())
+        batch: Sequence[Request],
+        ids: Sequence[Sequence[int]],
+        decoding: Decoding,
+        seed: int,  # noqa: ARG002
+    ) -> Sequence[Sequence[float]]:
+        before = self.base.tokens.before
+        texts = [[*before, *row] for row in ids]
+        forced = Forced(texts)
+        self._grow([*map(self._read, batch)], decoding, forced, [*map(len, texts)])
+        return [row[len(before) :] for row in forced.log_p]

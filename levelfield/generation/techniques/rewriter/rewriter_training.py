@@ -17,6 +17,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.registry import create
 from levelfield.core.sample import Sample
+from levelfield.generation.sampling import Continuation
 from levelfield.generation.techniques.rewriter.copier import VOCABULARY, new_copier
 from levelfield.generation.techniques.rewriter.rewriter import (
     REWRITER,
@@ -30,10 +31,8 @@ from levelfield.generation.techniques.rewriter.sentence_pairs import (
     RewritingPairs,
 )
 from levelfield.generation.techniques.rewriter.seq2seq_writer import (
-    MostLikely,
     Sampled,
     Seq2Seq,
-    WrittenIds,
     as_seq2seq,
     open_seq2seq,
     token_log_p,
@@ -170,8 +169,8 @@ class Rewriting:
         budgets = [budget(model, source) for source in sources]
         learns = model.model.training
         model.model.eval()  # texts come from the model as it will write
-        sampled = write(model, sources, Sampled(), budgets)
-        greedy = write(model, sources, MostLikely(), budgets)
+        sampled = write(model, sources, budgets, choice=Sampled())
+        greedy = write(model, sources, budgets)
         model.model.train(learns)
         rewards = self.rewards.of(
             [model.text(written.ids) for written in (*sampled, *greedy)], [*pairs, *pairs]
@@ -223,14 +222,14 @@ def greedy_texts(model: Seq2Seq, pairs: Sequence[RewritingPair], batch: int) -> 
     texts = []
     for begin in range(0, len(pairs), batch):
         sources = [ids_of(model, pair)[0] for pair in pairs[begin : begin + batch]]
-        written = write(model, sources, MostLikely(), [budget(model, source) for source in sources])
+        written = write(model, sources, [budget(model, source) for source in sources])
         texts += [model.text(text.ids) for text in written]
     return texts
 
 
-def _whole(written: WrittenIds, model: Seq2Seq) -> list[int]:
+def _whole(written: Continuation, model: Seq2Seq) -> list[int]:
     """Returns the tokens chosen, that which ended the text included."""
-    return [*written.ids, *([model.end] if written.ended else ())]
+    return [*written.ids, *([model.end] if written.has_ended else ())]
 
 
 def held_out_figures(

@@ -5,19 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
 
 from levelfield.core.errors import ModelError
+from levelfield.generation.sampling import Choice, Continuation, Draw, Growth, Steering, grow
 from levelfield.models.infilling import positions
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import Tokens, padded, token_mask
+from levelfield.models.tokens import Tokens, padded
 from levelfield.models.torch.decoding import EncoderDecoderRows, normalised
 from levelfield.models.torch.draws import penalised
 from levelfield.models.torch.language_model import KEPT
-from levelfield.models.torch.loading import load_pretrained
+from levelfield.models.torch.loading import batch_of, load_pretrained
 
 IGNORED = -100
 """The label of what is no token of a target."""
@@ -74,13 +75,12 @@ class Seq2Seq:
 
     def encoded(self, sources: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Padded ids and their mask, (rows, tokens) each."""
-        ids = torch.from_numpy(padded(sources, self.pad))
-        mask = torch.from_numpy(token_mask(sources))
-        return ids.to(self.device), mask.to(self.device)
+        ids, mask = batch_of(sources, self.pad, self.device).values()
+        return ids, mask
 
 
 @functools.lru_cache(maxsize=KEPT)
-def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
+def seq2seq(name: str, loading: Loading = AS_USUAL) -> Seq2Seq:
     """Returns the encoder-decoder of this name, loaded once a process.
 
     Raises:
@@ -144,99 +144,54 @@ def token_log_p(
 # -- writing
 
 
-class Chooser(Protocol):
-    """How the next token of each row is chosen."""
+class Penalised:
+    """Logits with a repetition penalty, as a `Steering` without other models."""
 
-    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Tokens so far (rows, tokens) and logits (rows, vocabulary) → tokens (rows,)."""
-        ...
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only."""
-        ...
-
-
-class MostLikely:
-    """The most likely token, with a repetition penalty."""
+    passes = backward_passes = 0
 
     def __init__(self, penalty: float = 1.0) -> None:
         self._penalty = penalty
 
-    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        return penalised(logits, ids, torch.ones_like(ids), self._penalty).argmax(-1)
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return penalised(scores, input_ids, torch.ones_like(input_ids), self._penalty)
 
     def keep(self, rows: torch.Tensor) -> None:
-        pass
+        """Nothing to keep."""
 
 
 class Sampled:
     """A token from the model's own distribution, with PyTorch's generator."""
 
-    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        return normalised(logits).exp().multinomial(1)[:, 0]
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        return normalised(scores).exp().multinomial(1)[:, 0]
 
-    def keep(self, rows: torch.Tensor) -> None:
-        pass
-
-
-class WrittenIds(NamedTuple):
-    """Tokens of a text.
-
-    Attributes:
-        ids: without the token that ends the text.
-        steps: tokens chosen, that one included.
-        passes: rows sent through the model; the first has the encoder in it.
-        ended: whether the text ended by itself.
-    """
-
-    ids: list[int]
-    steps: int
-    passes: int
-    ended: bool
+    def keep(self, rows: Sequence[int]) -> None:
+        """Nothing to keep."""
 
 
 @torch.no_grad()
 def write(
-    model: Seq2Seq, sources: Sequence[Sequence[int]], choose: Chooser, budgets: Sequence[int]
-) -> list[WrittenIds]:
-    """Writes a text a source; texts that have ended leave the batch.
+    model: Seq2Seq,
+    sources: Sequence[Sequence[int]],
+    budgets: Sequence[int],
+    steering: Steering = Penalised(),  # noqa: B008
+    choice: Choice = Draw(None),  # noqa: B008
+) -> list[Continuation]:
+    """Writes a text a source: the likeliest token at every step, unless `choice` takes another.
 
     Args:
         sources: what the encoder reads.
-        choose: how a token is chosen.
         budgets: the most tokens of each text, at least 1.
+        steering, choice: as of `grow`.
     """
-    rows = _Rows.of(model, sources)
-    ids: list[list[int]] = [[] for _ in sources]
-    steps, ended = [0] * len(sources), [False] * len(sources)
-    live, step = list(range(len(sources))), 0
-    while live:
-        step += 1
-        tokens = choose(rows.ids, rows.logits())
-        going = []
-        for row, token in enumerate(tokens.tolist()):
-            place = live[row]
-            steps[place], ended[place] = step, token == model.end
-            if not ended[place]:
-                ids[place].append(token)
-                if step < budgets[place]:
-                    going.append(row)
-        if len(going) < len(live):
-            live = [live[row] for row in going]
-            if not live:
-                break
-            kept = torch.tensor(going, device=model.device)
-            tokens = tokens[kept]
-            choose.keep(kept)
-            rows.keep(kept)
-        rows.read(tokens)
-    return [WrittenIds(*text) for text in zip(ids, steps, steps, ended, strict=True)]
+    growth = Growth(choice, budgets, frozenset({model.end}))
+    return grow(_Rows.of(model, sources), steering, growth)
 
 
 @torch.no_grad()
 def beam_search(
     model: Seq2Seq, source: Sequence[int], beams: int, budget: int, *, penalty: float = 1.0
-) -> WrittenIds:
+) -> Continuation:
     """The text of the highest mean log-probability a token that a search with so many beams finds.
 
     At every step the likeliest `beams` continuations of all beams go on. The search ends when
@@ -279,7 +234,7 @@ def beam_search(
                 for (_, _, total), ids in zip(going, rows.ids[:, 1:].tolist(), strict=True)
             ]
     _, ids, ended = max(texts, key=lambda text: text[0])
-    return WrittenIds(ids, len(ids) + ended, passes, ended)
+    return Continuation(ids, len(ids) + ended, passes)
 
 
 class _Rows(EncoderDecoderRows):
@@ -291,8 +246,3 @@ class _Rows(EncoderDecoderRows):
         states = model.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         begin = torch.full((len(sources), 1), model.start, device=model.device)
         return cls(model.model, states, mask, begin, use_cache=True)
-
-    @property
-    def ids(self) -> torch.Tensor:
-        """What is written so far, the first token included: (rows, tokens)."""
-        return self._ids

@@ -1,4 +1,4 @@
-"""Rules that make an English sentence formal or informal.
+"""Baselines that rewrite a source without a model: a copy, and rules of formality for English.
 
 Each direction is a list of small steps that are applied until none changes the text, so a direction
 applied to its own output changes nothing. No step touches what is protected: addresses, mentions,
@@ -8,12 +8,18 @@ as do letters outside ASCII.
 
 from __future__ import annotations
 
+import abc
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
+from levelfield.core.sample import Control, single_value
+from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
+from levelfield.io.problems import shown
 from levelfield.io.streams import sha256
 from levelfield.io.toml import read_toml
 
@@ -22,6 +28,8 @@ STYLES = (FORMAL, INFORMAL)
 
 Step = Callable[[str], str]
 Replace = Callable[[re.Match[str]], str]
+
+_FILE = resources.files(__package__) / "formality.toml"
 
 _PASSES = 25
 """So often the steps are applied at most; each but the last makes something formal (or informal)
@@ -64,14 +72,13 @@ def rewrite(text: str, style: str) -> str:
 @functools.cache
 def digest() -> str:
     """Names the word lists."""
-    with resources.as_file(resources.files(__package__) / "formality.toml") as path:
+    with resources.as_file(_FILE) as path:
         return sha256(path)[:12]
 
 
 @functools.cache
 def _file() -> Mapping[str, Any]:
-    with resources.as_file(resources.files(__package__) / "formality.toml") as path:
-        return read_toml(path)
+    return read_toml(_FILE)
 
 
 def _words(style: str) -> Mapping[str, str]:
@@ -90,9 +97,14 @@ def _replaced(pattern: re.Pattern[str], replace: Replace | str, text: str) -> st
         begin, end = match.span()
         if any(begin < last and first < max(end, begin + 1) for first, last in protected):
             return match[0]
-        return match.expand(replace) if isinstance(replace, str) else replace(match)
+        return _new(match, replace)
 
     return pattern.sub(replacement, text)
+
+
+def _new(match: re.Match[str], replace: Replace | str) -> str:
+    """Returns what a match is replaced with."""
+    return match.expand(replace) if isinstance(replace, str) else replace(match)
 
 
 def _starts(text: str) -> set[int]:
@@ -120,7 +132,7 @@ def _is_ours(match: re.Match[str], starts: set[int]) -> bool:
     return words.islower()
 
 
-def _substitution(pattern: re.Pattern[str], replace: Replace, *, capital: bool) -> Step:
+def _substitution(pattern: re.Pattern[str], replace: Replace | str, *, capital: bool) -> Step:
     """A step that replaces words; `capital` keeps the capital of a sentence's first letter."""
 
     def step(text: str) -> str:
@@ -129,7 +141,7 @@ def _substitution(pattern: re.Pattern[str], replace: Replace, *, capital: bool) 
         def replacement(match: re.Match[str]) -> str:
             if not _is_ours(match, starts):
                 return match[0]
-            new = replace(match)
+            new = _new(match, replace)
             return new[:1].upper() + new[1:] if capital and match[0][:1].isupper() else new
 
         return _replaced(pattern, replacement, text)
@@ -277,49 +289,34 @@ def _fillers(text: str) -> str:
     return _replaced(re.compile(r"(?<=[A-Za-z.?!])\s+\Z"), "", text)
 
 
+_CONTRACTIONS: Sequence[tuple[str, Replace | str]] = (
+    (rf"(?:(?P<pronoun>{_PRONOUN})\s+)?ain['’]?t", _is_not),
+    (
+        r"(?P<word>(?:can|won|shan|is|are|was|were|do|does|did|has|have|had|would|could|should|"
+        rf"must|might|need)n?['’]t)(?:\s+(?P<pronoun>{_PRONOUN}))?",
+        _negation,
+    ),
+    ("i['’]m", "I am"),
+    ("let['’]s", "let us"),
+    (rf"({_PRONOUN}|that|there|who|what)['’]ll", r"\1 will"),
+    ("(you|we|they|who)['’]re", r"\1 are"),
+    ("(i|you|we|they|could|would|should|must|might)['’]ve", r"\1 have"),
+    (rf"(it|that|he|she|there|who|what)['’]s(?=\s+(?:{_BE_HAVE})\b)", r"\1 has"),
+    (r"(it|that|he|she|there|here|what|who|where|how)['’]s(?=\s+[a-z])", r"\1 is"),
+    (
+        rf"({_PRONOUN})['’]d(?=\s+(?:like|love|prefer|rather|appreciate|be|have|need|recommend|"
+        r"suggest|say|want)\b)",
+        r"\1 would",
+    ),
+)
+"""Words, and what stands for them."""
+
 _FORMAL: Sequence[Step] = (
     _unless_empty(_fillers),
     _elongated,
     _marks,
     _table(FORMAL, capital=True),
-    _substitution(_word(rf"(?:(?P<pronoun>{_PRONOUN})\s+)?ain['’]?t"), _is_not, capital=True),
-    _substitution(
-        _word(
-            r"(?P<word>(?:can|won|shan|is|are|was|were|do|does|did|has|have|had|would|could|should|"
-            rf"must|might|need)n?['’]t)(?:\s+(?P<pronoun>{_PRONOUN}))?"
-        ),
-        _negation,
-        capital=True,
-    ),
-    _substitution(_word("i['’]m"), lambda _: "I am", capital=True),
-    _substitution(_word("let['’]s"), lambda _: "let us", capital=True),
-    _substitution(
-        _word(rf"({_PRONOUN}|that|there|who|what)['’]ll"), lambda m: f"{m[1]} will", capital=True
-    ),
-    _substitution(_word("(you|we|they|who)['’]re"), lambda m: f"{m[1]} are", capital=True),
-    _substitution(
-        _word("(i|you|we|they|could|would|should|must|might)['’]ve"),
-        lambda m: f"{m[1]} have",
-        capital=True,
-    ),
-    _substitution(
-        _word(rf"(it|that|he|she|there|who|what)['’]s(?=\s+(?:{_BE_HAVE})\b)"),
-        lambda m: f"{m[1]} has",
-        capital=True,
-    ),
-    _substitution(
-        _word(r"(it|that|he|she|there|here|what|who|where|how)['’]s(?=\s+[a-z])"),
-        lambda m: f"{m[1]} is",
-        capital=True,
-    ),
-    _substitution(
-        _word(
-            rf"({_PRONOUN})['’]d(?=\s+(?:like|love|prefer|rather|appreciate|be|have|need|recommend|"
-            r"suggest|say|want)\b)"
-        ),
-        lambda m: f"{m[1]} would",
-        capital=True,
-    ),
+    *(_substitution(_word(words), new, capital=True) for words, new in _CONTRACTIONS),
     _capitals,
     _last_mark,
 )
@@ -368,3 +365,74 @@ _INFORMAL: Sequence[Step] = (
     _small,
     _no_last_mark,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFreeRewriting(AnsweringTechnique, abc.ABC):
+    """A technique whose text is a function of source and control: no model, no tokens, no draws.
+
+    The decoding changes nothing: `tokens` and `forward_passes` of its answers are 0.
+    """
+
+    rewrites: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def rewritten(self, source: str, control: Control) -> str:
+        """Returns the text for a source."""
+
+    def _answers(
+        self,
+        requests: Sequence[Request],
+        decoding: Decoding,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+    ) -> Iterator[Answer]:
+        for request in requests:
+            begin = time.perf_counter()
+            text = self.rewritten(request.source, request.control)
+            seconds = time.perf_counter() - begin
+            yield Answer.of(request, text, text=text, tokens=0, forward_passes=0, seconds=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopySource(ModelFreeRewriting):
+    """The source itself, whatever the control: perfect content, no change of style.
+
+    Whatever a metric of style finds in its texts is what the sources had already.
+    """
+
+    name: ClassVar[str] = "copy"
+
+    def rewritten(self, source: str, control: Control) -> str:  # noqa: ARG002
+        return source
+
+
+ATTRIBUTE = "formality"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormalityRules(ModelFreeRewriting):
+    """Rules for English that make a sentence formal or informal: contractions, abbreviations,
+    capitals, marks at the end, and a small table of words.
+
+    Controls `formality`: `formal` or `informal`. Applied to its own output it changes nothing.
+    Addresses, mentions, words with digits, words with a capital inside a sentence, and letters
+    outside ASCII stay as they are.
+    """
+
+    name: ClassVar[str] = "rules"
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {"rules": f"{ATTRIBUTE}@{digest()}"}
+
+    def refusal(self, control: Control) -> str:
+        if set(control) != {ATTRIBUTE}:
+            names = ", ".join(control) or "nothing"
+            return f"{self.name}: there are rules for {ATTRIBUTE} alone, and {names} is asked for"
+        value = single_value(control[ATTRIBUTE])
+        if value not in STYLES:
+            return f"{self.name}: {ATTRIBUTE} is {shown(value)}; expected {' or '.join(STYLES)}"
+        return ""
+
+    def rewritten(self, source: str, control: Control) -> str:
+        return rewrite(source, str(single_value(control[ATTRIBUTE])))

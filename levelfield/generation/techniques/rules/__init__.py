@@ -1,1 +1,0 @@
-"""Baselines that rewrite without a model: a copy, and rules of formality."""
