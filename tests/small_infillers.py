@@ -6,9 +6,8 @@ from typing import Any
 
 from levelfield.train.corpus import tokenise
 from levelfield.train.infiller import Size
-from levelfield.train.infiller.examples import InfillingFormat, sentence_ends
+from levelfield.train.infiller.examples import InfillingFormat, sentence_ends, train_tokenizer
 from levelfield.train.infiller.infilling import Infilling, new_model
-from levelfield.train.infiller.tokenizer import train_tokenizer
 
 DOCUMENTS = [
     f"The {who} {did} by the {where}. Nobody saw the {who}!\nThen it rained on the {where}."

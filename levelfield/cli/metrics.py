@@ -14,7 +14,7 @@ from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
-from levelfield.scoring.readiness import works_offline
+from levelfield.scoring.metrics import works_offline
 from levelfield.show.terminal import plain_table
 
 

@@ -39,10 +39,15 @@ from levelfield.io.writing import STDOUT, atomic_writer
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.joint import Criterion, joint
 from levelfield.scoring.keeper import ScoredPartition, keeping, stream
-from levelfield.scoring.metrics import choose_metrics, joint_criteria, required_fields
+from levelfield.scoring.metrics import (
+    check_engine,
+    choose_metrics,
+    joint_criteria,
+    ready,
+    required_fields,
+)
 from levelfield.scoring.options import Note, ScoreOptions
 from levelfield.scoring.places import scoring_place
-from levelfield.scoring.readiness import check_engine, ready
 from levelfield.scoring.result import Corpora, Grouping, PartTally, ScoreResult, ScoreSummary
 from levelfield.scoring.summary import (
     MetricSummary,

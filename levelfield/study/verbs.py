@@ -18,9 +18,9 @@ from levelfield.core.progress import Stages, no_stages, time_limit
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
 from levelfield.scoring.keeper import keeping
+from levelfield.scoring.metrics import check_engine, ready
 from levelfield.scoring.options import Execution, Note
 from levelfield.scoring.places import scoring_place
-from levelfield.scoring.readiness import check_engine, ready
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.systems import lacking
 from levelfield.study.audit import audit

@@ -23,8 +23,40 @@ from levelfield.io.writing import folder_replacement, is_temporary
 from levelfield.models.files import quiet
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import pick_device
-from levelfield.train.card import Card, write_card
 from levelfield.train.loop import CHECKPOINT, HISTORY, HistoryRow, TrainingTask, fit
+from levelfield.version import __version__
+
+
+@dataclass(frozen=True)
+class Card:
+    """A model card.
+
+    Attributes:
+        name: of the model.
+        task: what it does, in a few words.
+        facts: name -> value, in the order in which they are shown.
+        sources: data it was trained on and their licences, one a line.
+        origin: whose weights they are, if they were not trained here.
+    """
+
+    name: str
+    task: str
+    facts: Mapping[str, str]
+    sources: tuple[str, ...]
+    origin: str = ""
+
+
+def write_card(card: Card, folder: Path) -> None:
+    """Writes `README.md` of a model folder."""
+    rows = "".join(f"| {name} | {value} |\n" for name, value in card.facts.items())
+    data = "".join(f"- {source}\n" for source in card.sources) or "- not stated\n"
+    origin = f"converted from {card.origin}" if card.origin else "trained"
+    text = (
+        f"# {card.name}\n\nA model that {card.task}, {origin} with levelfield {__version__}.\n\n"
+        f"| | |\n|---|---|\n{rows}\n## Data and licences\n\n{data}"
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
 
 RECORD = "training.json"
 BEGUN = "run.json"

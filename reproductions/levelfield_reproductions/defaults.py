@@ -23,9 +23,9 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.records import FIELDS
 from levelfield.scoring import options
+from levelfield.scoring.metrics import lacks_offline
 from levelfield.scoring.options import Note
 from levelfield.scoring.places import one_cluster
-from levelfield.scoring.readiness import lacks_offline
 from levelfield.scoring.result import ScoreResult
 from levelfield.scoring.score import score
 from levelfield.stats.clusters import coded

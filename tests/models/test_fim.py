@@ -14,8 +14,8 @@ from levelfield.models.infilling import FIM, FimModel
 from levelfield.models.load import load
 from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.train.infiller import Size
+from levelfield.train.infiller.examples import train_tokenizer
 from levelfield.train.infiller.infilling import new_model
-from levelfield.train.infiller.tokenizer import train_tokenizer
 
 TEXTS = [
     "The kettle sang on the stove. Nobody heard it!\nThe cat slept on.",

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
 from levelfield.train.corpus import documents, tokenise
-from levelfield.train.infiller.examples import sentence_ends
-from levelfield.train.infiller.tokenizer import train_tokenizer
+from levelfield.train.infiller.examples import sentence_ends, train_tokenizer
 
 TEXT = [
     "The kettle sang on the stove. Nobody heard it!\nThe cat slept on.",

@@ -31,7 +31,7 @@ from levelfield.train.builder import (
 from levelfield.train.discriminator import DiscriminatorSpec
 from levelfield.train.discriminator.pairs import TrainingPairs, check_enough, held_out, read_rows
 from levelfield.train.infiller import Size
-from levelfield.train.infiller.tokenizer import train_tokenizer
+from levelfield.train.infiller.examples import train_tokenizer
 from levelfield.train.loop import HistoryRow, Loss, last_kept, seeded
 
 MARKED = "</s> $A </s>"

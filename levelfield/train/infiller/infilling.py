@@ -29,8 +29,15 @@ from levelfield.train.builder import (
 )
 from levelfield.train.corpus import Corpus, digest_of_texts, tokenise
 from levelfield.train.infiller import Family, InfillerSpec, Size
-from levelfield.train.infiller.examples import IGNORED, Batch, InfillingFormat, draw, sentence_ends
-from levelfield.train.infiller.tokenizer import sample_of, train_tokenizer
+from levelfield.train.infiller.examples import (
+    IGNORED,
+    Batch,
+    InfillingFormat,
+    draw,
+    sample_of,
+    sentence_ends,
+    train_tokenizer,
+)
 from levelfield.train.loop import HistoryRow, Loss, last_kept, seeded
 
 

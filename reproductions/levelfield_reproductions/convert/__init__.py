@@ -18,7 +18,7 @@ from levelfield.core.options import Options, choices, make, option, parsed
 from levelfield.io.json_input import read_json
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import folder_replacement
-from levelfield.train.card import Card, write_card
+from levelfield.train.builder import Card, write_card
 
 if TYPE_CHECKING:
     from levelfield_reproductions.convert.reading import PublishedFiles

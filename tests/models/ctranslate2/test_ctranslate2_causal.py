@@ -15,8 +15,8 @@ from levelfield.models.ctranslate2.conversion import CONVERTERS
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.train.infiller import Size
+from levelfield.train.infiller.examples import train_tokenizer
 from levelfield.train.infiller.infilling import new_model
-from levelfield.train.infiller.tokenizer import train_tokenizer
 
 pytest.importorskip("ctranslate2")
 

@@ -9,7 +9,7 @@ import pytest
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import MetricError
 from levelfield.core.registry import create, metric_class
-from levelfield.scoring.readiness import ready, works_offline
+from levelfield.scoring.metrics import ready, works_offline
 from levelfield.scoring.score import score
 
 needs_the_language_model = pytest.mark.skipif(
