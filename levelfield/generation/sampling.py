@@ -58,10 +58,7 @@ class Draw:
         self._noise = noise
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
-        if self._noise is None:
-            return scores.argmax(-1)
-        gumbel = self._noise.draw()[:, : scores.shape[1]].log().neg()
-        return (scores + gumbel.to(scores)).argmax(-1)
+        return scores.argmax(-1) if self._noise is None else self._noise.draw(scores)
 
     def keep(self, rows: Sequence[int]) -> None:
         if self._noise is not None:

@@ -9,36 +9,54 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from levelfield.models.torch.draws import Exponentials, most_likely, penalised, possible
+from levelfield.models.torch.draws import Exponentials, most_likely, penalised, possible, stream
 
 
-def test_the_largest_share_of_noise_is_drawn_with_its_probability():
+def test_a_token_is_drawn_with_its_probability():
     p = torch.tensor([0.5, 0.3, 0.15, 0.05])
-    noise = Exponentials(0, [str(n) for n in range(4_000)], 4).draw()
-    counts = torch.bincount((p / noise).argmax(-1), minlength=4)
+    tokens = Exponentials(0, [str(n) for n in range(4_000)], 4).draw(p.log().expand(4_000, -1))
+    counts = torch.bincount(tokens, minlength=4)
     assert chisquare(counts.numpy(), (4_000 * p).numpy()).pvalue > 0.001
 
 
-def test_the_noise_of_a_text_depends_on_seed_and_id_alone():
-    alone = Exponentials(1, ["b"], 8)
-    together = Exponentials(1, ["a", "b", "c"], 8)
-    assert torch.equal(alone.draw()[0], together.draw()[1])
+EQUAL = torch.zeros(1, 1_000)
+
+
+def test_the_tokens_of_a_text_depend_on_seed_and_id_alone():
+    alone = Exponentials(1, ["b"], 1_000)
+    together = Exponentials(1, ["a", "b", "c"], 1_000)
+    assert alone.draw(EQUAL)[0] == together.draw(EQUAL.expand(3, -1))[1]
     together.keep([1, 2])
-    assert torch.equal(alone.draw()[0], together.draw()[0])
-    assert not torch.equal(Exponentials(2, ["b"], 8).draw(), Exponentials(1, ["b"], 8).draw())
+    assert alone.draw(EQUAL)[0] == together.draw(EQUAL.expand(2, -1))[0]
+    seeds = [Exponentials(seed, ["b"], 1_000).draw(EQUAL).item() for seed in range(5)]
+    assert len(set(seeds)) > 1
 
 
-def test_noise_is_above_zero():
-    noise = Exponentials(0, ["🎉", ""], 100_000).draw()
-    assert (noise > 0).all()
-    assert noise.isfinite().all()
+@pytest.mark.parametrize("width", [50, 40])
+@given(st.integers(0, 999), st.integers(0, 50))
+def test_impossible_tokens_change_no_draw(width, seed, impossible):
+    """The oracle takes the noise of the whole vocabulary."""
+    generator = torch.Generator().manual_seed(seed)
+    log_p = torch.randn(3, width, generator=generator)
+    out = torch.randperm(width, generator=generator)[: min(impossible, width - 1)]
+    log_p[:, out] = -torch.inf
+    ids = ["🎉", "", "a"]
+    tokens = Exponentials(seed, ids, 50).draw(log_p)
+    for row, id, token in zip(log_p, ids, tokens, strict=True):
+        u = torch.empty(50, dtype=torch.float64).uniform_(generator=stream(seed, id))
+        e = -u.log()
+        assert (e > 0).all()
+        assert token == (row - e[:width].log().float()).argmax()
+        assert row[token] > -torch.inf
 
 
 @given(st.integers(0, 999), st.floats(0.05, 0.99), st.sampled_from([1, 50, 3_000]))
 def test_the_fewest_tokens_with_the_share_are_possible(seed, top_p, spread):
     """Also where the first thousand tokens do not have it."""
     generator = torch.Generator().manual_seed(seed)
-    log_p = (torch.randn(2, 3_000, generator=generator) * 8 / spread).double().log_softmax(-1)
+    logits = torch.randn(3, 20_000, generator=generator) * 8 / spread
+    logits[0] *= 20  # one row for which few are enough
+    log_p = logits.double().log_softmax(-1)
     for row, may in zip(log_p.exp(), possible(log_p, 0, top_p), strict=True):
         ordered = row.sort(descending=True).values
         border = ordered[(ordered.cumsum(0) < top_p - 1e-12).sum()]

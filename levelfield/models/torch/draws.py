@@ -36,16 +36,25 @@ def most_likely(p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
     if 0 < top_k < p.shape[-1]:
         p = p.masked_fill(p < p.topk(top_k, dim=-1).values[:, -1:], 0)
     if top_p < 1:
-        total = p.sum(-1, keepdim=True)
-        # the first few nearly always have enough, and a whole vocabulary is slow to sort
-        ordered = p.topk(min(_FEW, p.shape[-1]), dim=-1).values
-        if (ordered.sum(-1, keepdim=True) < top_p * total).any():
-            ordered = p.sort(dim=-1, descending=True).values
-        share = ordered / total
-        stays = share.cumsum(-1) - share < top_p
-        least = ordered.masked_fill(~stays, torch.inf).min(-1, keepdim=True).values
-        p = p.masked_fill(p < least, 0)
+        p = p.masked_fill(p < _least(p, p.sum(-1, keepdim=True), top_p), 0)
     return p
+
+
+def _least(p: torch.Tensor, total: torch.Tensor, top_p: float, few: int = _FEW) -> torch.Tensor:
+    """Returns the smallest of the largest probabilities that have `top_p` of the total: (rows, 1).
+
+    Args:
+        few: so many are sorted first, since they nearly always have enough and a whole vocabulary
+            is slow to sort; in rows where they have not, more.
+    """
+    ordered = p.topk(min(few, p.shape[-1]), dim=-1).values
+    share = ordered / total
+    reached = share.cumsum(-1)
+    least = ordered.masked_fill(reached - share >= top_p, torch.inf).min(-1, keepdim=True).values
+    lacking = reached[:, -1] < top_p
+    if few < p.shape[-1] and lacking.any():
+        least[lacking] = _least(p[lacking], total[lacking], top_p, 8 * few)
+    return least
 
 
 def uniform(seed: int, key: Key, count: int) -> Floats:
@@ -72,18 +81,36 @@ class Exponentials:
         self._streams = [stream(seed, id) for id in ids]
         self._width = width
 
-    def draw(self) -> torch.Tensor:
-        """Returns the noise of the next token: (rows, vocabulary), float64 above 0."""
+    def draw(self, log_p: torch.Tensor) -> torch.Tensor:
+        """Returns the next token of each row: (rows,).
+
+        Args:
+            log_p: (rows, vocabulary), −∞ where a token is impossible; need not be normalised.
+        """
         u = torch.empty(len(self._streams), self._width, dtype=torch.float64)
         for row, stream in zip(u, self._streams, strict=True):
             # a generator's uniform numbers are the same on every machine; its exponential ones
             # depend on the libraries that PyTorch is built with
             row.uniform_(generator=stream)
-        return u.log_().neg_().clamp_(min=torch.finfo(torch.float64).tiny)
+        u = u[:, : log_p.shape[1]]
+        possible = log_p > -torch.inf
+        if possible.all():
+            return _raced(log_p, u).argmax(-1)
+        # logarithms are slow, and few tokens are possible
+        places = possible.nonzero(as_tuple=True)
+        raced = torch.full_like(log_p, -torch.inf)
+        raced[places] = _raced(log_p[places], u[tuple(place.to(u.device) for place in places)])
+        return raced.argmax(-1)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Goes on with these texts only."""
         self._streams = [self._streams[row] for row in rows]
+
+
+def _raced(log_p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    """Returns log(p / E) with E = −log u, which is above 0."""
+    e = u.log().neg_().clamp_(min=torch.finfo(u.dtype).tiny)
+    return log_p - e.log_().to(log_p)
 
 
 def stream(seed: int, id: str, purpose: str = "") -> torch.Generator:
