@@ -27,9 +27,9 @@ def short_codes(monkeypatch):
     """Codes of one token to the tiny models."""
     from levelfield_reproductions.convert import gedi
 
-    monkeypatch.setattr(
-        gedi, "_CODES", {"sentiment": ("a", "e"), "topic": ("o", "i"), "detoxifier": ("n", "s")}
-    )
+    letters = {"sentiment": ("a", "e"), "topic": ("o", "i"), "detoxifier": ("n", "s")}
+    codes = {variant: (names[0], *letters[variant]) for variant, names in gedi._CODES.items()}
+    monkeypatch.setattr(gedi, "_CODES", codes)
 
 
 @pytest.fixture
