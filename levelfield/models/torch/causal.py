@@ -75,10 +75,19 @@ def reads_trees(
         for branch in tree.branches():
             ids_of_branch = torch.from_numpy(branch.ids)[None].to(ids.device)
             expected = body(ids_of_branch)[0, branch.after].float()
-            change = (states[branch.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
-            if not (change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all():
+            if not _alike(states[branch.which], expected, dtype):
                 return False
     return True
+
+
+def _alike(states: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Returns whether states (tokens, d) differ by the rounding of a deep network at most.
+
+    30 layers in bfloat16 differ by 4 units of rounding; other positions or another sight change
+    states by more than 16.
+    """
+    change = (states - expected).norm(dim=-1) / expected.norm(dim=-1)
+    return bool((change <= max(1e-4, 16 * torch.finfo(dtype).eps)).all())
 
 
 KeysAndValues = Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -129,9 +138,7 @@ def reads_after_prefix(
             states = body(rest, **after_prefix(prefix, *rest.shape))[1].float()
         except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
             return False
-        expected = body(ids)[0, half:].float()
-    change = (states - expected).norm(dim=-1) / expected.norm(dim=-1)
-    return bool((change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all())
+        return _alike(states, body(ids)[0, half:].float(), dtype)
 
 
 Body = Callable[..., torch.Tensor]

