@@ -11,7 +11,7 @@ DISTRIBUTIONS := --editable ./rating --editable ./reproductions
 # worksteal: neighbours run in one process, which keeps the models they share
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo check test test-all light lint format clean
+.PHONY: demo check test test-slow test-all light lint format clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -26,7 +26,11 @@ check: lint
 
 # hypothesis draws the same examples for the same commit; `test-all` and `check` draw new ones
 test: lint
-	$(PYTEST) -m "not slow" --hypothesis-seed=0
+	$(PYTEST) -m "not slow" --hypothesis-profile few --hypothesis-seed=0
+
+# what `test` leaves out, and properties with all of their examples
+test-slow: $(INSTALLED_DEV)
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-seed=0
 
 test-all: lint
 	$(PYTEST)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -19,6 +20,9 @@ from own_cache import own_cache
 # Shared machines stall now and then: how long an example takes says nothing about the code.
 hypothesis.settings.register_profile(
     "levelfield", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile(
+    "few", hypothesis.settings.get_profile("levelfield"), max_examples=25
 )
 hypothesis.settings.load_profile("levelfield")
 
@@ -48,10 +52,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fast"):
         sys.meta_path.insert(0, WithoutModels())
-        hypothesis.settings.register_profile(
-            "fast", hypothesis.settings.get_profile("levelfield"), max_examples=20
-        )
-        hypothesis.settings.load_profile("fast")
+        hypothesis.settings.load_profile("few")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks a thinned test as slow, but for its first parameters."""
+    taken: Counter[str] = Counter()
+    for item in items:
+        if item.get_closest_marker("thinned"):
+            test = item.nodeid.partition("[")[0]
+            taken[test] += 1
+            if taken[test] > 1:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)

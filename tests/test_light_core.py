@@ -93,6 +93,7 @@ def test_systems_are_compared_in_python(folder: Path):
     assert "chrf.references" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_study_is_audited_and_reported(folder: Path):
     shutil.copytree(OLD_STUDY, folder / "study")
     levelfield(folder, "study", "audit", "study/study.toml")
@@ -100,6 +101,7 @@ def test_a_study_is_audited_and_reported(folder: Path):
     assert list((folder / "report").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

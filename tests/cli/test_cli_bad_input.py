@@ -103,6 +103,7 @@ def test_a_text_of_fifty_thousand_characters_has_a_value_and_counts_as_truncated
     assert summary["signature"].endswith("undefined:0 truncated:1")
 
 
+@pytest.mark.slow
 def test_the_work_for_a_long_text_grows_with_its_length_and_not_with_the_square_of_it(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

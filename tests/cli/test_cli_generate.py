@@ -157,6 +157,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(run: Run, asked: str, stub: A
     assert ran.err.strip() == said  # click begins a new line
 
 
+@pytest.mark.slow
 @pytest.mark.kill
 def test_after_kill_9_the_same_command_writes_the_rest_and_the_same_texts(
     run: Run, causal_folders: dict[str, Path]

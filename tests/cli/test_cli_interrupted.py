@@ -68,6 +68,7 @@ def test_after_kill_9_the_same_command_finishes_and_repeats_one_partition_at_mos
     assert not set(lines("after")) & set(lines("before")[: begun - PARTITION])
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_cache_do_not_mind_each_other(
     run: Run, words: str, texts: str
 ) -> None:
@@ -84,6 +85,7 @@ def test_two_processes_on_one_cache_do_not_mind_each_other(
     assert run("cache", "info", "--json").json["values"] == {words: N}
 
 
+@pytest.mark.thinned
 @pytest.mark.kill
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]

@@ -19,6 +19,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_scores_of_encoders_agree_and_name_the_engine(run: Run, write: Write) -> None:
     write("texts.jsonl", ROWS)
     metrics = [f"-m{name}" for name in ("ctrleval", "cosine", "control.probability", "rouge-l")]

@@ -33,6 +33,7 @@ def rows(n: int, system: str = "") -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_rated_texts_give_a_table_by_label_values_by_text_and_agree_with_people(
     run: Run, rated_data: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_stderr_is_silent_when_there_is_nothing_to_say(run: Run, write: Write, w
     assert run("score", write("t.jsonl", rows(2)), "-m", words, "--out", "-").err == ""
 
 
+@pytest.mark.slow
 def test_no_progress_bar_is_drawn_where_stderr_is_no_terminal(write: Write) -> None:
     texts = write("t.jsonl", [{"text": RAIN}, {"text": SUN}])
     ran = finish(start("score", texts, "-m", "ctrleval.coherence", "--out", "s.jsonl"))
@@ -239,6 +241,7 @@ def test_the_table_goes_into_latex_and_markdown_files(run: Run, write: Write, wo
     assert "stdout" in run("score", texts, "-m", words, "--latex", "-", "--json").complaint
 
 
+@pytest.mark.slow
 def test_tables_are_printed_on_a_stdout_that_is_not_utf_8(write: Write, words: str) -> None:
     texts = write("t.jsonl", [*rows(9, "schön "), *rows(9, "日本 ")])
     ran = finish(start("score", texts, "-m", words, PYTHONIOENCODING="cp1252"))

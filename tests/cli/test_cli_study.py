@@ -232,6 +232,7 @@ def test_a_published_folder_is_read_and_left_as_it_is(run: Run, write: Write, he
     assert sorted(here.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_sigterm_keeps_what_was_answered(study: Write, here: Path) -> None:
     file = study(delay=0.3)
     process = start("study", "run", str(here / file), "--no-scores")

@@ -27,6 +27,7 @@ def means(document, metric):
     return {group["group"]: group["mean"] for group in found["groups"]}
 
 
+@pytest.mark.slow
 def test_content_is_measured_against_sources_and_references_in_one_run(document):
     names = [m["metric"] for m in document["metrics"]]
     for measure in ("bleu", "bertscore", "corpus-bleu"):

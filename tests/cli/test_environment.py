@@ -79,6 +79,7 @@ def test_an_environment_is_made_listed_and_removed(run: Run, root: Path):
     assert "no environment there" in run("environment", "remove", "comet").out
 
 
+@pytest.mark.slow
 def test_what_pip_says_is_one_line_and_nothing_is_left(run: Run, root: Path, monkeypatch):
     made_of(monkeypatch, "./no-such-folder-anywhere")
     ran = run("environment", "create", "comet")

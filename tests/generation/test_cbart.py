@@ -76,6 +76,7 @@ def random_keywords(many: int) -> list[tuple[str, ...]]:
 # -- what holds whatever the editor says
 
 
+@pytest.mark.thinned
 @every_family
 @pytest.mark.parametrize(
     ("head", "decoding"),
@@ -105,6 +106,7 @@ def test_keywords_stay_whole_and_in_their_order(family, head, decoding):
     assert KeywordsAll().score(samples[:200]).values.tolist() == [1.0] * 200
 
 
+@pytest.mark.thinned
 @every_family
 @every_head
 def test_the_tokens_of_keywords_stay_together_and_texts_at_most_double(family, head):
@@ -292,6 +294,7 @@ def test_greedy_decoding_writes_one_text():
 # -- texts
 
 
+@pytest.mark.thinned
 @every_family
 @pytest.mark.parametrize("prompt", ["", "The lake", "The lake ", "  A\n tab\t", "火山 🎉", '"So,'])
 def test_the_prompt_and_the_keywords_are_written_as_the_user_wrote_them(family, prompt):

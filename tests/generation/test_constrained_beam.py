@@ -149,6 +149,7 @@ def random_requests(n: int) -> list[Request]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_every_text_has_every_keyword_of_300_random_sets(family):
     technique = ConstrainedBeam(model=cases.model(family), beams=3, batch=50)

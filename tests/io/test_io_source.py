@@ -252,6 +252,7 @@ def test_the_temporary_copy_goes_away_with_the_source(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_texts_of_a_long_file_are_never_in_memory_together(tmp_path):
     path = tmp_path / "long.jsonl"
     with path.open("w") as file:

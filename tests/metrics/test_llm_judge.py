@@ -403,6 +403,7 @@ def test_texts_are_data_between_fences_whatever_they_say():
     assert f"\n=======\n{attack}\n=======\n" in message["content"]
 
 
+@pytest.mark.slow
 def test_values_do_not_depend_on_order_company_or_threads():
     def by_text(body, _):
         number = int(asked_text(body).split()[-1].rstrip("."))

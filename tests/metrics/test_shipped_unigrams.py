@@ -112,6 +112,7 @@ def test_they_name_their_texts_and_licences_and_the_figures_are_right():
     assert "CC BY-SA" in page
 
 
+@pytest.mark.slow
 def test_the_slor_of_a_text_rests_on_shipped_counts_and_on_no_other_text(smollm2):
     text, other = Sample("a", "The lake froze early."), Sample("b", "It rained and rained.")
     alone = levelfield.score([text], "fluency.slor", cache=False).scores["fluency.slor"]

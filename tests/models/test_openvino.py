@@ -81,6 +81,7 @@ def test_values_depend_neither_on_the_batch_nor_on_the_order() -> None:
     np.testing.assert_allclose(vectors[1], again[0], atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_judges_and_states_are_those_of_torch(family: str, judges: dict[str, str]) -> None:
     name = judges[family]
@@ -99,6 +100,7 @@ def test_judges_and_states_are_those_of_torch(family: str, judges: dict[str, str
         assert a is None or b is None or (a == b).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [FAMILIES[0], FAMILIES[2]])
 def test_a_regressor_gives_the_numbers_of_torch(family: str, tmp_path: Path) -> None:
     name = str(tiny_classifier.save(tmp_path / family, ["score"], family=family))
@@ -119,6 +121,7 @@ def test_a_conversion_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch)
     assert converted.copies_bytes() > 80_000_000
 
 
+@pytest.mark.slow
 def test_layers_of_one_model_are_converted_apart(judges: dict[str, str], cache: Path) -> None:
     states = [
         load("states", judges["bert"], OPENVINO, layer=layer).of(TEXTS[:1])[0] for layer in (1, 2)

@@ -143,6 +143,7 @@ def test_each_digit_is_a_token_and_blanks_before_it_stay_together():
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
+@pytest.mark.slow
 def test_it_continues_texts_and_is_no_infiller():
     model = load("causal", OFFLINE_LM)
     likely, unlikely = model.log_likelihood(

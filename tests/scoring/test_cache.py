@@ -339,6 +339,7 @@ def open_by_the_clock(folder: Path, begin: float) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_cache_at_the_same_time_all_can(tmp_path: Path) -> None:
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
         list(pool.map(time.sleep, [0.5] * 3))  # until all are there

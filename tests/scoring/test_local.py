@@ -116,6 +116,7 @@ score(texts, sys.argv[1], options={"folder": sys.argv[2], "delay": 0.2}, workers
 """
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_the_process_that_started_them(tmp_path, end):
     folder = tmp_path / "seen"

@@ -57,6 +57,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "seen"
 
 
+@pytest.mark.thinned
 def test_three_actors_give_the_bytes_of_one_process(cluster, folder):
     """Metrics of samples and of corpora; what was scored is kept here, and found again."""
     metrics = [WORD, "diversity", "rouge-l.references"]
@@ -77,6 +78,7 @@ def test_three_actors_give_the_bytes_of_one_process(cluster, folder):
         assert scores.values.tobytes() == there.scores[name].values.tobytes()
 
 
+@pytest.mark.slow
 def test_an_actor_that_dies_is_replaced_and_a_partition_that_kills_is_named(cluster, folder):
     texts, options = samples(poison=100), {"folder": str(folder)}
     result = score(texts, WORD, options=options, cache=False, workers=2, ray=cluster)
@@ -111,6 +113,7 @@ def test_another_version_on_a_node_ends_the_run(cluster, monkeypatch):
         score(samples(), WORD, cache=False, ray=cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.kill
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_after_the_driver_is_ended_the_same_command_goes_on(cluster, folder, end):

@@ -174,6 +174,7 @@ def test_latex_of_any_character():
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1200, 360])
 def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):

@@ -107,6 +107,7 @@ def test_a_signature_is_copied(page):
     expect(button).to_have_text(re.compile("Copied|Selected"))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("width", [320, 1000, 1020, 1280])
 def test_no_word_of_a_values_parts_is_broken(page, width):
     page.set_viewport_size({"width": width, "height": 700})
@@ -114,6 +115,7 @@ def test_no_word_of_a_values_parts_is_broken(page, width):
     assert page.evaluate(BROKEN_WORDS, ".parts td") == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("width", [320, 400, 800, 1280])
 def test_nothing_makes_the_page_scroll_sideways(page, width):
     page.set_viewport_size({"width": width, "height": 700})
@@ -138,6 +140,7 @@ def wide(tmp_path_factory):
     return file.as_uri()
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("width", [360, 1200, 1900])
 def test_no_head_is_broken_and_at_1200_px_no_column_is_cut_off(chromium, wide, width):
     with chromium.new_context(viewport={"width": width, "height": 800}) as context:

@@ -141,6 +141,7 @@ def wide_page(tmp_path_factory):
     return file.as_uri()
 
 
+@pytest.mark.thinned
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200, 1900])
 def test_columns_scroll_in_a_frame_of_their_own_or_stand_as_cards(chromium, wide_page, width):

@@ -15,6 +15,7 @@ OF_COLOURS = ("color-contrast", "link-in-text-block")
 """The rules that a dark page may break and a light one keep."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["slider", "likert", "pairwise", "ranking"])
 def test_axe_finds_nothing_serious_on_any_page_light_or_dark(place_of, scale):
     """Pages without a question are the same for every scale, and are looked at for one."""
@@ -92,6 +93,7 @@ def test_axe_finds_nothing_serious_on_any_page_light_or_dark(place_of, scale):
     assert serious == []
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_at_all_at_the_end(place_of):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     place = place_of()

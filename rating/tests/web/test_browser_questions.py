@@ -20,7 +20,7 @@ from chromium_pages import (
 )
 from rating_study import small_study
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 ODD_NAMES = ("constructor", "__proto__", "valueOf")

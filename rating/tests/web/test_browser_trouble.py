@@ -18,7 +18,7 @@ from chromium_pages import (
 )
 from levelfield_rating.store import RatingStore, events
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def test_offline_in_the_middle_nothing_is_lost_and_the_page_says_so(place_of):

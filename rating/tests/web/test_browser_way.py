@@ -42,6 +42,7 @@ def test_by_mouse_from_link_to_code(place_of):
         assert all(abs(value - (1 + 33 * number)) <= 1 for value in values)
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone_from_link_to_code(place_of):
     place = place_of(small_study(items=3, examples=False))
     page = place.page()
@@ -91,6 +92,7 @@ def test_by_keyboard_alone_from_link_to_code(place_of):
         assert place.answers(number) == {"style": 1, "content": 51, "fluency": 41}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["slider", "likert", "pairwise", "ranking"])
 def test_at_320_pixels_by_touch_from_link_to_code(place_of, scale):
     place = place_of(small_study(scale=scale, items=3, practice=False, examples=False))
@@ -132,6 +134,7 @@ def test_at_320_pixels_by_touch_from_link_to_code(place_of, scale):
             assert sorted(value) == [1, 2, 3] if scale == "ranking" else value in expected[scale]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["slider", "likert", "pairwise", "ranking"])
 def test_without_javascript_from_link_to_code(place_of, scale):
     place = place_of(small_study(scale=scale, items=3, examples=False, practice=False))

@@ -19,7 +19,7 @@ from levelfield_rating.model import Item
 from levelfield_rating.store import RatingStore
 from levelfield_rating.web.app import create_app
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PAGES = ("", "/links", "/texts", "/comments", "/reliability", "/results", "/export")
 
 

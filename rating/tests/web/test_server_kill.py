@@ -100,6 +100,7 @@ def rate_and_kill(
     )
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_loses_and_doubles_nothing(memory: Path) -> None:
     rate_and_kill(memory, sources=10, surveys=2, raters=2, revisions=6, kills=2)
 

@@ -42,6 +42,7 @@ def test_every_type_that_is_converted_is_tested():
     assert tested == set(CONVERTERS["causal"])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", tiny_ctranslate2.CAUSAL)
 def test_texts_have_the_log_probabilities_of_torch(name, tmp_path):
     folder = tiny_ctranslate2.save_causal(tmp_path, *tiny_ctranslate2.CAUSAL[name])

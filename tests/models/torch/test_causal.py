@@ -81,6 +81,7 @@ def model(plain: PlainLoop) -> TorchCausalModel:
     return TorchCausalModel(plain.model, plain.tokenizer)
 
 
+@pytest.mark.thinned
 def test_every_token_gets_the_log_probability_of_the_plain_loop(plain, model):
     texts = [*tiny.texts()[:4], *ODD]
     for text, found in zip(texts, model.log_likelihood(texts), strict=True):
@@ -308,6 +309,7 @@ def test_bfloat16_comes_near_float32(causal_folders, family):
         assert (one.log_p != two.log_p).any()
 
 
+@pytest.mark.thinned
 def test_where_all_logits_are_taken_at_once_a_batch_has_a_bounded_number_of_them(
     plain, monkeypatch
 ):

@@ -134,6 +134,7 @@ def test_a_flood_on_stderr_is_kept_in_part_and_does_not_fill_the_disk(ask: Asked
     assert f"… {left_out:,} bytes are left out here …" in said
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("mode", "missing", "why"),
     [
@@ -215,6 +216,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.thinned
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc")
 @pytest.mark.parametrize(
     "mode",

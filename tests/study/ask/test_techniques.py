@@ -127,6 +127,7 @@ def test_texts_are_those_of_the_technique_without_a_study_and_say_what_they_cost
     assert run(study).fresh == frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.kill
 def test_after_kill_9_the_same_texts_are_there_and_none_is_asked_for_twice(
     tmp_path: Path, source: TechniqueSource, monkeypatch: pytest.MonkeyPatch
@@ -211,6 +212,7 @@ def test_what_is_said_on_stderr_stands_with_its_cell_however_late_it_is_read(
         assert stderr.read_text() == "a line on stderr\n"
 
 
+@pytest.mark.slow
 def test_what_a_technique_prints_stands_with_its_cell(
     tmp_path: Path, source: TechniqueSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def sentence(findings: Sequence[Finding], check: str, control: str, system: str 
     return found.what
 
 
+@pytest.mark.slow
 def test_the_control_that_changes_nothing_is_that_of_dexperts_alone(findings):
     assert {f.system for f in findings if f.check == "control-changes-nothing"} == {"dexperts"}
     told = sentence(findings, "control-changes-nothing", "sentiment", "dexperts")

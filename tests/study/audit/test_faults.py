@@ -403,6 +403,7 @@ def test_exact_tests_are_those_of_scipy(n, m, data):
     assert p_of_fewer(a, n, p) == pytest.approx(binom.cdf(a, n, p))
 
 
+@pytest.mark.slow
 def test_shifts_and_lost_case_are_found_in_published_texts(rated_data):
     if not (rated_data / "lpf" / "results").is_dir():
         pytest.skip("the published texts of the level-playing-field study are not there")

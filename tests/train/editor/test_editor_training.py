@@ -143,6 +143,7 @@ def build(out: Path, spec: EditorSpec, **options):
     return build_editor(lambda: iter(DOCUMENTS), spec, out, sources=["ours: free"], **options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("learn", ["masks", "all"])
 @pytest.mark.parametrize("family", ["bart", "t5"])
 def test_training_lowers_the_loss_and_leaves_an_editor(family, learn, tmp_path, tiny_folders):

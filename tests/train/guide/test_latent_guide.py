@@ -225,6 +225,7 @@ def test_a_guide_of_one_attribute_has_its_labels(folder: Path, tmp_path: Path):
     ]
 
 
+@pytest.mark.slow
 def test_latents_tell_labels_after_training(folder: Path, tmp_path: Path):
     figures = built(folder, tmp_path / "g", epochs=30, learning_rate=0.01, flow_steps=200).settings[
         "figures"
@@ -242,6 +243,7 @@ def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
         assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [(LearntLatent, 6), (LearntFlow, 12)])
 def test_a_run_that_was_killed_ends_as_one_that_was_not(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill

@@ -75,6 +75,7 @@ def test_eight_pairs_are_learnt_by_heart_in_both_directions(base, tmp_path):
     assert "BLEU 100.0 against" in (tmp_path / "out" / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewards", [RewardSpec(), RewardSpec(content=0.5, metric="chrf.source")])
 def test_a_run_that_was_killed_leaves_the_same_bytes(base, tmp_path, rewards):
     spec = RewriterSpec(Recipe(steps=6, every=2, warmup=2), base, batch=4, rewards=rewards)
