@@ -35,7 +35,7 @@ def params() -> Iterator[Any]:
             yield pytest.param(group, case, id=name, marks=[pytest.mark.slow] if slow else [])
 
 
-@pytest.mark.parametrize(("group", "case"), params())
+@pytest.mark.parametrize(("group", "case"), list(params()))
 def test_a_command_gives_what_it_gave(workspace: Path, group: str, case: golden.Case) -> None:
     if reason := lacking(group):
         pytest.skip(reason)
