@@ -45,7 +45,7 @@ from levelfield.models.load import LOADERS, forget
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
 CPU = Loading("cpu")
@@ -158,7 +158,7 @@ def main() -> None:
     family, embedding = (
         create(matching(name), {"device": "cpu"}, {}) for name in ("composite", "ctrleval")
     )
-    network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, CPU), "causal", *placement(CPU))
+    network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, CPU), "causal", CPU)
     model = TorchCausalModel(network, tokenizer)
     serve(noted := NotedModel(model))
     scored(family, samples)
