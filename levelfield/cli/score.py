@@ -54,8 +54,12 @@ def score(
     from levelfield.io import open_samples
     from levelfield.scoring.gallery import Gallery
     from levelfield.scoring.score import measure
-    from levelfield.show import score_page, write_page
     from levelfield.show.terminal.score_tables import print_results
+
+    def write_report(path: str) -> None:
+        from levelfield.show import score_page, write_page
+
+        write_page(path, score_page(result, command=command_line()))
 
     result = measure(
         open_samples(files, reading),
@@ -70,7 +74,7 @@ def score(
     delivery.give(
         result,
         functools.partial(print_results, pairs=all_pairs),
-        page=lambda path: write_page(path, score_page(result, command=command_line())),
+        page=write_report,
         written=(out, parts),
         notes=result.notes,
     )

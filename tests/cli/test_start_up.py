@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-HEAVY = ("transformers", "sentence_transformers", "scipy.stats", "nltk", "sklearn", "pandas")
+MODELS = ("transformers", "sentence_transformers", "sklearn", "nltk")
+HEAVY = (*MODELS, "scipy.stats", "pandas", "matplotlib")
 RUN = f"""
 import sys
 from levelfield.cli import main
