@@ -120,7 +120,10 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
         decoding: Decoding,
         seed: int,
     ) -> Sequence[Sequence[float]]:
-        """Returns log P of the tokens of each text, at least one a text."""
+        """Returns log P of the tokens of each text, at least one a text.
+
+        A technique that defines `_ids` defines this too; of others `_ids` refuses before.
+        """
         raise NotImplementedError
 
     @abc.abstractmethod

@@ -98,8 +98,8 @@ def read_prefix(base: Any, ids: Sequence[int], device: torch.device) -> KeysAndV
     """Returns what the layers of a model keep of a prefix; nothing of one without tokens."""
     if not ids:
         return ()
-    given = torch.tensor([ids], device=device)
-    cache = base(input_ids=given, use_cache=True).past_key_values
+    row = torch.tensor([ids], device=device)
+    cache = base(input_ids=row, use_cache=True).past_key_values
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 

@@ -283,13 +283,13 @@ def test_a_prefix_is_read_once_for_all_texts_that_follow_it(kind, monkeypatch):
 
     expected = model.log_likelihood_after(["It was. " * 6], TEXTS)
     monkeypatch.setattr(model, "_body", counted)
-    found = [
+    likelihoods = [
         of_text
         for half in (TEXTS[:4], TEXTS[4:])
         for of_text in model.log_likelihood_after(["It was. " * 6], half)[0]
     ]
     assert max(read) <= max(map(len, model.token_ids(TEXTS)))
-    for of_text, whole in zip(found, expected[0], strict=True):
+    for of_text, whole in zip(likelihoods, expected[0], strict=True):
         np.testing.assert_allclose(of_text.log_p, whole.log_p, atol=1e-5)
 
 
@@ -303,13 +303,13 @@ def test_the_embedded_model_shares_what_texts_have_in_common_in_bfloat16_as_well
 
 def test_prefixes_that_were_used_long_ago_are_forgotten(monkeypatch):
     monkeypatch.setattr(torch_causal, "KEPT_TOKENS", 40)
-    model, made = causal_model("llama")
+    model, network = causal_model("llama")
     prefixes = [f"It was {i}. " * 3 for i in range(9)]
     model.log_likelihood_after(prefixes, ["It rained."])
     assert sum(map(len, model._prefixes)) <= 40
     before, ids = model.token_ids([prefixes[0], "It rained."])
     (again,) = model.log_likelihood_after(prefixes[:1], ["It rained."])[0]
-    expected = plain_log_p(made, [model._tokens.bos_id, *before], ids)
+    expected = plain_log_p(network, [model._tokens.bos_id, *before], ids)
     np.testing.assert_allclose(again.log_p, expected, atol=1e-5)
 
 
