@@ -2,8 +2,8 @@
 
 Scores are there at once, so what is measured is the rest: reading, keys and rows of the cache,
 lines of `scores.jsonl`, sums; and what it takes to send partitions away. Processor time of this
-process, by turns, a text; then bytes a value. With `--ray ADDRESS` also what it and its gateway
-take to have the actors of a cluster score, from the difference of a run and one of half the texts.
+process, by turns, a text; then bytes a value. With `--ray ADDRESS` also what it
+takes to have the tasks of a cluster score, from the difference of a run and one of half the texts.
 
     python benchmarks/driver.py [--texts 20000] [--repeat 5] [--ray HOST:PORT]
 """
@@ -23,17 +23,18 @@ from unittest import mock
 
 import numpy as np
 from turns import by_turns
-from workers import write_texts
 
-from levelfield.core.metric import Metric, partitions
+from levelfield.core.metric import Metric
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import open_samples
 from levelfield.scoring import score
 from levelfield.scoring.cache import cache_path
-from levelfield.scoring.executor import Executor
 from levelfield.scoring.options import ScoreOptions
+from levelfield.workers.executor import Executor
+from workers import write_texts
 
 VALUES = 4
 """Metrics where there are several."""
@@ -60,7 +61,7 @@ class AtOnce:
 
     ahead = 4
 
-    def begin(self, metric: Metric, samples: Sequence[Sample]) -> Future[Scores]:
+    def begin(self, _: object, metric: Metric, samples: Sequence[Sample]) -> Future[Scores]:
         there: Future[Scores] = Future()
         there.set_result(metric.score(samples))
         return there
@@ -75,7 +76,7 @@ def at_once(*_: object) -> Iterator[Executor]:
 
 
 def through(address: str, texts: Path, repeat: int) -> None:
-    """Prints what a run by two actors takes of the driver and its gateway."""
+    """Prints what a run by two tasks at a time takes of the driver."""
     from driver import Known as Sendable  # this module's own name is not one to import
 
     lines = texts.read_text("utf-8").splitlines(keepends=True)
@@ -141,7 +142,7 @@ def main() -> None:
             )
             return len(samples)
 
-        with mock.patch.object(score, "scoring_place", at_once):
+        with mock.patch.object(score, "working_place", at_once):
             ways = {
                 "reading": read,
                 "one value a text, no cache": run(1, False, False),
@@ -162,7 +163,7 @@ def main() -> None:
         send()
         if arguments.ray:
             through(arguments.ray, texts, arguments.repeat)
-        with mock.patch.object(score, "scoring_place", at_once):
+        with mock.patch.object(score, "working_place", at_once):
             run(VALUES, True, True)()
         rows = VALUES * arguments.texts
         size = sum(file.stat().st_size for file in cache_path().parent.glob("segments.sqlite*"))

@@ -2,7 +2,7 @@
 
 The command runs as a user types it, start-up included, without a cache. Its output must have the
 same bytes. By turns; what is printed is a ratio, since times depend on the machine. One process has
-all processors as threads unless OMP_NUM_THREADS says otherwise. With `--ray ADDRESS` the actors of
+all processors as threads unless OMP_NUM_THREADS says otherwise. With `--ray ADDRESS` the tasks of
 a cluster are a third way; `local` starts Ray anew every time.
 
     python benchmarks/workers.py [--texts 4000] [--workers 2] [--metric ctrleval.coherence]
@@ -75,7 +75,7 @@ def main() -> None:
 
         ways = {"one": run(1), "several": run(arguments.workers)}
         if arguments.ray:
-            ways["actors"] = run(arguments.workers, "--ray", arguments.ray)
+            ways["tasks"] = run(arguments.workers, "--ray", arguments.ray)
         seconds, written = by_turns(ways, arguments.repeat)
     assert len(set(written.values())) == 1, "the bytes differ"
     print(f"{arguments.texts:,} texts, {arguments.metric} {arguments.model}, one process /")

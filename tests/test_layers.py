@@ -23,6 +23,7 @@ ORDER = [
     "datasets",
     "models",
     "metrics",
+    "workers",
     "scoring",
     "agree",
     "train",

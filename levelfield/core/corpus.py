@@ -14,13 +14,8 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from levelfield.core.metric import (
-    Metric,
-    blame,
-    held_to_its_contract,
-    partitions,
-    score_checked,
-)
+from levelfield.core.metric import Metric, blame, held_to_its_contract, score_checked
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import itertools
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -17,16 +16,6 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 
 Level = Literal["sample", "corpus"]
-
-PARTITION = 64
-"""Samples scored together: enough for batches without padding, few enough to lose to a crash."""
-
-
-def partitions(samples: Iterable[Sample], size: int = PARTITION) -> Iterator[list[Sample]]:
-    """Yields the samples in lists of `size`, the last one shorter."""
-    waiting = iter(samples)
-    while partition := list(itertools.islice(waiting, size)):
-        yield partition
 
 
 def fields_read(metric: Metric) -> frozenset[str]:

@@ -14,10 +14,15 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.core.options import choices as declared_options
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
 from levelfield.io.reading import ReadingOptions, pairs
+from levelfield.workers.place_options import Place
+
+BATCH = 16
+"""How many requests a worker answers at a time, where a technique does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +309,10 @@ class AnsweringTechnique(Options, abc.ABC):
         """
         raise UserError(f"{self.name}{self._without_log_probs}")
 
+    def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
+        """Yields the requests in lists that workers answer apart from each other."""
+        return partitions(requests, BATCH)
+
     @abc.abstractmethod
     def _answers(
         self, requests: Sequence[Request], decoding: Decoding, seed: int
@@ -372,3 +381,4 @@ class GenerationOptions(Options):
         metavar="N",
     )
     decoding: Decoding = group(Decoding())
+    place: Place = group(Place())

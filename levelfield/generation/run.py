@@ -11,19 +11,33 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
+from levelfield.core.partitions import PARTITION, partitions
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Control, Sample
 from levelfield.core.signature import with_choices
 from levelfield.generation.answers import AnswerFile, RunChoices, answer_file
-from levelfield.generation.contract import Answer, GenerationOptions, Request, Technique, rewrites
+from levelfield.generation.contract import (
+    BATCH,
+    Answer,
+    AnsweringTechnique,
+    Decoding,
+    GenerationOptions,
+    Request,
+    Technique,
+    check_requests,
+    rewrites,
+)
 from levelfield.generation.table import make_technique
 from levelfield.io.opening import open_source
 from levelfield.io.reading import PathLike
+from levelfield.models.loading import TorchOptions
+from levelfield.workers.executor import results
+from levelfield.workers.places import working_place
 
 if TYPE_CHECKING:
     import polars as pl
@@ -266,6 +280,7 @@ def generate(
         rewriting=rewrites(writer),
     )
     signature = writer.signature + with_choices("", chosen.decoding.choices)
+    every = every[chosen.place.part(len(every))]
     choices = RunChoices(system=chosen.system or writer.name, seed=chosen.seed, signature=signature)
     name = None if out is None else os.fspath(out)
     output = answer_file(name, choices, every, force=force) if name else contextlib.nullcontext()
@@ -275,8 +290,7 @@ def generate(
         left = [request for request in every if request.id not in answers]
         try:
             with stages(f"generating with {writer.name}", len(left)) as progress:
-                decoding, seed = chosen.decoding, chosen.seed
-                for answer in writer.generate(left, decoding=decoding, seed=seed) if left else ():
+                for answer in _answers(writer, left, chosen, note):
                     if file:
                         file.append(answer)
                     answers[answer.id] = answer
@@ -294,6 +308,37 @@ def generate(
     if cut := result.to_dict()["prompts_cut"]:
         note(f"{cut:,} prompts were too long for the model, which read their ends")
     return result
+
+
+def _write(
+    writer: Technique, requests: Sequence[Request], decoding: Decoding, seed: int
+) -> list[Answer]:
+    return list(writer.generate(requests, decoding=decoding, seed=seed))
+
+
+def _answers(
+    writer: Technique,
+    requests: Sequence[Request],
+    chosen: GenerationOptions,
+    note: Callable[[str], object],
+) -> Iterator[Answer]:
+    """Yields an answer a request: in their order from this process, else as batches come."""
+    if not requests:
+        return
+    decoding, seed = chosen.decoding, chosen.seed
+    device = writer.loading.device if isinstance(writer, TorchOptions) else "cpu"
+    n = len(requests) * PARTITION // BATCH
+    with working_place(chosen.place, [writer], n, device, note) as executor:
+        if not executor.ahead:
+            yield from writer.generate(requests, decoding=decoding, seed=seed)
+            return
+        check_requests(writer, requests)
+        write = partial(_write, decoding=decoding, seed=seed)
+        batches = partitions(requests, BATCH)
+        if isinstance(writer, AnsweringTechnique):
+            batches = writer.batches(requests)
+        for answers in results(executor, write, writer, batches):
+            yield from answers
 
 
 def _technique(

@@ -70,7 +70,7 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     def _answers(
         self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        for batch in self._batches(requests):
+        for batch in self.batches(requests):
             ready = self._ready(batch, decoding)
             begin = time.perf_counter()  # the models are loaded by now
             answers = self._write(ready, decoding, seed)
@@ -98,7 +98,7 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
         check_requests(self, requests)
         text_of = dict(zip([r.id for r in requests], continuations, strict=True))
         log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
-        for batch in self._batches(requests):
+        for batch in self.batches(requests):
             ids = {r.id: row for r in batch if (row := self._ids(text_of[r.id]))}
             written = [r for r in batch if r.id in ids]
             values = self._force(written, [*ids.values()], decoding, seed) if written else []
@@ -134,7 +134,7 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     def _write(self, ready: Any, decoding: Decoding, seed: int) -> Sequence[Answer]:
         """Returns an answer a request, in their order."""
 
-    def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
+    def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
         """Requests of the same attributes together, in their order, `batch` at a time."""
         by_attributes = sorted(requests, key=lambda request: sorted(request.control))
         for _, group in groupby(by_attributes, key=lambda request: sorted(request.control)):

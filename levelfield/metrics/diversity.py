@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Hashes, Ints
 from levelfield.core.corpus import CorpusValue, OfGroups
-from levelfield.core.metric import Level, partitions
+from levelfield.core.metric import Level
 from levelfield.core.options import Options, option
+from levelfield.core.partitions import partitions
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import no_text_of, too_few_ngrams
 from levelfield.metrics.sample_metric import ChoiceSignature

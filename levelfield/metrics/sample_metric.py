@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from levelfield.core.arrays import Floats
-from levelfield.core.metric import Level, partitions
+from levelfield.core.metric import Level
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate

@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from levelfield.core.corpus import GroupStates
-from levelfield.core.metric import Metric, fields_read, partitions, reading_order
+from levelfield.core.metric import Metric, fields_read, reading_order, score_checked
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
@@ -28,13 +29,7 @@ from levelfield.scoring.cache import (
     cache_path,
     sample_key,
 )
-from levelfield.scoring.executor import (
-    Executor,
-    InThisProcess,
-    Later,
-    Pending,
-    wait_for_one,
-)
+from levelfield.workers.executor import Executor, InThisProcess, Later, Pending, wait_for_one
 
 
 class Keeper:
@@ -82,7 +77,7 @@ class Keeper:
         if metric.level != "sample":
             return metric.score(samples, progress=progress)
         scored: list[Scores] = []
-        waiting: deque[tuple[int, Pending]] = deque()
+        waiting: deque[tuple[int, Pending[Scores]]] = deque()
         for partition in partitions(samples) if samples else [[]]:
             waiting.append((len(partition), self.begin(metric, partition)))
             while len(waiting) > self.ahead:
@@ -92,29 +87,35 @@ class Keeper:
         return concatenate(scored)
 
     def _take(
-        self, waiting: deque[tuple[int, Pending]], scored: list[Scores], progress: Progress
+        self, waiting: deque[tuple[int, Pending[Scores]]], scored: list[Scores], progress: Progress
     ) -> None:
         n, pending = waiting.popleft()
         scored.append(pending.result())
         progress(n)
 
-    def begin(self, metric: Metric, samples: Sequence[Sample]) -> Pending:
+    def begin(self, metric: Metric, samples: Sequence[Sample]) -> Pending[Scores]:
         """Begins to score a partition under a metric of samples."""
         cache = self._cache
         if cache is None or cache.failure:
-            return self._executor.begin(metric, samples)
+            return self._executor.begin(score_checked, metric, samples)
         signature, fields = metric.signature, fields_read(metric)
         keys = [sample_key(signature, sample, fields) for sample in samples]
         try:
             hits = cache.get(keys)
         except CacheError as error:
             self._fails(cache, error)
-            return self._executor.begin(metric, samples)
+            return self._executor.begin(score_checked, metric, samples)
         fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in hits}
         if samples and not fresh:
             segments = [hits[key] for key in keys]
             return Later(lambda: _scores(metric, signature, samples, segments))
-        part = _Part(metric, samples, keys, hits, self._executor.begin(metric, [*fresh.values()]))
+        part = _Part(
+            metric,
+            samples,
+            keys,
+            hits,
+            self._executor.begin(score_checked, metric, [*fresh.values()]),
+        )
         self._under_way.append(part)
         return Later(lambda: self._result(part, cache))
 
@@ -161,7 +162,7 @@ class _Part:
     samples: Sequence[Sample]
     keys: Sequence[bytes]
     segments: dict[bytes, Segment]
-    pending: Pending
+    pending: Pending[Scores]
 
     def new_segments(self) -> dict[bytes, Segment]:
         """Takes in the scores that were pending; raises what went wrong."""
@@ -177,7 +178,7 @@ class _Part:
         return _scores(self.metric, self.metric.signature, self.samples, segments)
 
 
-def _failed(pending: Pending) -> bool:
+def _failed(pending: Pending[Scores]) -> bool:
     return isinstance(pending, Future) and pending.done() and pending.exception() is not None
 
 

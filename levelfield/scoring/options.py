@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.stats.resampling import Family
+from levelfield.workers.place_options import Place
 
 if TYPE_CHECKING:
     from levelfield.scoring.summary import MetricSummary
@@ -121,37 +120,13 @@ else:
 Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
 
-Workers = int | Literal["auto"] | None
-"""How many; None is this process alone, or, of a cluster, `auto`."""
-
 DEFAULT = ("composite",)
 """What is measured where neither a metric nor a task is named: the members of the family that the
 samples have the fields for."""
 
-_ADDRESS = re.compile(r"auto|local|(ray://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
-
-
-_EXPECTED_ADDRESS = (
-    "auto, HOST:PORT or ray://HOST:PORT; without an address --ray goes last on the line, or is "
-    "`--ray local`"
-)
-
-
-def check_address(address: str) -> str:
-    """Returns the address of a cluster, if it can be one.
-
-    Raises:
-        UserError: it can't, or Ray is not installed.
-    """
-    if not _ADDRESS.fullmatch(address):
-        raise UserError(f"ray={address:.80}: expected {_EXPECTED_ADDRESS}")
-    if importlib.util.find_spec("ray") is None:
-        raise UserError("ray needs an extra: pip install 'levelfield[ray]'")
-    return address
-
 
 @dataclass(frozen=True, kw_only=True)
-class Execution(Options):
+class Execution(Place):
     """How and where texts are scored.
 
     Raises:
@@ -167,31 +142,9 @@ class Execution(Options):
         most=10**8,
         metavar="SECONDS",
     )
-    workers: Workers = option(
-        None,
-        "Number of processes that score, or of actors with --ray; auto: as many as processors, "
-        "memory and GPUs allow.",
-        least=1,
-        otherwise="1; auto with --ray",
-        metavar="N",
-    )
-    ray: str | None = option(
-        None,
-        "Score on a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; local, or no address, "
-        "starts Ray on this machine.",
-        fits=_ADDRESS.fullmatch,
-        expected=_EXPECTED_ADDRESS,
-        bare="local",
-        metavar="[ADDRESS]",
-    )
     cache: bool = option(
         True, "Compute all values anew: neither read from the cache nor write to it."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ray is not None:
-            check_address(self.ray)
 
 
 @dataclass(frozen=True, kw_only=True)

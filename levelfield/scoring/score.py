@@ -8,7 +8,9 @@ and the metric scores it with its words or its model.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +18,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.errors import UserError
 from levelfield.core.metric import (
     CountsTexts,
     Metric,
     check_metric,
     held_to_its_contract,
     part_names,
-    partitions,
 )
 from levelfield.core.options import distributed, keywords
+from levelfield.core.partitions import PARTITION, partitions
 from levelfield.core.progress import Progress, Stages, no_stages, time_limit
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate, tie_note, ties
@@ -47,7 +50,6 @@ from levelfield.scoring.metrics import (
     required_fields,
 )
 from levelfield.scoring.options import Note, ScoreOptions
-from levelfield.scoring.places import scoring_place
 from levelfield.scoring.result import Corpora, Grouping, PartTally, ScoreResult, ScoreSummary
 from levelfield.scoring.summary import (
     MetricSummary,
@@ -57,6 +59,7 @@ from levelfield.scoring.summary import (
 )
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.resampling import Resampling
+from levelfield.workers.places import working_place
 
 _MOST_NAMED = 5
 
@@ -213,6 +216,11 @@ def measure(
     criteria = joint_criteria(options, metrics)
     grouping = Grouping.choose(options.by, census)
     corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
+    if corpora and options.execution.shard:
+        raise UserError(
+            f"--shard: {corpora[0].states.metric.name} has a value for a group of texts, and a "
+            "shard has only some of them; measure it without --shard"
+        )
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
     states = [corpus.states for corpus in corpora]
     tally = RunTally()
@@ -223,15 +231,21 @@ def measure(
         stack.enter_context(time_limit(options.execution.time_limit))
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
+        device = options.execution.loading.device
         executor = stack.enter_context(
-            scoring_place(options.execution, metrics, census.n, notes.append)
+            working_place(options.execution, metrics, census.n, device, notes.append)
         )
         keeper = stack.enter_context(
             keeping(notes, enabled=options.execution.cache, executor=executor)
         )
         title = metrics[0].name if len(metrics) == 1 else "scoring"
-        progress = stack.enter_context(stages(title, census.n * len(metrics)))
-        scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
+        part = options.execution.part(math.ceil(census.n / PARTITION))
+        n = max(0, min(part.stop * PARTITION, census.n) - part.start * PARTITION)
+        if shard := options.execution.shard:
+            notes.append(_shard_note(shard, n, census.n))
+        progress = stack.enter_context(stages(title, n * len(metrics)))
+        its_own = itertools.islice(partitions(source), part.start, part.stop)
+        scored = stream(its_own, of_samples, states, keeper, progress=progress)
         for partition in scored:
             groups = [grouping.group(sample) for sample in partition.samples]
             labels = [grouping.label(sample) for sample in partition.samples]
@@ -274,6 +288,13 @@ def measure(
         task=options.task or "",
         gallery=gallery,
         resampling=resampling,
+    )
+
+
+def _shard_note(shard: str, n: int, total: int) -> str:
+    return (
+        f"shard {shard}: {n:,} of {total:,} texts; values of all shards, one after the other, are "
+        "those of one run"
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric, partitions
+from levelfield.core.metric import Metric
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample

@@ -20,7 +20,6 @@ from levelfield.io.problems import shown
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.metrics import check_engine, ready
 from levelfield.scoring.options import Execution, Note
-from levelfield.scoring.places import scoring_place
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.systems import lacking
 from levelfield.study.audit import audit
@@ -41,6 +40,7 @@ from levelfield.study.settings import (
 from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store import StudyStore
 from levelfield.study.store.reading import Exported, export, read_cell
+from levelfield.workers.places import working_place
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,15 @@ class Study:
         self._check_systems(plan, only)
         metrics = _metrics(plan, execution) if chosen.scores else []
         cells = study_status(plan, only).cells
+        cells = cells[execution.part(len(cells))]
+        shard = {cell.key for cell in cells}
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
         total = sum(cell.asked for cell in cells)
         with stages("texts", total) as progress:
             outcome = run(
                 plan,
                 jobs=chosen.jobs,
-                only=lambda key: not only or key.system in only,
+                only=shard.__contains__,
                 progress=progress,
                 on_cell=on_cell,
             )
@@ -183,7 +185,8 @@ class Study:
         metrics = _metrics(plan, execution)
         status = study_status(plan, chosen.only)
         store = StudyStore(plan.out)
-        texts = [cell for cell in status.cells if store.record(cell.key)]
+        cells = status.cells[execution.part(len(status.cells))]
+        texts = [cell for cell in cells if store.record(cell.key)]
         if not texts:
             mend = f"`levelfield study run {self.path} --no-scores` gets them"
             raise UserError(f"{self.path}: there are no texts yet; {mend}")
@@ -346,7 +349,9 @@ def _measure(
     texts = sum(record.answered for key in keys if (record := store.record(key)))
     with (
         time_limit(execution.time_limit),
-        scoring_place(execution, metrics, texts, notes.append) as executor,
+        working_place(
+            execution, metrics, texts, execution.loading.device, notes.append
+        ) as executor,
         keeping(notes, enabled=execution.cache, executor=executor) as keeper,
         stages("scores", texts * len(metrics)) as progress,
     ):

@@ -12,7 +12,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import UserError
-from levelfield.core.metric import partitions
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import Undefined

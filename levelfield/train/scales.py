@@ -16,7 +16,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
-from levelfield.core.metric import partitions
+from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.metrics.composite.base import Component, CompositeMetric

@@ -25,13 +25,13 @@ from levelfield.io.records import FIELDS
 from levelfield.scoring import options
 from levelfield.scoring.metrics import lacks_offline
 from levelfield.scoring.options import Note
-from levelfield.scoring.places import one_cluster
 from levelfield.scoring.result import ScoreResult
 from levelfield.scoring.score import score
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.workers.places import one_cluster
 from levelfield_reproductions.agreement import (
     LeftOut,
     MetricAgreement,

@@ -17,7 +17,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.options import Execution, Note
-from levelfield.scoring.places import scoring_place
+from levelfield.workers.places import working_place
 from levelfield_reproductions.choices import TableOptions
 from levelfield_reproductions.published_tables import Fact, facts_about
 from levelfield_reproductions.recipes.released import NO_MODEL, Scoring
@@ -146,7 +146,7 @@ def _scoring(model: str, execution: Execution, stages: Stages, note: Note) -> It
 
     notes: list[str] = []
     with (
-        scoring_place(execution, (), _SAMPLES, notes.append) as executor,
+        working_place(execution, (), _SAMPLES, execution.loading.device, notes.append) as executor,
         keeping(notes, executor=executor) as keeper,
     ):
 

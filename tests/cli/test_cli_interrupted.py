@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Run, Write, finish, records, start, values
-from levelfield.core.metric import PARTITION
+from levelfield.core.partitions import PARTITION
 from levelfield.scoring.cache import SegmentCache, cache_path
 
 N = 5 * PARTITION

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from levelfield.core.errors import first_line
-from levelfield.core.metric import MetricError, held_to_its_contract, partitions
+from levelfield.core.metric import MetricError, held_to_its_contract
+from levelfield.core.partitions import partitions
 from levelfield.core.sample import Sample
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.core.metric import partitions
+from levelfield.core.partitions import partitions
 from levelfield.core.sample import Sample
 from levelfield.core.scores import concatenate
 from levelfield.metrics.fluency import Perplexity

@@ -21,7 +21,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from levelfield.core.metric import PARTITION, Level, MetricError
+from levelfield.core.metric import Level, MetricError
+from levelfield.core.partitions import PARTITION
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from studies import KEY
 
-from levelfield.core.metric import PARTITION
+from levelfield.core.partitions import PARTITION
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores

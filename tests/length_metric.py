@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.core.metric import PARTITION
+from levelfield.core.partitions import PARTITION
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 

@@ -10,17 +10,18 @@ import textwrap
 import time
 from pathlib import Path
 
-import length_metric
 import pytest
-from length_metric import WORD, alive, samples, workers_of
 
+import length_metric
+from length_metric import WORD, alive, samples, workers_of
 from levelfield import score
 from levelfield.core.errors import UserError
 from levelfield.core.machine import usable_memory
-from levelfield.core.metric import PARTITION, MetricError
-from levelfield.scoring import executor, local
-from levelfield.scoring.executor import WorkerError
-from levelfield.scoring.local import worker_count
+from levelfield.core.metric import MetricError
+from levelfield.core.partitions import PARTITION
+from levelfield.workers import executor, memory
+from levelfield.workers.executor import WorkerError
+from levelfield.workers.memory import worker_count
 
 METRIC = Path(length_metric.__file__).read_text(encoding="utf-8")
 
@@ -160,15 +161,15 @@ def test_what_a_metric_prints_does_not_mix_with_its_scores(tmp_path):
 
 
 def test_auto_is_what_processors_memory_and_samples_allow(monkeypatch):
-    monkeypatch.setattr(local, "usable_processors", lambda: 8)
-    monkeypatch.setattr(local, "usable_memory", lambda: 5 * local.WORKER_BYTES)
+    monkeypatch.setattr(memory, "usable_processors", lambda: 8)
+    monkeypatch.setattr(memory, "usable_memory", lambda: 5 * memory.WORKER_BYTES)
     many = 1_000_000
     assert worker_count("auto", [], many, "cpu") == 5
     assert worker_count("auto", [], 3 * 4 * PARTITION, "cpu") == 3
     assert worker_count("auto", [], 1, "cpu") == 1
-    monkeypatch.setattr(local, "usable_memory", lambda: None)
+    monkeypatch.setattr(memory, "usable_memory", lambda: None)
     assert worker_count("auto", [], many, "cpu") == 8
-    monkeypatch.setattr(local, "usable_memory", lambda: 0)
+    monkeypatch.setattr(memory, "usable_memory", lambda: 0)
     assert worker_count("auto", [], many, "cpu") == 1
     assert worker_count(3, [], 1) == 3
     with pytest.raises(UserError, match="workers=0: expected a whole number from 1 on, or auto"):

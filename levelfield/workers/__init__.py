@@ -1,0 +1,1 @@
+"""Where partitions are worked on: in this process, by others of the machine, or by a cluster."""
