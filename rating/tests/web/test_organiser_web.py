@@ -168,6 +168,7 @@ def test_every_page_opens_empty_halfway_and_full_with_all_headers(
         assert "<script>" not in answer.text
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("scale", ["likert", "pairwise", "ranking"])
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_know_every_scale(tmp_path: Path, scale: str, path: str):

@@ -68,6 +68,7 @@ def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(folder):
     assert all(torch.equal(weights[name], plain[name]) for name in plain)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("file", "changes"),
     [

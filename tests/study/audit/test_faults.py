@@ -56,7 +56,7 @@ def some(values, every):
     ]
 
 
-@pytest.mark.parametrize("name", some(FAULTS, every=3))
+@pytest.mark.parametrize("name", some(FAULTS, every=8))
 def test_the_fault_is_named_with_its_system_and_seed(name, clean):
     fault = FAULTS[name]
     findings = audit(fault.spoil(clean))

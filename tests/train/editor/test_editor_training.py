@@ -167,6 +167,7 @@ def test_an_editor_that_begins_from_nothing_takes_the_embeddings_of_another(tmp_
     assert network.body.config.d_model == 16
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_leaves_the_same_bytes(tmp_path, tiny_folders):
     def run(out: Path, steps: int) -> None:
         left = steps

@@ -237,6 +237,7 @@ def test_latents_tell_labels_after_training(folder: Path, tmp_path: Path):
     assert figures["perplexity-label"] < figures["perplexity-other"]
 
 
+@pytest.mark.slow
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
     one, other = (built(folder, tmp_path / name / "g") for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):

@@ -34,6 +34,7 @@ def copies(copier, texts: list[str], label: str = "formal") -> list[str]:
     return [copier.text(one.ids) for one in written]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("label", ["formal", "informal", "posh"])
 def test_sources_are_copied_behind_any_code(copier, label):
     texts = sources()
