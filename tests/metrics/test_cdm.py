@@ -182,6 +182,7 @@ def plain_causal(folder: str, family: str, text: str, start: int, stop: int) -> 
     ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
 def test_momentum_of_a_causal_pair_is_the_difference_of_plain_log_likelihoods(folders, family):
     text = "\n".join(TURNS)
@@ -234,6 +235,7 @@ def pooler(metric: CDMMomentum, path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["t5", "bart", "pegasus", "gpt2", "bloom", "llama"])
 @pytest.mark.parametrize("pooling", ["sum", "mean", "max", "min", "classifier"])
 def test_an_identical_pair_has_no_momentum_and_any_pooling_is_0(folders, family, pooling, tmp_path):

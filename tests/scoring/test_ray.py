@@ -90,6 +90,7 @@ def test_an_actor_that_dies_is_replaced_and_a_partition_that_kills_is_named(clus
     assert len(list(folder.glob("*-dead"))) == 1 + executor.LIVES
 
 
+@pytest.mark.slow
 def test_an_error_is_the_one_that_this_process_would_raise(cluster):
     texts, options = samples(poison=100), {"does": "raise"}
     with pytest.raises(MetricError) as here:

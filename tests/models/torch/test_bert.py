@@ -95,6 +95,7 @@ def test_anything_else_is_left_to_sentence_transformers(folder, file, changes):
     assert load_bert_mean(folder, CPU) is None
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "file", ["modules.json", "tokenizer.json", "model.safetensors", "sentence_bert_config.json"]
 )

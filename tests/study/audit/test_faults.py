@@ -230,6 +230,7 @@ def guessing(cell: Cell) -> Cell:
     return replace(cell, votes={"sentiment": votes})
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("judges", [2, 3, 4])
 def test_judges_may_differ_more_on_the_neutral_texts_of_a_baseline(judges):
     cells = varied_cells(5, replace(STUDY, judges=judges, prompts=30))

@@ -202,6 +202,7 @@ def test_the_loss_of_the_flow_is_that_of_its_density():
 # -- the guide
 
 
+@pytest.mark.slow
 def test_a_guide_of_two_attributes_has_the_labels_of_both(folder: Path, tmp_path: Path):
     guide = built(folder, tmp_path / "g")
     assert guide.attributes == {

@@ -153,6 +153,7 @@ def test_an_expert_takes_the_tokenizer_of_its_amateur(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_model_that_is_there_is_trained_on(tmp_path, tiny_folders, causal_folders):
     folder = tmp_path / "more"
     history = build_infiller(

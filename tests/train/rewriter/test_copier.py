@@ -57,6 +57,7 @@ def test_a_copy_is_the_likely_text_and_another_is_not(copier):
     assert same > -1 > -20 > other
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_weights():
     one, two, other = (new_copier(seed)[0].state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], two[name]) for name in one)
