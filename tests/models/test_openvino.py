@@ -60,7 +60,6 @@ FAMILIES = [
 ]
 
 
-@pytest.mark.slow
 def test_minilm_embeds_as_torch_does() -> None:
     texts = [*TEXTS, Gapped("The lake ", " early.")]
     ours, ours_cut = load("encoder", "offline/minilm", OPENVINO).sentences(texts)
