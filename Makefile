@@ -8,10 +8,22 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 DISTRIBUTIONS := --editable ./rating --editable ./reproductions
+# processes that tests start load the package: what is compiled is kept
+unexport PYTHONDONTWRITEBYTECODE
+
 # worksteal: neighbours run in one process, which keeps the models they share
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
+ROOMS = $(foreach room,$(ROOM),$(or $(wildcard tests/$(room) $(room)/tests),$(error ROOM=$(room): \
+    there is no folder tests/$(room))))
 
-.PHONY: demo check test test-slow test-all light lint format clean
+# Types are checked beside the tests, and what is wrong with them is said after the tests.
+define with_types
+@$(BIN)/mypy --no-color-output > .mypy.said 2>&1 & mypy=$$!; \
+$(1); tests=$$?; \
+wait $$mypy; types=$$?; cat .mypy.said; exit $$((tests + types))
+endef
+
+.PHONY: demo check test test-slow test-all light lint style format clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -19,21 +31,23 @@ demo: $(INSTALLED)
 	    --out demo/scores.jsonl --report demo/page.html
 	@echo "open demo/page.html in a browser"
 
-# what needs no model, browser or process of its own: after every change
-check: lint
-	$(PYTEST) --fast -m "not slow and not browser and not kill" \
-	    tests $(addprefix --ignore tests/,golden cli study)
+# after every change: what needs no model, browser or process of its own; with a ROOM, all quick
+# tests of these folders, models among them: `make check ROOM="generation models"`
+check: style
+	$(call with_types,$(PYTEST) -m "not slow and not browser and not kill" \
+	    $(if $(ROOM),--hypothesis-profile few $(ROOMS),\
+	    --fast tests $(addprefix --ignore tests/,golden cli study)))
 
 # hypothesis draws the same examples for the same commit; `test-all` and `check` draw new ones
-test: lint
-	$(PYTEST) -m "not slow" --hypothesis-profile few --hypothesis-seed=0
+test: style
+	$(call with_types,$(PYTEST) -m "not slow" --hypothesis-profile few --hypothesis-seed=0)
 
 # what `test` leaves out, and properties with all of their examples
 test-slow: $(INSTALLED_DEV)
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-seed=0
 
-test-all: lint
-	$(PYTEST)
+test-all: style
+	$(call with_types,$(PYTEST))
 
 # the tests of the light core, on the built wheel, in an environment that has no extra
 light: $(INSTALLED_DEV) $(LIGHT)/.installed
@@ -41,10 +55,12 @@ light: $(INSTALLED_DEV) $(LIGHT)/.installed
 	rm -rf build *.egg-info
 	LEVELFIELD_LIGHT_PYTHON=$(CURDIR)/$(LIGHT)/bin/python $(BIN)/pytest tests/test_light_core.py
 
-lint: $(INSTALLED_DEV)
+lint: style
+	$(BIN)/mypy
+
+style: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
-	$(BIN)/mypy
 
 format: $(INSTALLED_DEV)
 	$(BIN)/ruff format

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint
@@ -53,6 +54,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fast"):
         sys.meta_path.insert(0, WithoutModels())
         hypothesis.settings.load_profile("few")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What modules and tests are made of stays to the end: no collection of garbage looks at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -268,6 +268,7 @@ def test_the_rated_sets_are_parts_of_data_sets_and_each_has_a_role():
     assert of_models == {f"commongen-trinity.{j}" for j in ("gpt-4", "flan-t5", "vicuna")}
 
 
+@pytest.mark.slow
 def test_every_rated_set_that_is_here_can_be_read_and_says_what_its_texts_share(rated_data):
     assert rated_data
     here = [one for one in papers.RATED_SETS if one.gap() is None]

@@ -77,6 +77,7 @@ def test_what_can_t_be_derived_names_what_is_missing_and_a_command_that_parses(
         check(command)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_data")
 def test_a_number_that_is_derived_lacks_nothing_in_print():
     assert not [o.number for o in outcomes() if o.verdict is not Verdict.CANNOT and o.number.gap]

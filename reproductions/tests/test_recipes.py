@@ -96,6 +96,7 @@ def test_all_tables_are_counted():
     assert list(COUNTS) == [t.id for t in papers.tables()]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_data")
 def test_these_cells_differ_and_no_others():
     different = {

@@ -225,6 +225,7 @@ def test_a_correction_counts_the_comparisons_on_an_aspect_or_all(family, compari
         assert c.p_adjusted == pytest.approx(min(1, comparisons * c.swapped.p))
 
 
+@pytest.mark.slow
 def test_many_nearly_equal_metrics_do_not_hide_a_clear_difference():
     rng = np.random.default_rng(1)
     y, ids = rng.normal(size=60), [str(i) for i in range(60)]

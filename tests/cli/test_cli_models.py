@@ -55,6 +55,7 @@ def pickled(folder: Path) -> None:
     weights.unlink()
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["pegasus", "t5", "bart"])
 def test_any_infilling_family_in_a_folder_scores_all_aspects(
     run: Run, write: Write, tiny_folders: Folders, family: str
@@ -69,6 +70,7 @@ def test_any_infilling_family_in_a_folder_scores_all_aspects(
     assert 0 < means["ctrleval.attribute-relevance"] < 1
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["pegasus", "t5", "bart"])
 def test_fifty_thousand_characters_have_a_value_from_a_model_that_reads_far_less(
     run: Run, write: Write, tiny_folders: Folders, family: str
@@ -176,6 +178,7 @@ def test_a_configuration_that_only_looks_right_is_refused_before_any_text_is_rea
     assert complaint.startswith("model 'broken' can't be loaded: ")
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("lacking", ["layer.3.output.dense.weight", "word_embeddings.weight"])
 def test_an_encoder_that_lacks_weights_is_refused_and_none_are_drawn_at_random(
     run: Run, write: Write, here: Path, lacking: str

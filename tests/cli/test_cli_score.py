@@ -118,7 +118,7 @@ def test_two_outputs_can_not_both_have_stdout(
 
 
 def test_parts_weigh_one_in_all_and_add_up_to_the_value(run: Run, write: Write) -> None:
-    some = EXAMPLES.read_text(encoding="utf-8").splitlines(keepends=True)[::8]
+    some = EXAMPLES.read_text(encoding="utf-8").splitlines(keepends=True)[::20]
     texts = write("t.jsonl", "".join(some))
     options = ("score", texts, "-m", "ctrleval", "--parts", "parts.jsonl")
     assert run(*options).code == 0

@@ -63,6 +63,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return ran
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wheel")
 def test_an_environment_is_made_listed_and_removed(run: Run, root: Path):
     assert run("environment", "list").out.startswith("comet: not here")

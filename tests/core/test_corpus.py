@@ -65,7 +65,7 @@ def test_no_samples_give_no_values():
     assert len(Longest().score([])) == 0
 
 
-@given(st.lists(st.lists(st.text(max_size=5), min_size=1, max_size=4), min_size=1, max_size=40))
+@given(st.lists(st.lists(st.text(max_size=5), min_size=1, max_size=4), min_size=1, max_size=12))
 def test_partitions_do_not_matter(partitions):
     texts = [text for partition in partitions for text in partition]
     groups = GroupStates(Longest(), ())

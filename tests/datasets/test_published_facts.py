@@ -252,6 +252,7 @@ def test_labelled_sets_have_their_labels(name, labels):
     assert len({s.id for s in samples}) == len(samples)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["ag-news-dev", "pt16", "yelp-sentences", "topical-persona-chat"])
 def test_other_sets_have_as_many_rows_as_the_registry_says(name):
     samples = have(name)

@@ -57,6 +57,7 @@ def outcomes(technique: BOLT, requests: list[Request], decoding=SHORT, seed=0):
         return technique._search(prompted, decoding, seed).run()
 
 
+@pytest.mark.thinned
 @families
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 def test_without_biases_the_text_is_the_greedy_one(family, penalty):
@@ -83,6 +84,7 @@ def test_the_penalty_of_the_decoding_goes_before_its_own():
     assert [o.energies for o in own] != [o.energies for o in plain]
 
 
+@pytest.mark.thinned
 @kinds
 def test_gradients_are_those_of_finite_differences_at_fixed_tokens(kind):
     """The energy of a text whose tokens stay while each one-hot vector moves with its softmax."""
@@ -356,6 +358,7 @@ def held(words, text: str) -> float:
     return float(metric.score([Sample("1", text, control={"keywords": words})]).values[0])
 
 
+@pytest.mark.slow
 def test_a_text_with_its_keywords_is_done_and_others_keep_what_has_most():
     words = ("lake", "road")
     technique = bolt(iterations=40, learning_rate=0.4)
@@ -417,6 +420,7 @@ def test_what_it_can_not_do_is_said_in_one_line():
     assert "of kind soft-prompt; bolt reads" in soft.refusal(POSITIVE)
 
 
+@pytest.mark.thinned
 @kinds
 def test_half_precision_of_the_base_is_enough(kind):
     for control in (POSITIVE, {"keywords": ("road",), **POSITIVE}):

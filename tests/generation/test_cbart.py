@@ -83,12 +83,12 @@ def random_keywords(many: int) -> list[tuple[str, ...]]:
     [("random", GREEDY), ("random", ALL), ("replaces", ALL), ("inserts", ALL)],
 )
 def test_keywords_stay_whole_and_in_their_order(family, head, decoding):
-    """A thousand sets of keywords, most of several tokens."""
+    """Hundreds of sets of keywords, most of several tokens."""
     technique = cbart(family, head, chains=1, passes=3, batch=100)
     prompts = ["", "The lake", "Once upon a time, "]
     requests = [
         Request(str(n), prompts[n % 3], {"keywords": keywords})
-        for n, keywords in enumerate(random_keywords(1000))
+        for n, keywords in enumerate(random_keywords(300))
     ]
     samples, of_keyword = [], []
     for request, answer in zip(requests, answers(technique, requests, decoding), strict=True):
@@ -150,6 +150,7 @@ def test_a_head_that_inserts_writes_as_many_tokens_as_it_may(family):
     assert answer.extra["settled"] is False
 
 
+@pytest.mark.thinned
 @every_family
 @every_head
 @pytest.mark.parametrize("chains", [1, 3])
@@ -161,6 +162,7 @@ def test_the_cost_is_two_rows_a_pass_whatever_the_length(family, head, chains):
         assert answer.forward_passes == 2 * 4
 
 
+@pytest.mark.thinned
 @every_family
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_a_batch_of_eight_gives_the_texts_of_singles(family, decoding):
@@ -188,6 +190,7 @@ def test_greedy_texts_depend_on_no_seed_and_drawn_ones_do(family):
 # -- one pass
 
 
+@pytest.mark.thinned
 @every_family
 @pytest.mark.parametrize("head", ["random", "replaces", "inserts"])
 @pytest.mark.parametrize("theta", [1.0, 2.0])

@@ -37,6 +37,7 @@ def log_likelihood(model: ClassLM, label: str, text: str) -> float:
         return float(rows.log_likelihood(scored))
 
 
+@pytest.mark.slow
 def test_a_text_is_likelier_under_its_own_label(sentiment: ClassLM):
     for label, text in TEXTS.items():
         of_labels = {c: log_likelihood(sentiment, c, text) for c in sentiment.labels}

@@ -81,6 +81,7 @@ def has_all(text: str, keywords: tuple[str, ...], order: str) -> bool:
     return all(re.search(rf"(?<!\w){keyword}(?!\w)", text) for keyword in keywords)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("order", ["any", "given"])
 @pytest.mark.parametrize(
     ("keywords", "gamma", "penalty"),

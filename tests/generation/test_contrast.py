@@ -112,6 +112,7 @@ def uniform(seed: int, key: tuple[int, ...], count: int) -> np.ndarray:
     return np.random.Generator(np.random.Philox(sequence)).random(count)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 def test_segments_are_what_a_plain_loop_over_the_formula_draws(family: str, gamma: float):
@@ -124,6 +125,7 @@ def test_segments_are_what_a_plain_loop_over_the_formula_draws(family: str, gamm
         assert found[i] == text
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", FAMILIES)
 def test_neither_the_cache_nor_the_batch_nor_its_padding_changes_a_segment(family: str):
     models = pair(family)
@@ -193,6 +195,7 @@ def words_model(tokens: dict[str, int], seed: int) -> Pretrained:
 FIVE = {"<end>": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("gamma", [0.0, 0.8])
 def test_frequencies_of_a_five_word_vocabulary_are_those_of_p_minus(gamma: float):
     amateur, expert = words_model(FIVE, 0), words_model(FIVE, 1)

@@ -236,6 +236,7 @@ def test_greedy_texts_follow_the_prompted_model():
     assert answer.continuation == technique.base.continuation(ids, written)
 
 
+@pytest.mark.slow
 def test_the_guide_that_ships_tells_labels_apart():
     technique = DisCup()
     asked = [

@@ -79,6 +79,7 @@ def test_sampled_tokens_have_the_probabilities_of_the_technique(name):
     assert_probabilities(technique, prompts.rows, written, decoding, CASES[name].controls[0])
 
 
+@pytest.mark.thinned
 @by_logits
 def test_beams_are_followed_when_they_change_places(name):
     technique = CASES[name].make()

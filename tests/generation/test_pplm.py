@@ -149,6 +149,7 @@ def plain(technique: PPLM, prompt: str, text: str, control) -> list[float]:
     return found
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [{}, {"gamma": 1.5, "kl": 0.5}, {"window": 2, "fusion": 0.5}, {"horizon": 2, "iterations": 3}],
@@ -164,6 +165,7 @@ def test_probabilities_are_those_of_the_formulas(control, options):
     assert together[0][0] != pytest.approx(base[0], abs=1e-2)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["llama", "bloom"])
 @pytest.mark.parametrize("control", [WORDS, POSITIVE], ids=["bag", "head"])
 def test_other_families_are_no_exception(control, family):
@@ -174,6 +176,7 @@ def test_other_families_are_no_exception(control, family):
         assert log_p == pytest.approx(plain(technique, prompt, TEXT, control), abs=1e-4)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("control", [WORDS, POSITIVE, BOTH], ids=["bag", "head", "both"])
 def test_a_batch_has_the_probabilities_of_singles(control):
     technique = pplm(strength=0.3)

@@ -77,6 +77,12 @@ COUNTS = [
           "match=substring", "match=lemma", "case=exact", "match=substring case=exact"),
 ]  # fmt: skip
 
+
+def slow(case: Case) -> Case:
+    """The same for `make test-slow` alone."""
+    return replace(case, slow=True)
+
+
 AGAINST = "bertscore.source mover.source wmd.source"
 
 
@@ -86,7 +92,7 @@ def model(case: Case) -> Case:
 
 
 MINILM = [
-    score("ctrleval", "texts.jsonl", "ctrleval", more="--json"),
+    slow(score("ctrleval", "texts.jsonl", "ctrleval", more="--json")),
     score("ctrleval on odd records", "odd.jsonl", "ctrleval"),
     score("parts of ctrleval", "few.jsonl", "ctrleval", more="--parts parts.jsonl"),
     score("ctrleval of letters", "letters.jsonl", "ctrleval", "attribute=formality.toml"),
@@ -189,11 +195,14 @@ CAUSAL = [
 
 SMOLLM2 = [
     Case("the default", "score few.jsonl --parts parts.jsonl --json"),
-    *each("attribute relevance", "few.jsonl", "composite.attribute-relevance", "judge=none"),
+    *map(
+        slow,
+        each("attribute relevance", "few.jsonl", "composite.attribute-relevance", "judge=none"),
+    ),
     score("fluency", "few.jsonl", FLUENCY),
     score("slor by bos", "few.jsonl", "fluency.slor", "unigram=bos"),
-    score("llm judge", "few.jsonl", "llm-judge.coherence"),
-    score("momentum", "few.jsonl", "cdm.momentum"),
+    slow(score("llm judge", "few.jsonl", "llm-judge.coherence")),
+    slow(score("momentum", "few.jsonl", "cdm.momentum")),
 ]
 
 INFILLERS = "amateur=offline/infill-amateur expert=offline/infill-expert"
@@ -383,6 +392,6 @@ GROUPS: dict[str, list[Case]] = {
     "techniques": TECHNIQUES,
     "study": STUDY,
     "commands": COMMANDS,
-    "data-scores": [model(case) for case in RATED],
+    "data-scores": [slow(model(case)) for case in RATED],
     "data-people": PEOPLE,
 }

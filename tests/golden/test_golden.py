@@ -19,18 +19,24 @@ from settings import changes, lacking, prepare, server
 import golden
 from own_cache import KEPT_MODELS
 
-WITHOUT_MODELS = ("overlap", "counts")
+WITHOUT_MODELS = ("overlap", "counts", "commands", "servers")
+
+
+def families(case: golden.Case) -> frozenset[str]:
+    """The families of metrics that a case scores; its kind, as `texts`, where it names none."""
+    named = re.findall(r" -m ([\w-]+)", case.words)
+    return frozenset(named or [case.name.partition(" ")[0]])
 
 
 def params() -> Iterator[Any]:
-    """Of the cases that differ in an option or in the records only, all but the first are slow
-    where they load a model."""
-    seen = set()
+    """In a group with models, the first case of a family is quick."""
     for group, cases in GROUPS.items():
+        seen: set[str] = set()
         for case in cases:
-            kind = (group, re.split(" (?:with|of|on|by) ", case.name)[0])
-            slow = case.slow or (kind in seen and group not in WITHOUT_MODELS)
-            seen.add(kind)
+            again = group not in WITHOUT_MODELS and families(case) <= seen
+            slow = case.slow or again
+            if not slow:
+                seen |= families(case)
             name = f"{group}: {case.name}"
             yield pytest.param(group, case, id=name, marks=[pytest.mark.slow] if slow else [])
 

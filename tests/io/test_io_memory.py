@@ -11,7 +11,7 @@ from levelfield.core.errors import InputError
 from levelfield.io.ratings import load_ratings
 from levelfield.io.scores import load_scores
 
-N = 5000
+N = 1500
 
 
 def held(read):

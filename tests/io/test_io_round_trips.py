@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.core.errors import InputError
@@ -48,7 +48,6 @@ def samples(strings=words):
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(samples())
 def test_samples_come_back_from_jsonl(given):
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +57,6 @@ def test_samples_come_back_from_jsonl(given):
         assert load_samples(path) == given
 
 
-@settings(max_examples=40, deadline=None)
 @given(samples())
 def test_samples_come_back_from_a_json_list(given):
     with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +66,6 @@ def test_samples_come_back_from_a_json_list(given):
         assert load_samples(path) == given
 
 
-@settings(max_examples=60, deadline=None)
 @given(samples(strings=words.map(lambda s: s.replace("\0", ""))), st.sampled_from([",", "\t"]))
 def test_samples_come_back_from_cells(given, separator):
     fields = list(Sample.__dataclass_fields__)[:-1]
@@ -88,7 +85,6 @@ def test_samples_come_back_from_cells(given, separator):
         ]
 
 
-@settings(max_examples=40, deadline=None)
 @given(samples())
 def test_samples_come_back_from_parquet(given):
     lists = pl.List(pl.String)
@@ -116,7 +112,6 @@ def test_samples_come_back_from_parquet(given):
         assert sample.ratings.get("overall", {}) == row["ratings.overall"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.binary(max_size=200), st.sampled_from(["jsonl", "json", "csv", "tsv", "text", "ctrleval"])
 )

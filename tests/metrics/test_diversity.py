@@ -213,6 +213,7 @@ def test_distinct_n_as_published_for_every_run_with_texts():
             assert found == published[run][value][f"dist{metric.n}"], (run, value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 def test_hd_d_is_defined_for_every_published_group():
     texts = load("lpf", part=["sentiment", "topic", "keywords"], here=True)

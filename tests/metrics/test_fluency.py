@@ -87,6 +87,7 @@ def gpt2(causal_folders: Folders) -> str:
     return str(causal_folders["gpt2"])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_perplexity_is_the_formula_of_the_plain_loop(plain, folder, batch_tokens):
     given = samples()
@@ -97,6 +98,7 @@ def test_perplexity_is_the_formula_of_the_plain_loop(plain, folder, batch_tokens
     assert not found.higher_is_better
 
 
+@pytest.mark.thinned
 def test_slor_with_bos_unigrams_is_the_formula_with_one_forward_of_bos_for_each_token(
     plain, folder
 ):
@@ -363,6 +365,7 @@ def test_texts_of_a_corpus_are_read_once_and_then_their_likelihoods_are_cached(g
     np.testing.assert_allclose(first.values, plainly.values, rtol=1e-6)
 
 
+@pytest.mark.thinned
 def test_a_value_depends_on_its_sample_alone(folder):
     given = samples()
     for metric, scale in (

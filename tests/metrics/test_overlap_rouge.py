@@ -101,6 +101,7 @@ def test_f_weighs_recall_by_beta(text: str, reference: str, kind: str, beta: flo
         assert f == 0
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_texts_of_2000_words_give_the_values_of_rouge_score(kind: str):
     random = np.random.default_rng(0)

@@ -98,6 +98,7 @@ def filled(template: str, sample: Sample = SAMPLE, context: str | None = None) -
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("metric", SHIPPED)
 def test_p_of_yes_is_the_plain_loops(family, tiny_folders, metric):
     folder = tiny_folders[family]
@@ -131,6 +132,7 @@ def test_order_company_and_batches_change_no_value(t5):
     np.testing.assert_allclose(alone, found, atol=1e-6)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("yes", "no", "alike"),
     [("the lake", "a lake", False), ("the", "a lake", False), ("the lake", "the a the", True)],

@@ -58,6 +58,7 @@ def test_it_is_a_causal_model_pinned_by_the_checksum_of_its_file():
     assert found.label == "offline/smollm2@b179c9523d0e"
 
 
+@pytest.mark.slow
 def test_it_is_found_without_its_code_and_read_without_pytorch_or_its_weights(tmp_path):
     code = (
         "import sys\n"

@@ -311,6 +311,7 @@ def write_many(path: Path, writer: int) -> int:
     return writer
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_writers_at_the_same_time_lose_nothing(kind: str) -> None:
     SegmentCache(cache_path()).close()
@@ -487,6 +488,7 @@ def adopted(path: Path) -> int:
         return cache.adopted
 
 
+@pytest.mark.slow
 def test_of_processes_that_open_an_older_cache_at_once_one_adopts_its_values() -> None:
     without_checksums([Sample(text, text) for text in VARIED.script])
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:

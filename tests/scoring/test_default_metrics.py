@@ -175,6 +175,7 @@ def test_the_shipped_scales_know_every_component_of_the_default():
         assert re.search(r"\|scales:[0-9a-f]{12}\|", getattr(composite, name)().signature)
 
 
+@pytest.mark.slow
 @needs_the_embedded_model
 def test_the_default_tells_a_text_with_the_wanted_label_from_one_with_the_other():
     text = "The lake was lovely and clear. We swam, happy and warm."

@@ -182,6 +182,7 @@ def test_equal_signatures_are_of_equal_metrics_with_equal_choices():
     assert "content:content#" in signed("1")
 
 
+@pytest.mark.slow
 def test_joint_means_take_seeds_as_a_sample():
     rng = np.random.default_rng(0)
     shown = 0

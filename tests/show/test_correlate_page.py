@@ -54,6 +54,7 @@ def page(evaluation, **more):
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("how", [{}, {"group": "system"}, {"group": "source"}, {"level": "system"}])
 def test_every_text_is_escaped_and_nothing_is_loaded(how):
     html = page(found(with_drift=True, **how), notes=[EVIL], files=[EVIL], command=EVIL)
@@ -174,7 +175,7 @@ def test_latex_of_any_character():
     )
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1200, 360])
 def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):

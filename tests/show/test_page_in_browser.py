@@ -85,6 +85,7 @@ def test_a_row_opens_to_its_parts_by_keyboard(page):
     assert inside.is_visible()
 
 
+@pytest.mark.slow
 def test_all_rows_open_at_once(page):
     page.click("#toggle")
     assert page.locator("#table details[open]").count() == 61
@@ -107,7 +108,7 @@ def test_a_signature_is_copied(page):
     expect(button).to_have_text(re.compile("Copied|Selected"))
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 1000, 1020, 1280])
 def test_no_word_of_a_values_parts_is_broken(page, width):
     page.set_viewport_size({"width": width, "height": 700})
@@ -140,7 +141,7 @@ def wide(tmp_path_factory):
     return file.as_uri()
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1200, 1900])
 def test_no_head_is_broken_and_at_1200_px_no_column_is_cut_off(chromium, wide, width):
     with chromium.new_context(viewport={"width": width, "height": 800}) as context:
@@ -156,6 +157,7 @@ def test_no_head_is_broken_and_at_1200_px_no_column_is_cut_off(chromium, wide, w
         assert right <= width
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("metric", ["questions.understandability", "control.balanced-accuracy"])
 def test_a_column_of_values_is_as_wide_as_the_longest_word_of_its_head(chromium, tmp_path, metric):
     write_page(tmp_path / "page.html", report_of([one(values={metric: 0.5})], (metric,)))
@@ -165,6 +167,7 @@ def test_a_column_of_values_is_as_wide_as_the_longest_word_of_its_head(chromium,
         assert page.evaluate(BROKEN_WORDS, "thead th") == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("mode", "dark"), [("light", False), ("dark", True)])
 def test_figures_follow_the_mode(chromium, path, mode, dark):
     with chromium.new_context(color_scheme=mode) as context:

@@ -316,7 +316,7 @@ def test_labels_beside_a_plot_never_overlap_and_keep_their_order(heights, least)
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in placed)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 800, 1280])
 def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(chromium, width, tmp_path):

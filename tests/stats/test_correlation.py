@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.stats.correlation import (
@@ -67,13 +67,11 @@ def loop_tau_like(x, y):
     return (concordant - discordant) / (concordant + discordant)
 
 
-@settings(max_examples=200, deadline=None)
 @given(pairs())
 def test_pairs_are_counted_as_a_loop_over_all_pairs_counts_them(data):
     assert tuple(pair_counts(*data)) == tuple(loop_counts(*data).values())
 
 
-@settings(max_examples=200, deadline=None)
 @given(pairs())
 def test_coefficients_equal_scipy_and_the_definitions(data):
     x, y = data
@@ -86,7 +84,6 @@ def test_coefficients_equal_scipy_and_the_definitions(data):
     assert tau_like(x, y) == pytest.approx(loop_tau_like(x, y), abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
 @given(pairs())
 def test_accuracy_is_the_share_of_pairs_ordered_or_tied_alike(data):
     x, y = data
@@ -104,7 +101,6 @@ def test_the_tau_like_coefficient_of_a_worked_example():
     assert tau_like(x, y) == pytest.approx((3 - 2) / 5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(pairs(), st.randoms(use_true_random=False))
 def test_the_order_of_samples_does_not_matter(data, random):
     x, y = data
@@ -114,7 +110,6 @@ def test_the_order_of_samples_does_not_matter(data, random):
         assert statistics(x[order], y[order])[s] == pytest.approx(value, nan_ok=True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(pairs(), st.floats(0.01, 100), st.floats(-1e4, 1e4))
 def test_pearson_keeps_under_affine_maps_and_ranks_under_monotone_ones(data, scale, shift):
     x, y = data
@@ -124,7 +119,6 @@ def test_pearson_keeps_under_affine_maps_and_ranks_under_monotone_ones(data, sca
         assert f(x**3 + np.exp(x), y) == pytest.approx(f(x, y), abs=1e-9, nan_ok=True)
 
 
-@settings(max_examples=60, deadline=None)
 @given(pairs())
 def test_values_keep_their_bounds_and_all_but_tau_like_are_symmetric(data):
     x, y = data
@@ -259,7 +253,6 @@ def test_clustered_copies_widen_the_interval_and_not_the_value():
     assert naive.high - naive.low < 0.7 * (whole.high - whole.low)
 
 
-@settings(max_examples=50, deadline=None)
 @given(pairs(least=3, most=12))
 def test_the_best_threshold_is_the_best_of_all(data):
     x, y = data

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.stats import dependent
@@ -169,6 +169,7 @@ def test_under_the_null_the_permutation_test_keeps_its_level():
     assert 0.033 <= rejected <= 0.067
 
 
+@pytest.mark.slow
 def test_under_the_null_williams_keeps_its_level_roughly():
     rng = np.random.default_rng(12)
     rejected = 0
@@ -190,7 +191,6 @@ def test_undefined_p_values_are_no_comparisons():
     assert math.isnan(bonferroni([0.01, math.nan])[1])
 
 
-@settings(max_examples=200)
 @given(st.integers(0, 6), st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
 def test_metrics_of_two_clusters_are_always_told_apart(n, shown):
     names = list(map(str, range(n)))

@@ -159,6 +159,7 @@ def test_a_true_null_is_rejected_in_5_percent_where_sign_flips_reject_three_time
     assert 0.04 - tolerance < rejected < 0.06 + tolerance
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_holds_the_true_mean_of_a_system_whose_seeds_differ():
     rng = np.random.default_rng(2)
     rows, w = codes(40, 3, systems=1), np.full(120, 1 / 120)

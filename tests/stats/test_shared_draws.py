@@ -125,6 +125,7 @@ def test_p_of_a_sum_on_a_grid_is_that_of_all_patterns(most, more):
     assert saddlepoint_p(a) == pytest.approx(exact_p(a), rel=0.02)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("shift", [0.05, 0.1, 0.3])
 def test_an_approximate_p_is_near_that_of_many_draws(monkeypatch, shift):
     monkeypatch.setattr(tilting, "_DRAWS", 20_000)

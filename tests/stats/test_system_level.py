@@ -79,6 +79,7 @@ def test_r_without_noise_is_of_the_covariance_without_that_of_the_noise():
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("systems", ["these", "like-these"])
 @pytest.mark.parametrize(("S", "r"), [(5, 0.5), (8, 0.99), (20, 0.9)])
 def test_intervals_hold_the_correlation_of_true_means(systems, S, r):
@@ -215,6 +216,7 @@ def test_swapped_systems_are_every_exchange_of_two_standardised_means():
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("r_ab", [0.9, 0.7])
 def test_metrics_that_agree_equally_well_are_rarely_called_different(r_ab):
     # swapping inputs calls 40 to 60 % of these pairs different, for either question

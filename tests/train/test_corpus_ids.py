@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
@@ -36,7 +36,6 @@ def test_turns_become_lines():
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
 def test_line_by_line_gives_the_ids_of_the_whole(tokenizer, lines):
     text = "\n".join(["First.", *(" ".join(line.split()) for line in lines)])
@@ -48,7 +47,6 @@ def test_line_by_line_gives_the_ids_of_the_whole(tokenizer, lines):
     assert corpus.ids[: corpus.begins[1]].tolist() == whole
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40))
 def test_no_text_is_unknown_to_a_new_tokenizer(tokenizer, text):
     ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]

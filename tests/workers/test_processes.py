@@ -26,14 +26,17 @@ from levelfield.workers.memory import worker_count
 METRIC = Path(length_metric.__file__).read_text(encoding="utf-8")
 
 
-def test_several_processes_give_the_bytes_of_one(tmp_path):
-    """Metrics of samples, of corpora, and of corpora that read scores."""
-    metrics = [WORD, "diversity", "rouge-l.references", "fluency.corpus-perplexity"]
+@pytest.mark.parametrize("reads", ["words", pytest.param("a model", marks=pytest.mark.slow)])
+def test_several_processes_give_the_bytes_of_one(tmp_path, reads):
+    """Metrics of samples and of corpora; corpora that read scores, which are those of a model."""
+    metrics, options = [WORD, "diversity", "rouge-l.references"], {}
+    if reads == "a model":
+        metrics.append("fluency.corpus-perplexity")
+        options["fluency.corpus-perplexity:model"] = tiny_causal(tmp_path)
     texts = [
         {"id": s.id, "text": s.text, "references": ["word end"], "system": s.system}
         for s in samples(200)
     ]
-    options = {"fluency.corpus-perplexity:model": tiny_causal(tmp_path)}
     one = score(texts, metrics, options=options, cache=False)
     three = score(texts, metrics, options=options, cache=False, workers=3)
     assert one.to_dict() == three.to_dict()

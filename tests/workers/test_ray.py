@@ -96,6 +96,7 @@ def test_a_process_that_dies_is_replaced_and_a_partition_that_kills_is_named(clu
     assert len(list(folder.glob("*-dead"))) == 1 + executor.LIVES
 
 
+@pytest.mark.slow
 def test_an_error_is_the_one_that_this_process_would_raise(cluster):
     texts, options = samples(poison=100), {"does": "raise"}
     with pytest.raises(MetricError) as here:
@@ -105,6 +106,7 @@ def test_an_error_is_the_one_that_this_process_would_raise(cluster):
     assert str(there.value) == str(here.value)
 
 
+@pytest.mark.slow
 def test_a_task_without_a_place_says_what_it_takes_and_what_is_free(cluster, monkeypatch):
     monkeypatch.setattr(ours, "PLACE_S", 1.0)
     with (
@@ -114,6 +116,7 @@ def test_a_task_without_a_place_says_what_it_takes_and_what_is_free(cluster, mon
         ours.RayTasks(there, Tasks(1, cpus=4, gpus=0, threads=1))
 
 
+@pytest.mark.slow
 def test_another_version_on_a_node_ends_the_run(cluster, monkeypatch):
     monkeypatch.setattr(ours, "__version__", "9.9")
     with pytest.raises(UserError, match=r"^node .* has levelfield [0-9.]+; expected 9.9, as here"):
@@ -294,11 +297,13 @@ def test_twenty_thousand_texts_have_the_bytes_of_one_process(cluster, folder, wo
         assert scores.values.tobytes() == there.scores[name].values.tobytes()
 
 
+@pytest.mark.slow
 def test_a_time_limit_holds_in_a_task(cluster):
     with pytest.raises(MetricError, match=r"took longer than 0.2 s, its time limit"):
         score(samples(3), WORD, options={"delay": 9.0}, cache=False, ray=cluster, time_limit=0.2)
 
 
+@pytest.mark.slow
 def test_one_connection_serves_all_runs_inside(cluster):
     with ours.joined(cluster) as outer, ours.joined(cluster) as inner:
         assert inner is outer

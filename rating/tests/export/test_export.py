@@ -302,6 +302,7 @@ def test_the_study_digest_is_that_of_the_study_in_the_export(rated: RatingStore)
     assert rated.frozen.digest in documents(rated)["codebook.md"]
 
 
+@pytest.mark.slow
 def test_the_thesis_judgements_go_through_the_store_and_come_back(
     rated_data: Path,  # noqa: ARG001
     tmp_path: Path,

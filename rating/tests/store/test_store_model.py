@@ -257,7 +257,7 @@ def run(examples: int) -> None:
 
 
 def test_any_order_repetition_and_interleaving_leaves_the_store_as_the_model() -> None:
-    run(60)
+    run(25)
 
 
 @pytest.mark.slow

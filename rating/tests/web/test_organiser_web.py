@@ -168,6 +168,7 @@ def test_every_page_opens_empty_halfway_and_full_with_all_headers(
         assert "<script>" not in answer.text
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("scale", ["likert", "pairwise", "ranking"])
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_know_every_scale(tmp_path: Path, scale: str, path: str):
@@ -334,6 +335,7 @@ def test_excluded_raters_are_in_a_download_only_if_asked_for(store: RatingStore,
     assert f'"{names[0]}"' in desk.get("/organiser/export/ratings.jsonl?everyone=1").text
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("path", PAGES)
 def test_scripts_in_names_texts_comments_and_reasons_stand_there_as_text(tmp_path: Path, path: str):
     frozen = direct_study({EVIL: 80.0, "fox": 60.0, "elk": 40.0}, sources=4, surveys=1)

@@ -14,6 +14,7 @@ from plain_browser import rate_all, rating
 from rating_study import SCRIPT, SECRETS, small_study
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("scale", ["slider", "likert", "pairwise", "ranking"])
 def test_no_byte_of_a_session_tells_a_system_a_sample_a_control_or_the_seed(browser_of, scale):
     browser = browser_of(small_study(scale=scale, items=5))

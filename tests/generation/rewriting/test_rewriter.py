@@ -41,6 +41,7 @@ def texts(technique, asked, **options) -> dict[str, str]:
     return {one.id: one.text for one in technique.generate(asked, **options)}
 
 
+@pytest.mark.thinned
 def test_the_greedy_text_is_that_of_the_model_read_anew_at_every_step(folder):
     technique = Rewriter(model=folder)
     base = technique.base
@@ -58,6 +59,7 @@ def test_the_greedy_text_is_that_of_the_model_read_anew_at_every_step(folder):
         assert answer.text == base.text([id for id in ids[1:] if id != base.end])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("decoding", [GREEDY, Decoding(max_new_tokens=8, top_p=0.8)])
 def test_a_batch_of_any_size_writes_the_same(folder, decoding):
     expected = texts(Rewriter(model=folder, batch=1), requests(), decoding=decoding, seed=3)
@@ -80,6 +82,7 @@ def test_log_probs_are_those_of_the_model(folder):
         np.testing.assert_allclose(log_p, expected[0, n:-1].detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.thinned
 def test_one_beam_is_the_greedy_text(folder):
     model = seq2seq(folder)
     for text in TEXTS:
@@ -89,6 +92,7 @@ def test_one_beam_is_the_greedy_text(folder):
         assert (one.ids, one.steps, one.passes) == (greedy.ids, greedy.steps, greedy.passes)
 
 
+@pytest.mark.thinned
 def test_as_many_beams_as_there_are_texts_find_the_best_one(folder):
     """Against all texts of three tokens or fewer over a vocabulary cut to seven tokens."""
     model = seq2seq(folder)
@@ -133,6 +137,7 @@ def _mean_log_p(model, source, ids):
         return float(token_log_p(model, [source], [ids])[0].sum()) / len(ids)
 
 
+@pytest.mark.thinned
 def test_beams_draw_nothing(folder):
     with pytest.raises(UserError, match="beams is 2, and a beam search draws nothing"):
         list(Rewriter(model=folder, beams=2).generate(requests()))

@@ -395,6 +395,7 @@ PROMPTS = [
 TEMPLATE = "{% for m in messages %}<s>{{ m.content }}</s>{% endfor %}<s>"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("numbers", [range(1, 6), range(1, 11)])
 @pytest.mark.parametrize("chats", [False, True], ids=["plain", "template"])
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)

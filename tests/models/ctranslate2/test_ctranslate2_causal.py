@@ -60,6 +60,7 @@ def folder(request: pytest.FixtureRequest, causal_folders: Any) -> Any:
     return causal_folders[request.param]
 
 
+@pytest.mark.thinned
 def test_words_after_texts_have_the_log_probabilities_of_torch(folder):
     found, expected = (model.words_after(TEXTS, [FRAMES] * len(TEXTS)) for model in models(folder))
     for one, reference in zip(found, expected, strict=True):
@@ -69,6 +70,7 @@ def test_words_after_texts_have_the_log_probabilities_of_torch(folder):
                 assert_near(log_p, of_torch)
 
 
+@pytest.mark.thinned
 def test_texts_after_prefixes_have_the_log_probabilities_of_torch(folder):
     found, expected = (model.log_likelihood_after(TEXTS, TEXTS[:4]) for model in models(folder))
     for row, as_expected in zip(found, expected, strict=True):
@@ -83,6 +85,7 @@ def test_single_tokens_after_bos_have_the_log_probabilities_of_torch(folder):
     assert np.exp(found).sum() == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.thinned
 def test_neither_order_nor_batches_change_a_value(folder):
     expected = dict(zip(TEXTS, load("causal", str(folder), CT2).log_likelihood(TEXTS), strict=True))
     order = random.Random(0).sample(TEXTS, len(TEXTS))

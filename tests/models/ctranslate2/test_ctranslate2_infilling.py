@@ -50,6 +50,7 @@ def short(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return str(tiny.save(request.param, tmp_path_factory.mktemp(request.param), positions=40))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", ["infilling", "encoder-decoder"])
 def test_all_targets_have_the_log_probabilities_of_torch(folder, kind):
     gap = kind == "infilling"
@@ -61,6 +62,7 @@ def test_all_targets_have_the_log_probabilities_of_torch(folder, kind):
     )
 
 
+@pytest.mark.thinned
 def test_what_is_too_long_is_cut_as_torch_cuts_it(short):
     sources = [Gapped("far away " * 50, " near" * 40), Gapped("a", "b"), Gapped("", " x" * 99)]
     targets = [
@@ -76,6 +78,7 @@ def test_what_is_too_long_is_cut_as_torch_cuts_it(short):
     assert_same(load("infilling", short, CT2).log_likelihood(sources, targets), expected, atol=1e-4)
 
 
+@pytest.mark.thinned
 def test_neither_order_nor_batches_change_a_value(folder):
     expected = load("infilling", folder, CT2).log_likelihood(SOURCES, TARGETS)
     order = random.Random(0).sample(range(len(SOURCES)), len(SOURCES))

@@ -68,6 +68,7 @@ def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(folder):
     assert all(torch.equal(weights[name], plain[name]) for name in plain)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("file", "changes"),
     [
@@ -94,6 +95,7 @@ def test_anything_else_is_left_to_sentence_transformers(folder, file, changes):
     assert load_bert_mean(folder, CPU) is None
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "file", ["modules.json", "tokenizer.json", "model.safetensors", "sentence_bert_config.json"]
 )

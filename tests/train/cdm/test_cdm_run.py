@@ -108,6 +108,7 @@ class Killed(BaseException):
     """Stands for a kill."""
 
 
+@pytest.mark.slow
 def test_the_whole_runs_and_a_run_that_was_killed_gives_the_same(plan, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     said: list[str] = []

@@ -184,6 +184,7 @@ def test_no_documents_and_impossible_places_are_the_users_mistake(tmp_path: Path
         make(tmp_path / "x.jsonl", seed=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "gpt2"])
 def test_real_samplers_give_the_same_bytes_when_killed(tmp_path: Path, family: str):
     causal = family == "gpt2"

@@ -301,6 +301,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kills", [(1,), (3, 4), (4, 1, 1)])
 def test_killed_and_resumed_is_as_if_nothing_had_happened(rows_file, tmp_path, kills):
     straight = build_discriminator([rows_file], spec(), tmp_path / "a", sources=())

@@ -160,6 +160,7 @@ def test_training_lowers_the_loss_and_leaves_an_editor(family, learn, tmp_path, 
     assert build(out, spec(tiny_folders[family], learn=learn)) == history
 
 
+@pytest.mark.slow
 def test_an_editor_that_begins_from_nothing_takes_the_embeddings_of_another(tmp_path, tiny_folders):
     build(tmp_path / "m", spec("", vocabulary=str(tiny_folders["t5"])))
     network = editor(str(tmp_path / "m")).network
@@ -167,6 +168,7 @@ def test_an_editor_that_begins_from_nothing_takes_the_embeddings_of_another(tmp_
     assert network.body.config.d_model == 16
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_leaves_the_same_bytes(tmp_path, tiny_folders):
     def run(out: Path, steps: int) -> None:
         left = steps

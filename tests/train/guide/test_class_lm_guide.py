@@ -147,6 +147,7 @@ def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
     assert one.checksum == other.checksum
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_as_one_that_was_not(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -101,12 +101,14 @@ def test_figures_after_a_share_of_a_text_are_of_its_first_tokens():
         assert 0 < sum(right) < len(right)
 
 
+@pytest.mark.slow
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
     one, other = (built(folder, tmp_path / name / "g", dropout=0.1) for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):
         assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_as_one_that_was_not(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

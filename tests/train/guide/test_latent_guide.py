@@ -202,6 +202,7 @@ def test_the_loss_of_the_flow_is_that_of_its_density():
 # -- the guide
 
 
+@pytest.mark.slow
 def test_a_guide_of_two_attributes_has_the_labels_of_both(folder: Path, tmp_path: Path):
     guide = built(folder, tmp_path / "g")
     assert guide.attributes == {
@@ -237,6 +238,7 @@ def test_latents_tell_labels_after_training(folder: Path, tmp_path: Path):
     assert figures["perplexity-label"] < figures["perplexity-other"]
 
 
+@pytest.mark.slow
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
     one, other = (built(folder, tmp_path / name / "g") for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):

@@ -197,6 +197,7 @@ def test_the_prompt_is_read_as_the_technique_reads_it(family):
 # -- learning
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("anchor", [0.0, 1.0])
 def test_the_loss_falls_and_tokens_that_speak_for_the_label_get_likelier(anchor, tmp_path: Path):
     lm = language_model(tiny_model())
@@ -321,6 +322,7 @@ def test_two_runs_leave_the_same_bytes(tmp_path: Path):
         assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_as_one_that_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -118,6 +118,7 @@ def test_a_model_folder_is_whole_and_says_what_it_is(tmp_path):
     assert before == sorted((p.name, p.read_bytes()) for p in out.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["t5", "causal"])
 def test_a_build_that_was_killed_gives_the_same_files(tmp_path, family):
     def build(out: Path, left: int) -> None:
@@ -152,6 +153,7 @@ def test_an_expert_takes_the_tokenizer_of_its_amateur(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_model_that_is_there_is_trained_on(tmp_path, tiny_folders, causal_folders):
     folder = tmp_path / "more"
     history = build_infiller(

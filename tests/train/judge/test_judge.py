@@ -117,6 +117,7 @@ def tiny_encoder(tmp_path) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     tmp_path, monkeypatch, tiny_encoder
 ):
@@ -153,6 +154,7 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     assert weights[0] == weights[1]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("architecture", ["textcnn", "linear", "fasttext"])
 def test_a_judge_that_was_killed_and_built_again_is_as_one_that_was_not(
     tmp_path, monkeypatch, architecture

@@ -21,6 +21,7 @@ def test_there_is_a_recipe_for_every_set_and_architecture():
         recipes.spec_of("sentimental-textcnn")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 def test_what_may_ship_is_learnt_from_nothing_of_sst2():
     """Both sets come from the same reviews."""

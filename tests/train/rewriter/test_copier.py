@@ -34,6 +34,7 @@ def copies(copier, texts: list[str], label: str = "formal") -> list[str]:
     return [copier.text(one.ids) for one in written]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("label", ["formal", "informal", "posh"])
 def test_sources_are_copied_behind_any_code(copier, label):
     texts = sources()
@@ -56,6 +57,7 @@ def test_a_copy_is_the_likely_text_and_another_is_not(copier):
     assert same > -1 > -20 > other
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_weights():
     one, two, other = (new_copier(seed)[0].state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], two[name]) for name in one)

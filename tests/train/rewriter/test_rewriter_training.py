@@ -65,6 +65,7 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_eight_pairs_are_learnt_by_heart_in_both_directions(base, tmp_path):
     spec = RewriterSpec(Recipe(steps=250, learning_rate=1e-2, warmup=10, every=250), base, batch=8)
     about = build_rewriter(PAIRS, spec, tmp_path / "out")
