@@ -10,6 +10,7 @@ from levelfield.version import __version__
 
 if TYPE_CHECKING:
     from levelfield.agree.agreement import agreement
+    from levelfield.agree.estimate import estimate
     from levelfield.agree.evaluation import correlate
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
@@ -25,6 +26,7 @@ __all__ = [
     "agreement",
     "compare",
     "correlate",
+    "estimate",
     "generate",
     "load_samples",
     "score",
@@ -36,6 +38,7 @@ _MODULES = {
     "agreement": "levelfield.agree.agreement",
     "compare": "levelfield.scoring.compare",
     "correlate": "levelfield.agree.evaluation",
+    "estimate": "levelfield.agree.estimate",
     "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
     "score": "levelfield.scoring.score",

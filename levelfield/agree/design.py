@@ -26,12 +26,8 @@ _NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "promp
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelateOptions(Options):
-    """What is correlated with ratings, and how.
-
-    Raises:
-        UserError: options that contradict each other.
-    """
+class JoinOptions(Options):
+    """Which scores and ratings are put side by side."""
 
     mapping: Mapping[str, str] = option(
         {},
@@ -62,6 +58,16 @@ class CorrelateOptions(Options):
         metavar="NAME",
         otherwise="all",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelateOptions(JoinOptions):
+    """What is correlated with ratings, and how.
+
+    Raises:
+        UserError: options that contradict each other.
+    """
+
     lower_is_better: tuple[str, ...] = option(
         (),
         "Metric of which lower is better: its sign is reversed; may be given again.",
@@ -115,6 +121,19 @@ class CorrelateOptions(Options):
             raise UserError(
                 "--systems says what means of systems speak of; it needs --level system"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateOptions(JoinOptions):
+    """Which means are estimated, and which texts are to be rated next."""
+
+    next: int = option(
+        0, "Number of texts to draw for rating next, by their scores.", least=0, metavar="N"
+    )
+    strata: int = option(
+        4, "Number of strata of a draw: parts of a system by score.", least=1, most=20, metavar="N"
+    )
+    seed: int = option(0, "Seed of the draw.", least=0, metavar="N")
 
 
 @dataclass(frozen=True, kw_only=True)
