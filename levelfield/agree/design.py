@@ -138,7 +138,11 @@ class EstimateOptions(JoinOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementOptions(Options):
-    """Whose agreement is measured, and how."""
+    """Whose agreement is measured, and how.
+
+    Raises:
+        UserError: metrics of a judge without a judge.
+    """
 
     reading: ReadingOptions = options_group(ReadingOptions(), without=_NOT_OF_RATINGS)
     aspects: tuple[str, ...] = option(
@@ -160,4 +164,30 @@ class AgreementOptions(Options):
     worst: int = option(
         10, "Number of items with the largest disagreement to list.", least=0, metavar="N"
     )
+    judge: PathLike | None = option(
+        None,
+        "File of a judge's scores, on the raters' scale: tests whether it may replace a rater.",
+        metavar="SCORES",
+        is_file=True,
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        "Metric or family of --judge to test; may be given again.",
+        flags=("--metric", "-m"),
+        metavar="NAME",
+        otherwise="all",
+    )
+    epsilon: float = option(
+        0.1,
+        "Share of items by which a judge may be worse than a rater, as it costs less: 0.2 for "
+        "experts, 0.15 for trained raters, 0.1 for others.",
+        least=0,
+        below=1,
+        metavar="SHARE",
+    )
     seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.metrics and self.judge is None:
+            raise UserError("--metric chooses among the scores of --judge, and there are none")
