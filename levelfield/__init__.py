@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from levelfield.agree.agreement import agreement
     from levelfield.agree.estimate import estimate
     from levelfield.agree.evaluation import correlate
+    from levelfield.agree.strengths import strengths
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
     from levelfield.generation.run import generate
@@ -30,6 +31,7 @@ __all__ = [
     "generate",
     "load_samples",
     "score",
+    "strengths",
 ]
 
 _MODULES = {
@@ -42,6 +44,7 @@ _MODULES = {
     "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
     "score": "levelfield.scoring.score",
+    "strengths": "levelfield.agree.strengths",
 }
 """Where each of them is."""
 

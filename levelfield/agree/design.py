@@ -137,6 +137,41 @@ class EstimateOptions(JoinOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StrengthOptions(Options):
+    """Which comparisons strengths are estimated from, and how."""
+
+    mapping: Mapping[str, str] = option(
+        {},
+        "Field (a, b, better, aspect, rater, prompt) and the column that holds it; may be given "
+        "again.",
+        flags=("--map",),
+        metavar="FIELD=COLUMN",
+        read=columns,
+    )
+    format: str | None = option(
+        None, "Format of the files.", metavar="NAME", otherwise="what their suffix says"
+    )
+    samples: Samples = option(
+        (),
+        "File of the compared samples, for their systems and prompts; may be given again.",
+        metavar="FILE",
+        is_file=True,
+    )
+    aspects: tuple[str, ...] = option(
+        (),
+        "Aspect to take; may be given again.",
+        flags=("--aspect",),
+        metavar="NAME",
+        otherwise="all",
+    )
+    cluster: Literal["prompt", "rater"] = option(
+        "prompt",
+        "Make intervals hold for other prompts (and these raters), or for other raters (and these "
+        "prompts).",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgreementOptions(Options):
     """Whose agreement is measured, and how.
 
