@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
-from levelfield.stats.estimands import Measurement, Statistic, Systems
+from levelfield.stats.estimands import SOFT_ACCURACY, Measurement, Statistic, Systems
 from levelfield.stats.resampling import Correction, Resampling
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class CorrelateOptions(JoinOptions):
         (),
         "Statistic to compute; may be given again.",
         flags=("--statistic",),
-        otherwise="all",
+        otherwise=f"all but {SOFT_ACCURACY}",
     )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
     correction: Correction = option(
@@ -117,6 +117,10 @@ class CorrelateOptions(JoinOptions):
         super().__post_init__()
         if self.level == "system" and self.group != "all":
             raise UserError("--level system compares means of systems; it takes no --group")
+        if self.level == "segment" and SOFT_ACCURACY in self.statistics:
+            raise UserError(
+                f"--statistic {SOFT_ACCURACY} compares means of systems; it needs --level system"
+            )
         if self.level == "segment" and self.systems != "like-these":
             raise UserError(
                 "--systems says what means of systems speak of; it needs --level system"
