@@ -33,11 +33,13 @@ class Design:
         words: for people.
         strata: (n,) codes of strata within systems; None if there are none.
         probabilities: (n,) of being rated, NaN where it is not known; None if they are equal.
+        drawn_by: the metric and the number of strata of earlier draws; None without any.
         notes: what a reader must know.
     """
 
     name: str
     words: str
+    drawn_by: tuple[str, int] | None = None
     strata: Codes | None = None
     probabilities: Floats | None = None
     notes: tuple[str, ...] = ()
@@ -183,7 +185,8 @@ def _design_of_strata(
         "ratings leave them out",
     ) * bool(empty.any())
     words = f"rated texts are weighted by strata of {metric} within systems"
-    return Design(f"strata by {metric}/{strata:g}", words, strata=codes, notes=notes)
+    name = f"strata by {metric}/{strata:g}"
+    return Design(name, words, (metric, int(strata)), codes, notes=notes)
 
 
 def _cells(systems: np.ndarray[Any, Any], stratum: Codes, strata: int) -> Codes:
@@ -202,6 +205,7 @@ def drawn_texts(
     table: RatedScores,
     metrics: Sequence[str],
     systems: np.ndarray[Any, Any],
+    design: Design,
     samples: Mapping[str, Sample],
     chosen: EstimateOptions,
 ) -> tuple[DrawnText, ...]:
@@ -212,12 +216,24 @@ def drawn_texts(
     of all strata; without ratings, strata have texts in proportion to their size.
 
     Raises:
-        UserError: several metrics, fewer texts than wanted, or texts that nobody has given.
+        UserError: several metrics, earlier ratings of another design, fewer texts than wanted, or
+            texts that nobody has given.
     """
     if len(metrics) > 1:
         raise UserError(
             f"--next draws by one metric, and there are {', '.join(metrics)}; name one with "
             "--metric"
+        )
+    if design.drawn_by not in (None, (metrics[0], chosen.strata)):
+        metric, strata = design.drawn_by
+        raise UserError(
+            f"the rated texts were drawn by {metric}, in {strata} strata; draw by the same, with "
+            f"--metric {metric} --strata {strata}"
+        )
+    if design.probabilities is not None:
+        raise UserError(
+            "--next draws after ratings of a random draw or of --next, and these have an "
+            "inclusion_probability of their own"
         )
     f = table.metrics[metrics[0]]
     rated = np.zeros(f.size, dtype=np.bool_)

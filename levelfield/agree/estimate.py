@@ -264,7 +264,7 @@ class Estimation:
             drawn.setdefault((text.system, text.stratum), []).append(text)
         rows = [
             [system or ALL_TEXTS, str(stratum or "no score"), f"{len(texts):,}",
-             f"{texts[0].inclusion_probability:.3f}"]
+             f"{texts[0].inclusion_probability:.3g}"]
             for (system, stratum), texts in sorted(drawn.items())
         ]  # fmt: skip
         heads = (
@@ -377,7 +377,7 @@ def estimate(
     notes = [*table.notes, *design.notes, *_notes(means)]
     drawn: tuple[DrawnText, ...] = ()
     if chosen.next:
-        drawn = drawn_texts(table, metrics, systems, rated.samples, chosen)
+        drawn = drawn_texts(table, metrics, systems, design, rated.samples, chosen)
     return Estimation(
         means=means,
         differences=differences,

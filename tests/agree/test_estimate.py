@@ -158,6 +158,22 @@ def test_scores_other_than_those_of_the_draw_are_refused():
         estimate(JUDGE, other, samples=TEXTS)
 
 
+def test_a_later_draw_is_by_the_same_strata():
+    first = estimate(JUDGE, rated(PILOT), samples=TEXTS, next=20).drawn
+    answers = [
+        dataclasses.replace(t, ratings={"quality": {"x": QUALITY[t.id]}})
+        for t in load_samples([text.to_record() for text in first])
+    ]
+    ratings = [*rated(PILOT), *answers]
+    second = estimate(JUDGE, ratings, samples=TEXTS, next=20).drawn
+    assert not {t.sample.id for t in second} & {r.id for r in ratings}
+    with pytest.raises(UserError, match="with --metric judge --strata 4"):
+        estimate(JUDGE, ratings, samples=TEXTS, next=20, strata=3)
+    own = rated(PILOT, inclusion_probability=0.5)
+    with pytest.raises(UserError, match="of their own"):
+        estimate(JUDGE, own, samples=TEXTS, next=20)
+
+
 def test_the_first_draw_needs_no_ratings_and_is_in_proportion():
     result = estimate(JUDGE, samples=TEXTS, next=24)
     assert result.means == ()
