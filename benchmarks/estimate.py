@@ -6,12 +6,18 @@ prediction-powered interval over that of the ratings alone, and gain the median 
 alone that would have the interval, over those there are.
 
     python benchmarks/estimate.py --studies 2000
+
+With --pt16 FILE (train.csv of the data set pt16), the texts are its rated sentences and the score
+is the logarithm of their number of characters.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -146,10 +152,25 @@ def estimated(setting: Setting, rng: np.random.Generator) -> PoweredEstimate:
 
 
 def measure(setting: Setting, studies: int, seed: int = 0) -> list[float]:
-    """Returns both coverages in per cent, the ratio of widths and the median gain."""
+    """Returns what `summary` does of simulated studies."""
     rng = np.random.default_rng(seed)
-    results = [estimated(setting, rng) for _ in range(studies)]
-    true = truth(setting)
+    return summary([estimated(setting, rng) for _ in range(studies)], truth(setting))
+
+
+def measure_sentences(
+    y: Floats, f: Floats, setting: Setting, studies: int, seed: int = 0
+) -> list[float]:
+    """Returns what `summary` does of draws from rated texts, whose mean is the truth."""
+    rng = np.random.default_rng(seed)
+    results = []
+    for _ in range(studies):
+        known, weights = rated_texts(setting, y, f, rng)
+        results.append(estimate_of(powered_mean(known, f, np.arange(y.size), weights)))
+    return summary(results, float(y.mean()))
+
+
+def summary(results: list[PoweredEstimate], true: float) -> list[float]:
+    """Returns both coverages in per cent, the ratio of widths and the median gain."""
     ends = np.array(
         [[[e.low, e.high] for e in (r.people, r.powered)] for r in results]
     )  # (studies, 2, 2)
@@ -164,12 +185,29 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--studies", type=int, default=2000, help="Number of studies a setting.")
-    studies = parser.parse_args().studies
+    parser.add_argument("--pt16", type=Path, help="Rated sentences: train.csv of pt16.")
+    chosen = parser.parse_args()
+    studies = chosen.studies
     print("| setting | coverage, ratings alone | coverage | width | gain |")
     print("| --- | --: | --: | --: | --: |")
+    if chosen.pt16:
+        with chosen.pt16.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        y = np.array([float(row["label"]) for row in rows])
+        f = np.array([math.log(len(row["sentence"])) for row in rows])
+        for strata in (False, True):
+            for n in (50, 100, 300):
+                name = f"{n} of {y.size:,} sentences{', a third at random' if strata else ''}"
+                setting = Setting(name, y.size, n, strata=strata)
+                print_row(name, measure_sentences(y, f, setting, studies))
+        return
     for setting in SETTINGS:
-        people, powered, width, gain = measure(setting, studies)
-        print(f"| {setting.name} | {people:.1f} | {powered:.1f} | {width:.2f} | {gain:.2f} |")
+        print_row(setting.name, measure(setting, studies))
+
+
+def print_row(name: str, figures: list[float]) -> None:
+    people, powered, width, gain = figures
+    print(f"| {name} | {people:.1f} | {powered:.1f} | {width:.2f} | {gain:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

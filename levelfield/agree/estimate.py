@@ -226,22 +226,21 @@ class Estimation:
         rows = [
             [
                 m.system,
-                f"{m.rated:,}",
-                f"{m.texts:,}",
+                f"{m.rated:,} of {m.texts:,}",
                 *_ends(m.estimate, scale),
-                _weight(m.weight),
                 _count(m.estimate.effective),
+                _weight(m.weight),
             ]
             for m in means
         ]
-        heads = ("rated", "texts", *_HEADS, "λ", "worth")
+        heads = ("rated", *_HEADS, "worth", "λ")
         return Table(
             [TableColumn("system", words=True), *map(TableColumn, heads)],
             rows,
             caption=caption,
             legend=[
-                "λ: weight of the scores",
                 "worth: ratings that would have this interval without scores",
+                "λ: weight of the scores",
                 self.design,
             ],
             signatures=[self.signature],
