@@ -457,9 +457,13 @@ def _notes(means: Sequence[SystemEstimate]) -> list[str]:
                     f"by {abs(row.imbalance):.1f} standard errors; they are no random draw, and "
                     "intervals that take them for one do not hold"
                 ] = None
-            for e, name in ((row.estimate.people, "ratings alone"), (row.estimate.powered, metric)):
-                if reason := _reason(e):
-                    notes[f"{aspect}, {row.system}, {name}: {reason}"] = None
+            people, powered = _reason(row.estimate.people), _reason(row.estimate.powered)
+            if people and people == powered:
+                notes[f"{aspect}, {row.system}: {people}"] = None
+            else:
+                for reason, name in ((people, "ratings alone"), (powered, metric)):
+                    if reason:
+                        notes[f"{aspect}, {row.system}, {name}: {reason}"] = None
     return list(notes)
 
 

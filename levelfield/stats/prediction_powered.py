@@ -26,7 +26,7 @@ class PoweredMean:
 
     Attributes:
         value: (2,) the mean from the ratings alone, and the prediction-powered one.
-        weight: of the scores, λ.
+        weight: of the scores, λ; NaN without ratings.
         rated, scored: numbers of texts.
         clusters: (k,) codes of the clusters that have texts, rising.
         has_ratings: (k,) whether they have rated texts.
@@ -107,7 +107,7 @@ def powered_mean(
     variance = _variance(imbalance_left - imbalance)
     return PoweredMean(
         value=value + y_mean,
-        weight=float(weight),
+        weight=float(weight) if has_rating.any() else math.nan,
         rated=int(has_rating.sum()),
         scored=int(has_score.sum()),
         clusters=names.astype(np.intp),

@@ -73,7 +73,7 @@ def test_texts_without_a_score_or_a_rating_are_said():
     only_a = {id for id in PILOT if id[0] == "a"}
     result = estimate(holes, [*rated(only_a)], samples=TEXTS)
     assert "judge: 2 of 120 texts have no score; they count with the mean score" in result.notes
-    assert "quality, b, judge: no rated text" in result.notes
+    assert "quality, b: no rated text" in result.notes
     assert math.isnan(result.differences[0].estimate.powered.value)
     document = result.to_dict()["means"][1]
     assert document["prediction_powered"]["value"] is None

@@ -149,6 +149,7 @@ def test_what_has_no_interval_has_a_reason():
     nothing = estimate_of(powered_mean(np.full_like(y, np.nan), f, c))
     assert math.isnan(nothing.powered.value)
     assert nothing.powered.why_undefined == NONE_RATED
+    assert math.isnan(powered_mean(np.full_like(y, np.nan), f, c).weight)
     one = estimate_of(powered_mean(np.where(np.arange(12) == 0, 1.0, np.nan), f, c))
     assert one.powered.value == 1
     assert one.powered.why_no_interval == ONE_CLUSTER
