@@ -85,8 +85,8 @@ SETTINGS = (
 def drawn(setting: Setting, prompt: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Returns (texts,) ratings and scores."""
     n = setting.texts
-    own = rng.normal(size=n)
-    y = own if setting.of_prompt == 1 else np.sqrt(0.5) * (prompt + own)
+    noise = rng.normal(size=n)
+    y = noise if setting.of_prompt == 1 else np.sqrt(0.5) * (prompt + noise)
     f = setting.r * y + np.sqrt(1 - setting.r**2) * rng.normal(size=n)
     if setting.shape == "points":
         return np.clip(np.round(3 + y), 1, 5), f
@@ -116,15 +116,15 @@ def rated_texts(
 ) -> tuple[Floats, Floats | None]:
     """Returns (texts,) ratings, NaN where a text is not rated, and weights."""
     order = rng.permutation(setting.texts)
-    known = np.full(setting.texts, np.nan)
+    ratings = np.full(setting.texts, np.nan)
     if not setting.strata:
-        known[order[: setting.rated]] = y[order[: setting.rated]]
-        return known, None
+        ratings[order[: setting.rated]] = y[order[: setting.rated]]
+        return ratings, None
     pilot = setting.rated // 3
-    known[order[:pilot]] = y[order[:pilot]]
+    ratings[order[:pilot]] = y[order[:pilot]]
     edges = np.quantile(f, np.linspace(0, 1, _STRATA + 1)[1:-1])
     stratum = np.searchsorted(edges, f, side="right")
-    rows = ~np.isnan(known)
+    rows = ~np.isnan(ratings)
     texts, done = (np.bincount(stratum[x], minlength=_STRATA) for x in (np.arange(f.size), rows))
     slope, intercept = np.polyfit(f[rows], y[rows], 1)
     residuals = (y - slope * f - intercept)[rows]
@@ -132,11 +132,11 @@ def rated_texts(
     deviations = np.sqrt((squares + 4 * residuals.var()) / (done + 4))
     spreads = texts / f.size * deviations
     for h, n in enumerate(allocation(texts, done, spreads, setting.rated - pilot)):
-        left = np.flatnonzero((stratum == h) & np.isnan(known))
-        known[rng.choice(left, n, replace=False)] = 0
-    rows = ~np.isnan(known)
-    known[rows] = y[rows]
-    return known, (texts / np.bincount(stratum[rows], minlength=_STRATA))[stratum]
+        left = np.flatnonzero((stratum == h) & np.isnan(ratings))
+        ratings[rng.choice(left, n, replace=False)] = 0
+    rows = ~np.isnan(ratings)
+    ratings[rows] = y[rows]
+    return ratings, (texts / np.bincount(stratum[rows], minlength=_STRATA))[stratum]
 
 
 def estimated(setting: Setting, rng: np.random.Generator) -> PoweredEstimate:
@@ -146,8 +146,8 @@ def estimated(setting: Setting, rng: np.random.Generator) -> PoweredEstimate:
     means = []
     for _ in range(1 + setting.difference):
         y, f = drawn(setting, prompt, rng)
-        known, weights = rated_texts(setting, y, f, rng)
-        means.append(powered_mean(known, f, clusters, weights))
+        ratings, weights = rated_texts(setting, y, f, rng)
+        means.append(powered_mean(ratings, f, clusters, weights))
     return difference_of(*means) if setting.difference else estimate_of(means[0])
 
 
@@ -164,8 +164,8 @@ def measure_sentences(
     rng = np.random.default_rng(seed)
     results = []
     for _ in range(studies):
-        known, weights = rated_texts(setting, y, f, rng)
-        results.append(estimate_of(powered_mean(known, f, np.arange(y.size), weights)))
+        ratings, weights = rated_texts(setting, y, f, rng)
+        results.append(estimate_of(powered_mean(ratings, f, np.arange(y.size), weights)))
     return summary(results, float(y.mean()))
 
 

@@ -131,19 +131,19 @@ def design_of(
     drawn = {row: extra for row, extra in fields.items() if extra.get("drawn_by")}
     if drawn:
         return _design_of_strata(table, drawn, systems, rated)
-    given = {
+    declared = {
         row: extra["inclusion_probability"]
         for row, extra in fields.items()
         if extra.get("inclusion_probability") not in (None, "")
     }
-    if not given:
+    if not declared:
         return Design("random", _RANDOM)
     probabilities = np.full(len(table.ids), np.nan)
     for row in np.flatnonzero(rated).tolist():
-        value = _number(given.get(row))
+        value = _number(declared.get(row))
         if not 0 < value <= 1:
             raise UserError(
-                f"id {shown(table.ids[row])}: inclusion_probability is {given.get(row)!r}; "
+                f"id {shown(table.ids[row])}: inclusion_probability is {declared.get(row)!r}; "
                 "expected a number above 0 and at most 1, for every rated text if for any"
             )
         probabilities[row] = value
@@ -168,7 +168,9 @@ def _design_of_strata(
             f"{', '.join(table.metrics)}; give the scores of {metric} as well"
         )
     if not strata >= 1:
-        raise UserError(f"the rated texts were drawn by {metric}, in strata that are no number")
+        raise UserError(
+            f"the rated texts were drawn by {metric}, and the number of strata is missing"
+        )
     stratum = strata_of(table.metrics[metric], systems, int(strata))
     for row, extra in drawn.items():
         if _number(extra.get("stratum")) != stratum[row]:
@@ -258,8 +260,8 @@ def drawn_texts(
         rows += rng.choice(unrated, draws[cell], replace=False).tolist()
     rows.sort()
     ids = [table.ids[row] for row in rows]
-    known = {**samples, **whole_samples(chosen.samples, set(ids), mapping=chosen.mapping)}
-    lacking = [id for id in ids if not (id in known and known[id].text)]
+    whole = {**samples, **whole_samples(chosen.samples, set(ids), mapping=chosen.mapping)}
+    lacking = [id for id in ids if not (id in whole and whole[id].text)]
     if lacking:
         raise UserError(
             f"the texts of {len(lacking):,} drawn ids are not known, such as {shown(lacking[0])}; "
@@ -268,7 +270,7 @@ def drawn_texts(
     probability = (done + draws) / np.maximum(texts, 1)
     return tuple(
         DrawnText(
-            known[table.ids[row]], metrics[0], chosen.strata, int(stratum[row]),
+            whole[table.ids[row]], metrics[0], chosen.strata, int(stratum[row]),
             float(probability[codes[row]]),
         )
         for row in rows

@@ -330,7 +330,7 @@ def _one_aspect(
             ", ".join(r.system for r in rows if r.group == n) for n in number.values()
         )
         notes.append(
-            f"{where}there is no one scale for all systems, as no chain of wins leads both ways "
+            f"{where}the systems have no common scale, as no chain of wins leads both ways "
             f"between these groups: {listed}"
         )
 

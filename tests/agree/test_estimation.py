@@ -83,7 +83,7 @@ def test_texts_without_a_score_or_a_rating_are_said():
 def test_rated_texts_that_are_no_random_draw_are_said():
     best = sorted(QUALITY, key=JUDGE.values.__getitem__)[-40:]
     notes = estimate(JUDGE, rated(set(best)), samples=TEXTS).notes
-    assert any("they are no random draw" in note for note in notes)
+    assert any("they are not a random draw" in note for note in notes)
     assert not any("random" in n for n in estimate(JUDGE, rated(PILOT), samples=TEXTS).notes)
 
 

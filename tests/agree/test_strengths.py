@@ -43,7 +43,7 @@ def test_what_has_no_scale_is_said():
     assert report.strengths[-1].system == "w"
     assert "w has no strength: never beaten" in report.notes
     apart = [c._replace(a=c.a.upper(), b=c.b.upper()) for c in comparisons()]
-    (note,) = [n for n in strengths([*comparisons(), *apart]).notes if "no one scale" in n]
+    (note,) = [n for n in strengths([*comparisons(), *apart]).notes if "no common scale" in n]
     assert "X, Y, Z" in note
     assert "x, y, z" in note
     itself = strengths([*comparisons(), Comparison("x", "x", 1, "", "", "")])
