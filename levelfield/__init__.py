@@ -10,7 +10,9 @@ from levelfield.version import __version__
 
 if TYPE_CHECKING:
     from levelfield.agree.agreement import agreement
+    from levelfield.agree.estimate import estimate
     from levelfield.agree.evaluation import correlate
+    from levelfield.agree.strengths import strengths
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
     from levelfield.generation.run import generate
@@ -25,9 +27,11 @@ __all__ = [
     "agreement",
     "compare",
     "correlate",
+    "estimate",
     "generate",
     "load_samples",
     "score",
+    "strengths",
 ]
 
 _MODULES = {
@@ -36,9 +40,11 @@ _MODULES = {
     "agreement": "levelfield.agree.agreement",
     "compare": "levelfield.scoring.compare",
     "correlate": "levelfield.agree.evaluation",
+    "estimate": "levelfield.agree.estimate",
     "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
     "score": "levelfield.scoring.score",
+    "strengths": "levelfield.agree.strengths",
 }
 """Where each of them is."""
 

@@ -43,7 +43,12 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SCRIPTS = sorted(
     path for name in ("benchmarks", "examples", "tools") for path in (ROOT / name).rglob("*.py")
 )
-RUN = ("own-metric.md", pytest.param("README.md", marks=pytest.mark.slow))
+RUN = (
+    "own-metric.md",
+    "estimate.md",
+    "strengths.md",
+    pytest.param("README.md", marks=pytest.mark.slow),
+)
 """Pages whose snippets need no file of the reader's."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -179,7 +179,7 @@ def test_help_of_commands_does_not_wait_for_polars():
     code = (
         "import sys\n"
         "from levelfield.cli import main\n"
-        "for command in ('score', 'study', 'rate', 'agreement'):\n"
+        "for command in ('score', 'study', 'rate', 'agreement', 'estimate', 'strengths'):\n"
         "    sys.argv = ['levelfield', command, '--help']\n"
         "    try: main()\n"
         "    except SystemExit: pass\n"

@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 
 from levelfield.agree.design import AgreementOptions
+from levelfield.agree.join import merged_columns
+from levelfield.agree.judge import JudgeTest, judge_table, judge_tests
 from levelfield.agree.sources import (
     Ratings,
     RatingTable,
@@ -21,6 +23,7 @@ from levelfield.agree.sources import (
     parts_of,
     rating_table,
     read_ratings,
+    read_scores,
     split,
     z_scores,
 )
@@ -28,6 +31,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
+from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import OVERALL
@@ -193,6 +197,7 @@ class AgreementReport:
         by, level: as for `agreement`.
         confidence: level of the intervals.
         files: where the ratings come from.
+        judges: whether judges may stand in for raters; empty if no scores were given.
     """
 
     groups: tuple[Agreement, ...]
@@ -203,6 +208,7 @@ class AgreementReport:
     level: Measurement = "interval"
     confidence: float = 0.95
     files: tuple[str, ...] = ()
+    judges: tuple[JudgeTest, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `levelfield agreement --json`; an undefined number is None."""
@@ -213,10 +219,12 @@ class AgreementReport:
             "signature": self.signature,
             "groups": [g.to_dict() for g in self.groups],
             "worst": [d.to_dict() for d in self.worst],
+            **({"judges": [j.to_dict() for j in self.judges]} if self.judges else {}),
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """One row an aspect, part and measure; of measures of two raters, one a pair.
+        """One row an aspect, part and measure; of measures of two raters, one a pair. Measures of a
+        judge have its name in `a`.
 
         `value`, `low` and `high` are null where `undefined` or `no_interval` gives a reason.
         """
@@ -231,6 +239,18 @@ class AgreementReport:
             }
             for g in self.groups
             for measure, a, b, estimate in g.estimates()
+        ]
+        rows += [
+            {
+                "aspect": j.aspect,
+                "part": OVERALL,
+                "measure": measure,
+                "a": j.metric,
+                "b": None,
+                **_document(estimate),
+            }
+            for j in self.judges
+            for measure, estimate in j.estimates()
         ]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
@@ -298,6 +318,7 @@ class AgreementReport:
                 ],
                 caption="raters",
             ),
+            *([judge_table(self.judges)] if self.judges else []),
             *([self._worst_table()] if self.worst else []),
         ]
 
@@ -380,10 +401,12 @@ class AgreementReport:
                     where.setdefault(f"{name}: {reason}", []).append(place)
         if len(self.groups) == 1 and any(e.clusters < e.n for e in self.groups[0].icc.values()):
             where["ICC: the intervals suppose independent items, and these share sources"] = [place]
-        return [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped) + [
+        reasons = [
             f"{remark} ({'; '.join(dict.fromkeys(places[:3]))}{'; …' if len(places) > 3 else ''})"
             for remark, places in where.items()
         ]
+        more = [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped)
+        return [*more, *(note for judge in self.judges for note in judge.notes()), *reasons]
 
 
 MOST_PAIRS = 15
@@ -433,15 +456,34 @@ def agreement(
     """
     chosen = AgreementOptions.of(chosen, **words)
     reading = chosen.reading
+    mapping = reading.mapping
+    judges: tuple[JudgeTest, ...] = ()
+    if chosen.judge is not None:
+        mapping = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
+    rated = read_ratings(
+        ratings,
+        format=reading.format,
+        mapping=mapping,
+        optional=() if chosen.judge is None else ("id",),
+    )
+    if chosen.judge is not None:
+        judges = judge_tests(
+            merged_columns(read_scores(chosen.judge, mapping=reading.mapping)),
+            rated,
+            aspects=chosen.aspects,
+            metrics=chosen.metrics,
+            epsilon=chosen.epsilon,
+            nominal=chosen.level == "nominal",
+        )
     report = rater_agreement(
-        read_ratings(ratings, format=reading.format, mapping=reading.mapping),
+        rated,
         aspects=chosen.aspects,
         by=chosen.by,
         level=chosen.level,
         worst=chosen.worst,
         resampling=Resampling(seed=chosen.seed),
     )
-    return replace(report, files=file_names(ratings))
+    return replace(report, files=file_names(ratings), judges=judges)
 
 
 def rater_agreement(

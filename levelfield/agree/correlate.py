@@ -25,10 +25,11 @@ from levelfield.stats.correlation import (
     shared_estimates,
     statistics,
 )
-from levelfield.stats.estimands import STATISTICS, Statistic, Systems
+from levelfield.stats.estimands import SOFT_ACCURACY, STATISTICS, Statistic, Systems
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.soft_accuracy import soft_pairwise_accuracy
 from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
 
@@ -299,10 +300,15 @@ def _system_level(
     if S < 2:
         none = undefined("one system" if S else "no samples", n=S, clusters=K)
         return Correlation(metric, aspect, ALL, dict.fromkeys(kinds, none), rows.size, lacking, S)
+    x, y = table.metrics[metric][rows], table.aspects[aspect][rows]
+    plain = [s for s in kinds if s != SOFT_ACCURACY]
     results, corrected = system_correlations(
-        table.metrics[metric][rows], table.aspects[aspect][rows], cluster, system, kinds,
-        systems=systems, resampling=resampling,
-    )  # fmt: skip
+        x, y, cluster, system, plain, systems=systems, resampling=resampling
+    )
+    if SOFT_ACCURACY in kinds:
+        results[SOFT_ACCURACY] = soft_pairwise_accuracy(
+            x, y, cluster, system, resampling=resampling
+        )
     return Correlation(metric, aspect, ALL, results, rows.size, lacking, S, corrected)
 
 
@@ -313,6 +319,7 @@ SYMBOLS: Mapping[Statistic, str] = {
     "tau-like": "τ-like",
     "accuracy": "acc.",
     "calibrated": "acc. cal.",
+    "soft-accuracy": "SPA",
 }
 """How tables write the statistics."""
 
@@ -323,6 +330,7 @@ NAMES: Mapping[Statistic, str] = {
     "tau-like": "τ-like",
     "accuracy": "accuracy",
     "calibrated": "calibrated accuracy",
+    "soft-accuracy": "soft pairwise accuracy",
 }
 """How a page names the statistics."""
 

@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
-from levelfield.stats.estimands import Measurement, Statistic, Systems
+from levelfield.stats.estimands import SOFT_ACCURACY, Measurement, Statistic, Systems
 from levelfield.stats.resampling import Correction, Resampling
 
 if TYPE_CHECKING:
@@ -26,12 +26,8 @@ _NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "promp
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelateOptions(Options):
-    """What is correlated with ratings, and how.
-
-    Raises:
-        UserError: options that contradict each other.
-    """
+class JoinOptions(Options):
+    """Which scores and ratings are put side by side."""
 
     mapping: Mapping[str, str] = option(
         {},
@@ -62,6 +58,16 @@ class CorrelateOptions(Options):
         metavar="NAME",
         otherwise="all",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelateOptions(JoinOptions):
+    """What is correlated with ratings, and how.
+
+    Raises:
+        UserError: options that contradict each other.
+    """
+
     lower_is_better: tuple[str, ...] = option(
         (),
         "Metric of which lower is better: its sign is reversed; may be given again.",
@@ -82,7 +88,7 @@ class CorrelateOptions(Options):
         (),
         "Statistic to compute; may be given again.",
         flags=("--statistic",),
-        otherwise="all",
+        otherwise=f"all but {SOFT_ACCURACY}",
     )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
     correction: Correction = option(
@@ -111,6 +117,10 @@ class CorrelateOptions(Options):
         super().__post_init__()
         if self.level == "system" and self.group != "all":
             raise UserError("--level system compares means of systems; it takes no --group")
+        if self.level == "segment" and SOFT_ACCURACY in self.statistics:
+            raise UserError(
+                f"--statistic {SOFT_ACCURACY} compares means of systems; it needs --level system"
+            )
         if self.level == "segment" and self.systems != "like-these":
             raise UserError(
                 "--systems says what means of systems speak of; it needs --level system"
@@ -118,8 +128,60 @@ class CorrelateOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EstimateOptions(JoinOptions):
+    """Which means are estimated, and which texts are to be rated next."""
+
+    next: int = option(
+        0, "Number of texts to draw for rating next, by their scores.", least=0, metavar="N"
+    )
+    strata: int = option(
+        4, "Number of strata of a draw: parts of a system by score.", least=1, most=20, metavar="N"
+    )
+    seed: int = option(0, "Seed of the draw.", least=0, metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrengthOptions(Options):
+    """Which comparisons strengths are estimated from, and how."""
+
+    mapping: Mapping[str, str] = option(
+        {},
+        "Field (a, b, better, aspect, rater, prompt) and the column that holds it; may be given "
+        "again.",
+        flags=("--map",),
+        metavar="FIELD=COLUMN",
+        read=columns,
+    )
+    format: str | None = option(
+        None, "Format of the files.", metavar="NAME", otherwise="what their suffix says"
+    )
+    samples: Samples = option(
+        (),
+        "File of the compared samples, for their systems and prompts; may be given again.",
+        metavar="FILE",
+        is_file=True,
+    )
+    aspects: tuple[str, ...] = option(
+        (),
+        "Aspect to take; may be given again.",
+        flags=("--aspect",),
+        metavar="NAME",
+        otherwise="all",
+    )
+    cluster: Literal["prompt", "rater"] = option(
+        "prompt",
+        "Make intervals hold for other prompts (and these raters), or for other raters (and these "
+        "prompts).",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgreementOptions(Options):
-    """Whose agreement is measured, and how."""
+    """Whose agreement is measured, and how.
+
+    Raises:
+        UserError: metrics of a judge without a judge.
+    """
 
     reading: ReadingOptions = options_group(ReadingOptions(), without=_NOT_OF_RATINGS)
     aspects: tuple[str, ...] = option(
@@ -141,4 +203,30 @@ class AgreementOptions(Options):
     worst: int = option(
         10, "Number of items with the largest disagreement to list.", least=0, metavar="N"
     )
+    judge: PathLike | None = option(
+        None,
+        "File of a judge's scores, on the raters' scale: tests whether it may replace a rater.",
+        metavar="SCORES",
+        is_file=True,
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        "Metric or family of --judge to test; may be given again.",
+        flags=("--metric", "-m"),
+        metavar="NAME",
+        otherwise="all",
+    )
+    epsilon: float = option(
+        0.1,
+        "Share of items by which a judge may be worse than a rater, as it costs less: 0.2 for "
+        "experts, 0.15 for trained raters, 0.1 for others.",
+        least=0,
+        below=1,
+        metavar="SHARE",
+    )
     seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.metrics and self.judge is None:
+            raise UserError("--metric chooses among the scores of --judge, and there are none")

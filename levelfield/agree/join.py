@@ -40,7 +40,8 @@ class RatedScores:
     """Scores and ratings of the same samples, rows sorted by id. Every array is (n,).
 
     Attributes:
-        ids: of the samples that have a rating on some aspect and a row in the scores.
+        ids: of the samples that have a row in the scores and, but for `unrated` of `join`, a rating
+            on some aspect.
         metrics: name -> values, NaN where undefined.
         aspects: name -> ratings, the mean over raters; NaN where there are none.
         clusters: samples with equal entries share a source, prompt or context.
@@ -130,6 +131,7 @@ def join(
     metrics: Sequence[str] = (),
     flip: Sequence[str] = (),
     samples: Mapping[str, Sample] | None = None,
+    unrated: bool = False,
 ) -> RatedScores:
     """Scores and ratings by id.
 
@@ -140,6 +142,7 @@ def join(
         flip: metrics of which lower is better; their values change sign, so that every
             correlation is one of agreement.
         samples: id -> sample, over those in `rated`: for systems, sources and datasets.
+        unrated: whether scored samples without a rating have rows as well.
 
     Raises:
         UserError: a name that is not there, two columns of one metric, or no id in common.
@@ -152,8 +155,8 @@ def join(
                 f"{column.signature}; correlate one of them at a time"
             )
         by_name[column.metric] = column
-    chosen = _chosen("metric", list(by_name), metrics)
-    turned = set(_chosen("metric", list(by_name), flip)) if flip else set()
+    chosen = named("metric", list(by_name), metrics)
+    turned = set(named("metric", list(by_name), flip)) if flip else set()
     ratings: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
     raters: dict[str, set[str]] = {}
     for rating in rated.ratings:
@@ -166,18 +169,20 @@ def join(
         else:
             of_aspect[rating.id] = [earlier, rating.value]
         raters.setdefault(rating.aspect, set()).add(rating.rater)
-    names = _chosen("aspect", list(ratings), aspects)
+    names = named("aspect", list(ratings), aspects)
     rated_ids = set().union(*(ratings[aspect] for aspect in names))
     scored_ids = set().union(*(by_name[metric].values for metric in chosen))
     only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
-    ids = tuple(sorted(rated_ids & scored_ids))
-    del rated_ids, scored_ids
-    if not ids:
+    ids = tuple(sorted(scored_ids if unrated else rated_ids & scored_ids))
+    if not ids or (rated_ids and not rated_ids & scored_ids):
         raise UserError(
             f"no id is in both: the scores have {_some(only_scored)}, "
             f"the ratings have {_some(only_rated)}; ids must be equal; --map id=COLUMN names "
             "another column, and id=system+segment joins several with /"
         )
+    if unrated:
+        only_scored = set()
+    del rated_ids, scored_ids
     known_samples = samples or {}
     of_id = [known_samples.get(id) or rated.samples.get(id) for id in ids]
     every = {s.shared for s in of_id if s}
@@ -210,7 +215,7 @@ def join(
     )
 
 
-def _chosen(kind: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
+def named(kind: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
     if not choices:
         return list(names)
     chosen: list[str] = []

@@ -151,6 +151,22 @@ def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[s
     return loaded
 
 
+def whole_samples(
+    samples: Samples, ids: Collection[str], *, mapping: Mapping[str, str] = {}
+) -> dict[str, Sample]:
+    """Id -> sample of these ids, with every field; otherwise as `read_samples`."""
+    items = [samples] if isinstance(samples, str | os.PathLike) else samples
+    whole: dict[str, Sample] = {}
+    for item in items:
+        several = (
+            [item]
+            if isinstance(item, Sample)
+            else open_source(item, mapping=_words_of(item, mapping))
+        )
+        whole |= {sample.id: sample for sample in several if sample.id in ids}
+    return whole
+
+
 def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, Sample]:
     source = open_source(path, mapping=_words_of(path, mapping))
     source.check()

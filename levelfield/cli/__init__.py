@@ -26,6 +26,8 @@ _HELP = {
     "generate": "Generate texts under control.",
     "correlate": "Say how far metrics agree with people.",
     "agreement": "Say how far raters agree.",
+    "strengths": "Say how strong systems are by choices and rankings.",
+    "estimate": "Estimate mean ratings from few ratings and many scores.",
     "study": "Run, audit and report a comparison of systems.",
     "metrics": "List the metrics, or explain one.",
     "techniques": "List the techniques of controlled generation, or explain one.",

@@ -10,6 +10,7 @@ from levelfield.agree.design import AgreementOptions
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers
 from levelfield.cli.terminal import say_note
+from levelfield.core.errors import UserError
 from levelfield.core.strings import json_text
 
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ def agreement(
 
     Reads samples with ratings, or one rating a row: id, aspect, rater, value. Prints
     Krippendorff's alpha, intraclass correlations, correlations of each two raters, how each rater
-    used the scale, and the items of the largest disagreement.
+    used the scale, and the items of the largest disagreement. --judge tests whether a judge may
+    stand in for a rater.
     """
     from levelfield.agree.agreement import agreement
     from levelfield.io import atomic_writer
 
+    if [*files, chosen.judge].count("-") > 1:
+        raise UserError("stdin can be read once only")
     report = agreement(files, chosen)
     if zscores:
         with atomic_writer(zscores) as file:

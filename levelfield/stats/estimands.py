@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-Statistic = Literal["pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated"]
+Statistic = Literal[
+    "pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated", "soft-accuracy"
+]
 """A statistic of agreement between a metric and ratings."""
 
-STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+SOFT_ACCURACY: Statistic = "soft-accuracy"
+"""Of means of systems only, and only where it is asked for."""
+
+STATISTICS: tuple[Statistic, ...] = tuple(s for s in get_args(Statistic) if s != SOFT_ACCURACY)
 
 Systems = Literal["these", "like-these"]
 """The systems that intervals and tests speak of: those observed, or the population that they are a

@@ -158,3 +158,53 @@ def test_markup_in_names_is_shown_as_it_is(run: Run, write: Write):
     assert ran.code == 0, ran
     for name in ("[red]3", "[b]style", "[i]ann"):
         assert name in ran.out
+
+
+@pytest.fixture
+def judged(write: Write) -> tuple[str, str]:
+    rng = np.random.default_rng(0)
+    quality = rng.integers(1, 6, 50)
+    ratings = [
+        {"id": i, "aspect": "style", "rater": rater, "value": int(v)}
+        for rater in ("ann", "bo", "cy")
+        for i, v in enumerate(np.clip(quality + rng.integers(-1, 2, 50), 1, 5))
+    ]
+    good, bad = quality.tolist(), rng.permutation(quality).tolist()
+    scores = [
+        {"id": str(i), "metric": name, "value": v, "signature": f"{name}|v:1"}
+        for name, values in (("good", good), ("bad", bad))
+        for i, v in enumerate(values)
+    ]
+    return write("ratings.jsonl", ratings), write("scores.jsonl", scores)
+
+
+def test_a_judge_is_tested_in_the_place_of_each_rater(run: Run, judged: tuple[str, str]):
+    ratings, scores = judged
+    ran = run("agreement", ratings, "--judge", scores)
+    assert ran.code == 0, ran
+    assert "Alternative annotator test, ε = 0.1" in ran.out
+    document = run("agreement", ratings, "--judge", scores, "--epsilon", "0.15", "--json").json
+    good, bad = document["judges"]
+    assert (good["metric"], good["winning_rate"], good["passed"]) == ("good", 1, True)
+    assert (bad["metric"], bad["winning_rate"], bad["passed"]) == ("bad", 0, False)
+    assert [r["rater"] for r in good["raters"]] == ["ann", "bo", "cy"]
+    assert good["epsilon"] == 0.15
+    only = run("agreement", ratings, "--judge", scores, "-m", "bad", "--json").json
+    assert [j["metric"] for j in only["judges"]] == ["bad"]
+    frame = agreement(ratings, judge=scores).to_polars()
+    rows = frame.filter(frame["measure"] == "winning rate")
+    assert rows["a"].to_list() == ["good", "bad"]
+    assert rows["value"].to_list() == [1, 0]
+
+
+def test_what_a_judge_lacks_is_said(run: Run, judged: tuple[str, str], write: Write):
+    ratings, scores = judged
+    assert "--metric chooses" in run("agreement", ratings, "-m", "good").complaint
+    assert "no metric 'x'" in run("agreement", ratings, "--judge", scores, "-m", "x").complaint
+    shares = [
+        {"id": str(i), "metric": "share", "value": i / 50, "signature": "share|v:1"}
+        for i in range(20)
+    ]
+    ran = run("agreement", ratings, "--judge", write("shares.jsonl", shares))
+    assert "outside the range of the ratings on style" in ran.err
+    assert "no rater with 30 items" in ran.out

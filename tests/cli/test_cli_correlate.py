@@ -426,3 +426,15 @@ def test_samples_in_a_table_of_their_own_take_their_part_of_the_mapping(run, wri
     assert done.json["clusters"] == 6
     failed = run("correlate", scores_file, "--ratings", people, *words.split(), *SMALL)
     assert 'mapping text=output: no record has "output"' in failed.complaint
+
+
+def test_soft_accuracy_is_of_systems_and_only_where_asked_for(run, files):
+    words = ("correlate", files[0], "--ratings", files[1], "--statistic", "soft-accuracy")
+    document = run(*words, "--level", "system", "--json", *SMALL).json
+    first = document["correlations"][0]["statistics"]
+    assert list(first) == ["soft-accuracy"]
+    assert 0 <= first["soft-accuracy"]["value"] <= 1
+    assert "SPA" in run(*words, "--statistic", "pearson", "--level", "system", *SMALL).out
+    assert "it needs --level system" in run(*words).complaint
+    plain = ("correlate", files[0], "--ratings", files[1], "--level", "system", "--json", *SMALL)
+    assert "soft-accuracy" not in run(*plain).json["correlations"][0]["statistics"]

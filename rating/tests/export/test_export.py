@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import zipfile
@@ -14,10 +15,12 @@ import pytest
 
 import formality_study
 from levelfield.agree.agreement import rater_agreement
+from levelfield.agree.strengths import strengths
 from levelfield.io import load_ratings, load_samples
 from levelfield.stats.resampling import Resampling
 from levelfield_rating.export.documents import archive, codebook, documents, export
 from levelfield_rating.model import Item, RatingCriterion
+from levelfield_rating.plan.freezing import freeze
 from levelfield_rating.results.agreement import reliability, system_means, unit_ratings
 from levelfield_rating.results.raters import counted
 from levelfield_rating.results.ratings import sample_ratings, samples
@@ -34,6 +37,7 @@ from simulated_raters import (
     say,
     without_samples,
 )
+from study_folder import rewrites, write_study
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}
 FAST = Resampling(resamples=200)
@@ -268,6 +272,21 @@ def test_rankings_are_exported_raw_and_reversed(tmp_path: Path):
     found = [by_id[c.samples[0]]["style"]["r1"] for c in one.candidates]
     assert found == [0.5, 1, 0]
     assert [by_id[c.samples[0]]["content"]["r1"] for c in one.candidates] == [0.75, 0.75, 0]
+
+
+@pytest.mark.parametrize(("scale", "file"), [("pairwise", "pairs"), ("ranking", "rankings")])
+def test_exported_choices_and_rankings_give_strengths(tmp_path: Path, scale: str, file: str):
+    records = rewrites(4, ("plain", "florid", "terse"))
+    study = write_study(tmp_path, records, f'[design]\nkind = "{scale}"\nraters = 1')
+    store = opened(tmp_path, freeze(study))
+    answers = itertools.cycle([0, 1, -1, 1] if scale == "pairwise" else [(1, 2, 3), (3, 1, 2)])
+    rate(store, 0, lambda _item, _criterion: next(answers))
+    for name, text in documents(store).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    report = strengths(tmp_path / f"{file}.jsonl", samples=tmp_path / "ratings.jsonl")
+    assert {s.system for s in report.strengths} == {"plain", "florid", "terse"}
+    assert {s.estimate.n for s in report.strengths} == {2 * 4}  # two others on four sources
+    assert {s.aspect for s in report.strengths} == {"content"}
 
 
 def load_ratings_of(made: dict[str, str], folder: Path):

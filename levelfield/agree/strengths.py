@@ -1,0 +1,340 @@
+"""Strengths of systems by people's choices and rankings."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import expit
+
+from levelfield.agree.design import StrengthOptions
+from levelfield.agree.sources import file_names, read_samples
+from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
+from levelfield.core.signature import signature
+from levelfield.core.strings import natural
+from levelfield.io.comparisons import FIELDS, Comparison, load_comparisons
+from levelfield.io.reading import PathLike
+from levelfield.io.tables import NONE, Table, TableColumn
+from levelfield.scoring.standing import Scale
+from levelfield.stats.bradley_terry import Strengths, bradley_terry
+from levelfield.stats.estimate import Estimate, finite
+from levelfield.stats.multiplicity import holm
+
+LEVEL = 0.95
+"""Of the intervals."""
+
+_written = Scale(2, scientific=False)
+_share = Scale(3, scientific=False)
+
+_SCHEMA = {
+    "aspect": pl.String,
+    "a": pl.String,
+    "b": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "probability": pl.Float64,
+    "n": pl.Int64,
+    "clusters": pl.Int64,
+    "p": pl.Float64,
+    "p_adjusted": pl.Float64,
+    "why_undefined": pl.String,
+    "why_no_interval": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class SystemStrength:
+    """The strength of a system on an aspect.
+
+    Attributes:
+        estimate: log-odds against the mean of the systems of its group.
+        group: number of its group, from 1; 0 if it is alone.
+        wins: share of its comparisons that it won, a tie counting one half; NaN without any.
+    """
+
+    aspect: str
+    system: str
+    estimate: Estimate
+    group: int
+    wins: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "aspect": self.aspect or None,
+            "system": self.system,
+            **self.estimate.to_dict(),
+            "group": self.group or None,
+            "wins": finite(self.wins),
+        }
+
+
+@dataclass(frozen=True)
+class StrengthDifference:
+    """Two systems of a group.
+
+    Attributes:
+        estimate: log-odds that a is better than b.
+        p, p_adjusted: of their being equally strong, and by Holm over the pairs on the aspect.
+    """
+
+    aspect: str
+    a: str
+    b: str
+    estimate: Estimate
+    p: float
+    p_adjusted: float
+
+    @property
+    def probability(self) -> float:
+        """That a text of a is preferred to one of b."""
+        return float(expit(self.estimate.value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "aspect": self.aspect or None,
+            "a": self.a,
+            "b": self.b,
+            **self.estimate.to_dict(),
+            "probability": finite(self.probability),
+            "p": finite(self.p),
+            "p_adjusted": finite(self.p_adjusted),
+        }
+
+
+@dataclass(frozen=True)
+class StrengthReport:
+    """Strengths of systems.
+
+    Attributes:
+        strengths: by aspect, the strongest first within each group.
+        differences: of every two systems of a group.
+        notes: what a reader must know of the numbers.
+        signature: every choice that could change a number.
+        files: where the comparisons come from.
+    """
+
+    strengths: tuple[SystemStrength, ...]
+    differences: tuple[StrengthDifference, ...]
+    notes: tuple[str, ...]
+    signature: str
+    files: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `levelfield strengths --json`; an undefined number is None."""
+        return {
+            "files": list(self.files),
+            "signature": self.signature,
+            "notes": list(self.notes),
+            "strengths": [s.to_dict() for s in self.strengths],
+            "differences": [d.to_dict() for d in self.differences],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a system, and one a pair, which has `b`."""
+        rows = [{**s.to_dict(), "a": s.system} for s in self.strengths]
+        rows += [d.to_dict() for d in self.differences]
+        return pl.DataFrame([{name: row.get(name) for name in _SCHEMA} for row in rows], _SCHEMA)
+
+    def to_latex(self) -> str:
+        """The tables as booktabs tables."""
+        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
+
+    def tables(self) -> list[Table]:
+        """The tables that a terminal shows: strengths and pairs of each aspect."""
+        tables = []
+        for aspect, group in itertools.groupby(self.strengths, key=lambda s: s.aspect):
+            strengths = list(group)
+            differences = [d for d in self.differences if d.aspect == aspect]
+            tables.append(self._strengths_table(aspect, strengths))
+            if differences:
+                tables.append(_differences_table(aspect, differences))
+        return tables
+
+    def _strengths_table(self, aspect: str, strengths: Sequence[SystemStrength]) -> Table:
+        several = len({s.group for s in strengths if s.group}) > 1
+        rows = [
+            [
+                s.system,
+                *([str(s.group) if s.group else NONE] if several else []),
+                _written(s.estimate.value),
+                _written.ends(s.estimate),
+                _share(s.wins),
+                f"{s.estimate.n:,}",
+            ]
+            for s in strengths
+        ]
+        heads = (*(["group"] * several), "strength", _INTERVAL, "won", "comparisons")
+        return Table(
+            [TableColumn("system", words=True), *map(TableColumn, heads)],
+            rows,
+            caption=f"strengths of systems{f' in {aspect}' if aspect else ''}",
+            legend=["strength: log-odds against the mean of the systems", "won: share, with ties"],
+            signatures=[self.signature],
+        )
+
+
+_INTERVAL = f"{100 * LEVEL:g} % interval"
+
+
+def _differences_table(aspect: str, differences: Sequence[StrengthDifference]) -> Table:
+    rows = [
+        [
+            f"{d.a}, {d.b}",
+            _share(d.probability),
+            _share.ends(_as_probability(d.estimate)),
+            NONE if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}",
+        ]
+        for d in differences
+    ]
+    return Table(
+        [TableColumn("systems", words=True), *map(TableColumn, ("P", _INTERVAL, "p (Holm)"))],
+        rows,
+        caption=f"pairs{f' in {aspect}' if aspect else ''}",
+        legend=["P: probability that a text of the first is preferred, without ties"],
+    )
+
+
+def _as_probability(e: Estimate) -> Estimate:
+    value, low, high = expit([e.value, e.low, e.high]).tolist()
+    return replace(e, value=value, low=low, high=high)
+
+
+@keywords(StrengthOptions)
+def strengths(
+    comparisons: PathLike | Sequence[PathLike] | Sequence[Comparison],
+    chosen: StrengthOptions | None = None,
+    **words: Any,
+) -> StrengthReport:
+    """Estimates how strong systems are from choices between their texts and rankings of them.
+
+    The strengths are those of Bradley and Terry (`levelfield.stats.bradley_terry.bradley_terry`).
+
+    Args:
+        comparisons: `pairs.jsonl` and `rankings.jsonl` of `levelfield rate export`, tables of
+            choices, or what `load_comparisons` returns.
+        chosen: what is read, and how intervals are made.
+        words: options of `StrengthOptions`, instead of those there.
+
+    Raises:
+        InputError: a file can't be read.
+        UserError: an aspect that is not there, or no prompt or rater to cluster by.
+
+    >>> report = strengths("pairs.jsonl", samples="ratings.jsonl")  # doctest: +SKIP
+    >>> report.strengths[0].estimate  # doctest: +SKIP
+    """
+    chosen = StrengthOptions.of(chosen, **words)
+    single = isinstance(comparisons, str | os.PathLike)
+    several: list[Any] = [comparisons] if single else list(comparisons)  # type: ignore[arg-type]
+    read = [c for c in several if isinstance(c, Comparison)]
+    if not read:
+        of_samples = {k: v for k, v in chosen.mapping.items() if k not in FIELDS}
+        read = load_comparisons(
+            several,
+            read_samples(chosen.samples, mapping=of_samples),
+            format=chosen.format,
+            mapping={k: v for k, v in chosen.mapping.items() if k in FIELDS},
+        )
+    aspects = dict.fromkeys(c.aspect for c in read)
+    for aspect in chosen.aspects:
+        if aspect not in aspects:
+            raise UserError(f"--aspect {aspect}: nothing is compared on it; there are {[*aspects]}")
+    results: list[SystemStrength] = []
+    differences: list[StrengthDifference] = []
+    notes: list[str] = []
+    for aspect in chosen.aspects or aspects:
+        _one_aspect(
+            aspect, [c for c in read if c.aspect == aspect], chosen, results, differences, notes
+        )
+    return StrengthReport(
+        strengths=tuple(results),
+        differences=tuple(differences),
+        notes=tuple(dict.fromkeys(notes)),
+        signature=signature(
+            "strengths",
+            {"model": "bradley-terry", "ties": "half", "cluster": chosen.cluster,
+             "interval": f"{LEVEL:g}", "correction": "holm"},
+        ),
+        files=file_names([c for c in several if not isinstance(c, Comparison)]),
+    )  # fmt: skip
+
+
+def _one_aspect(
+    aspect: str,
+    comparisons: Sequence[Comparison],
+    chosen: StrengthOptions,
+    results: list[SystemStrength],
+    differences: list[StrengthDifference],
+    notes: list[str],
+) -> None:
+    where = f"{aspect}: " if aspect else ""
+    if same := sum(c.a == c.b for c in comparisons):
+        notes.append(f"{where}comparisons of a system with itself are left out: {same:,}")
+        comparisons = [c for c in comparisons if c.a != c.b]
+        if not comparisons:
+            return
+    names = sorted({name for c in comparisons for name in (c.a, c.b)}, key=natural)
+    code = {name: n for n, name in enumerate(names)}
+    labels: list[str | int] = [getattr(c, chosen.cluster) for c in comparisons]
+    if unknown := sum(not label for label in labels):
+        labels = [label or n for n, label in enumerate(labels)]
+        notes.append(
+            f"{where}{unknown:,} comparisons name no {chosen.cluster}; each counts as independent"
+        )
+    clusters = {label: n for n, label in enumerate(dict.fromkeys(labels))}
+    fit = bradley_terry(
+        np.array([code[c.a] for c in comparisons]),
+        np.array([code[c.b] for c in comparisons]),
+        np.array([c.outcome for c in comparisons]),
+        np.array([clusters[label] for label in labels]),
+        len(names),
+    )
+    groups = [g for g in np.unique(fit.groups).tolist() if (fit.groups == g).sum() > 1]
+    groups.sort(key=lambda g: -_won(fit, np.flatnonzero(fit.groups == g)))
+    number = {g: n for n, g in enumerate(groups, 1)}
+    rows = [
+        SystemStrength(
+            aspect, name, fit.strength(i, level=LEVEL), number.get(int(fit.groups[i]), 0),
+            _won(fit, np.array([i])),
+        )
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+    rows.sort(key=lambda s: (s.group or len(groups) + 1, -np.nan_to_num(s.estimate.value), -s.wins))
+    results += rows
+    pairs = [
+        (a.system, b.system)
+        for a, b in itertools.combinations([r for r in rows if r.group], 2)
+        if a.group == b.group
+    ]
+    compared = [fit.difference(code[a], code[b], level=LEVEL) for a, b in pairs]
+    for (a, b), (e, p), q in zip(
+        pairs, compared, holm([p for _, p in compared]).tolist(), strict=True
+    ):
+        differences.append(StrengthDifference(aspect, a, b, e, p, q))
+    for row in rows:
+        if row.estimate.why_undefined:
+            notes.append(f"{where}{row.system} has no strength: {row.estimate.why_undefined}")
+        elif row.estimate.why_no_interval:
+            notes.append(f"{where}{row.system} has no interval: {row.estimate.why_no_interval}")
+    if len(groups) > 1:
+        listed = "; ".join(
+            ", ".join(r.system for r in rows if r.group == n) for n in number.values()
+        )
+        notes.append(
+            f"{where}the systems have no common scale, as no chain of wins leads both ways "
+            f"between these groups: {listed}"
+        )
+
+
+def _won(fit: Strengths, systems: np.ndarray[Any, Any]) -> float:
+    won, lost = fit.wins[systems].sum(), fit.wins[:, systems].sum()
+    return float(won / (won + lost)) if won + lost else math.nan

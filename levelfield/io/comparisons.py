@@ -1,0 +1,153 @@
+"""Choices between texts of two systems, and rankings of several, as paired comparisons."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from levelfield.core.sample import Sample
+from levelfield.io import values
+from levelfield.io.problems import Problems, Wrong, listed, shown
+from levelfield.io.reading import PathLike
+from levelfield.io.records import MISSING, Record, field_of
+from levelfield.io.rows import Book, inputs
+from levelfield.io.source import Input
+
+FIELDS = ("a", "b", "better", "aspect", "rater", "prompt")
+"""What a record of a table of choices may have; the first three it must."""
+
+TIES = ("tie", "neither", "both", "equal", "same", "draw")
+"""Words of `better` for a tie; in any case, and also with more behind, as `tie (bothbad)`."""
+
+
+class Comparison(NamedTuple):
+    """Two systems' texts, compared by one rater.
+
+    Attributes:
+        a, b: the systems.
+        outcome: 1 where a is better, 0 where b is, 0.5 for a tie.
+        aspect, rater: their names; empty where unknown.
+        prompt: what the texts share: source, prompt or context, else the item.
+    """
+
+    a: str
+    b: str
+    outcome: float
+    aspect: str
+    rater: str
+    prompt: str
+
+
+def load_comparisons(
+    paths: Sequence[PathLike] | PathLike,
+    samples: Mapping[str, Sample],
+    *,
+    format: str | None = None,
+    mapping: Mapping[str, str] = {},
+) -> list[Comparison]:
+    """Returns the comparisons in files, in their order.
+
+    A record with `samples` and `better` or `ranks` is one of `pairs.jsonl` or `rankings.jsonl` of
+    `levelfield rate export`; a ranking is all pairs of its texts, and a text of several systems
+    stands for each of them. Any other record is one choice: `a` and `b` are systems, and `better`
+    is one of them, `a`, `b`, or a word of `TIES`. A system compared with itself is left out.
+
+    Args:
+        samples: id -> sample, for the systems of the former.
+        mapping: our field -> their field, of the latter.
+
+    Raises:
+        InputError: with all problems there are.
+    """
+    book = _ComparisonBook(samples, mapping)
+    for source in inputs(paths, format):
+        book.read(source)
+    book.problems.raise_if_any()
+    return book.comparisons
+
+
+class _ComparisonBook(Book):
+    noun = "comparisons"
+
+    def __init__(self, samples: Mapping[str, Sample], mapping: Mapping[str, str]) -> None:
+        super().__init__(Problems())
+        self.comparisons: list[Comparison] = []
+        self._samples = samples
+        self._mapping = mapping
+
+    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:  # noqa: ARG002
+        """Takes a choice or a ranking."""
+        is_export = "samples" in record and ("better" in record or "ranks" in record)
+        if not is_export:
+            lacking = [name for name in FIELDS[:3] if self._field(record, name, source) is MISSING]
+            if lacking:
+                return (
+                    f"no comparison, as there is no {listed(lacking)}; the fields are "
+                    f"{listed(record)}; expected pairs.jsonl or rankings.jsonl of `levelfield rate "
+                    "export`, or columns a, b and better, named as in --map a=COLUMN"
+                )
+        try:
+            self.comparisons += (
+                self._exported(record, source) if is_export else [self._choice(record, source)]
+            )
+        except Wrong as wrong:
+            self.problems.add(f"{source.place(number)}: {wrong}")
+        return ""
+
+    def _field(self, record: Record, name: str, source: Input) -> Any:
+        return field_of(record, name, self._mapping.get(name, name), source.cells)
+
+    def _choice(self, record: Record, source: Input) -> Comparison:
+        names = dict.fromkeys(FIELDS, "")
+        for name in FIELDS:
+            value = self._field(record, name, source)
+            if value is not MISSING and not values.absent(value):
+                try:
+                    names[name] = values.name(value, source.cells)
+                except Wrong as wrong:
+                    raise wrong.inside(name) from None
+        for name in FIELDS[:3]:
+            if not names[name]:
+                raise Wrong(f"{name}: is empty; name it")
+        a, b, better = (names[name] for name in FIELDS[:3])
+        column_a, column_b = (self._mapping.get(name, name) for name in ("a", "b"))
+        outcomes = {"a": 1.0, "b": 0.0, column_a: 1.0, column_b: 0.0, b: 0.0, a: 1.0}
+        outcome = outcomes.get(better, 0.5)
+        if better not in outcomes and not better.lower().startswith(TIES):
+            raise Wrong(
+                f"better: expected {shown(a)}, {shown(b)}, a, b or tie, found {shown(better)}"
+            )
+        return Comparison(a, b, outcome, names["aspect"], names["rater"], names["prompt"])
+
+    def _exported(self, record: Record, source: Input) -> Iterator[Comparison]:
+        samples = values.array(record["samples"], source.cells)
+        is_nested = isinstance(samples, list) and all(isinstance(ids, list) for ids in samples)
+        if not is_nested or not all(samples):
+            raise Wrong("samples: expected a list of lists of ids, one a text")
+        texts = [self._systems(ids) for ids in samples]
+        prompt = " / ".join(self._samples[samples[0][0]].shared) or str(record.get("item", ""))
+        if "ranks" in record:
+            places = values.array(record["ranks"], source.cells)
+        else:
+            chosen = record["better"]
+            places = [0, 0] if chosen == -1 else [int(chosen != n) for n in (0, 1)]
+        if not isinstance(places, list) or len(places) != len(texts):
+            raise Wrong(f"ranks: expected {len(texts):,} numbers, one a text")
+        for i, k in itertools.combinations(range(len(texts)), 2):
+            outcome = 0.5 if places[i] == places[k] else float(places[i] < places[k])
+            for a, b in itertools.product(texts[i], texts[k]):
+                if a != b:
+                    yield Comparison(
+                        a, b, outcome, str(record.get("aspect", "")),
+                        str(record.get("rater", "")), prompt,
+                    )  # fmt: skip
+
+    def _systems(self, ids: Any) -> list[str]:
+        unknown = [id for id in ids if not (id in self._samples and self._samples[id].system)]
+        if unknown:
+            raise Wrong(
+                f"nothing says which system wrote {shown(unknown[0])}; give the samples with "
+                "--samples, such as ratings.jsonl of the export"
+            )
+        return list(dict.fromkeys(self._samples[id].system for id in ids))
