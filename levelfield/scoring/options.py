@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.stats.resampling import Family
+from levelfield.stats.resampling import Family, check_margins, margin_option
 
 if TYPE_CHECKING:
     from levelfield.scoring.summary import MetricSummary
@@ -247,9 +247,11 @@ class ScoreOptions(Options):
         "metric",
         "Comparisons that p is adjusted over: those of a metric, or of the run.",
     )
+    margin: Mapping[str, float] = margin_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_margins(self.margin)
         if not self.metrics and not self.task:
             object.__setattr__(self, "metrics", DEFAULT)
         if self.content and not self.task:

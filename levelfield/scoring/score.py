@@ -256,9 +256,10 @@ def measure(
         with held_to_its_contract(metric, "can't be asked for its costs"):
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
-    resampling = Resampling(seed=options.seed, family=options.family)
+    resampling = Resampling(seed=options.seed, family=options.family, margin=options.margin)
     split = _split(metrics)
     summaries = _summaries(tally, criteria, grouping, split, resampling)
+    resampling.check_metrics([s.metric for s in summaries if s.comparisons])
     summaries += [
         summarise_corpus(scores, corpus.rows(), corpus.labels() if scores.metric in split else {})
         for scores, corpus in zip(of_corpora, corpora, strict=True)
