@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from levelfield.core.scores import Scores
     from levelfield.generation.run import generate
     from levelfield.io.opening import load_samples
+    from levelfield.planning.metrics import plan_metrics
+    from levelfield.planning.raters import plan_raters
+    from levelfield.planning.systems import plan_systems
     from levelfield.scoring.compare import compare
     from levelfield.scoring.score import score
 
@@ -27,6 +30,9 @@ __all__ = [
     "correlate",
     "generate",
     "load_samples",
+    "plan_metrics",
+    "plan_raters",
+    "plan_systems",
     "score",
 ]
 
@@ -38,6 +44,9 @@ _MODULES = {
     "correlate": "levelfield.agree.evaluation",
     "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
+    "plan_metrics": "levelfield.planning.metrics",
+    "plan_raters": "levelfield.planning.raters",
+    "plan_systems": "levelfield.planning.systems",
     "score": "levelfield.scoring.score",
 }
 """Where each of them is."""

@@ -43,7 +43,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SCRIPTS = sorted(
     path for name in ("benchmarks", "examples", "tools") for path in (ROOT / name).rglob("*.py")
 )
-RUN = ("README.md", "own-metric.md")
+RUN = ("README.md", "own-metric.md", "plan.md")
 """Pages whose snippets need no file of the reader's."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

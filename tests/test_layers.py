@@ -25,6 +25,7 @@ ORDER = [
     "metrics",
     "scoring",
     "agree",
+    "planning",
     "train",
     "generation",
     "study",

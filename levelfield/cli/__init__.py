@@ -26,6 +26,7 @@ _HELP = {
     "generate": "Generate texts under control.",
     "correlate": "Say how far metrics agree with people.",
     "agreement": "Say how far raters agree.",
+    "plan": "Say how large a study has to be.",
     "study": "Run, audit and report a comparison of systems.",
     "metrics": "List the metrics, or explain one.",
     "techniques": "List the techniques of controlled generation, or explain one.",
