@@ -161,6 +161,11 @@ class MetricPlanOptions(PowerOptions):
         metavar="NAME",
         otherwise="all",
     )
+    lower_is_better: tuple[str, ...] = option(
+        (),
+        "Metric of the pilot of which lower is better: its sign is reversed; may be given again.",
+        metavar="METRIC",
+    )
     width: float = option(
         0.2, "Width of the 95 % interval of the correlation.", above=0, below=2, metavar="X"
     )

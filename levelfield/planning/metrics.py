@@ -158,7 +158,8 @@ def plan_metrics(
         )
         table = join(
             merged_columns(columns), rated,
-            aspects=chosen.aspects, metrics=chosen.metrics, samples=samples,
+            aspects=chosen.aspects, metrics=chosen.metrics, flip=chosen.lower_is_better,
+            samples=samples,
         )  # fmt: skip
         pilots = list(_expected(table, rated, chosen))
         pairs = list(compare(table, alpha=chosen.alpha).comparisons)

@@ -152,7 +152,10 @@ def _pilots(ratings: Ratings, chosen: RaterPlanOptions) -> Iterator[_Expected]:
         table = rating_table(of_aspect, rated.samples)
         e = krippendorff_alpha(table.values, clusters=table.clusters)
         if reason := e.why_undefined or e.why_no_interval:
-            raise UserError(f"{aspect}: the pilot has no α with an interval: {reason}")
+            raise UserError(
+                f"{aspect}: the pilot has no α with an interval: {reason}; give --agreement "
+                "without a pilot, or choose aspects with --aspect"
+            )
         counts = (~np.isnan(table.values)).sum(axis=1)
         raters = float(counts[counts > 1].mean())
         usual = agreement_variance(e.value, raters, e.n)

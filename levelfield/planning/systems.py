@@ -317,8 +317,8 @@ def _notes(
         )
         if p.most_seeds >= 0:
             yield (
-                f"{of_metric}{_seeds(p.seeds)} of {p.systems} systems say little of that: it may be "
-                f"as high as {p.most_seeds:.3g} (95 % limit); --sd-seeds plans with another"
+                f"{of_metric}{_seeds(p.seeds)} of {p.systems} systems say little of that: it may "
+                f"be as high as {p.most_seeds:.3g} (95 % limit); --sd-seeds plans with another"
             )
     if 1 in chosen.seeds:
         yield "with one seed, claims are about these runs, whatever other seeds would give"
