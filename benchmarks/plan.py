@@ -136,17 +136,17 @@ def of_metrics(studies: int, rng: np.random.Generator) -> Iterator[str]:
         t = nonzero * np.sqrt((n - 2) / (1 - nonzero**2))
         shown = np.mean(2 * student.sf(t, n - 2) <= 0.05)
         few = max(1, studies // 4)
-        told, widths = [], []
+        apart_ps, widths = [], []
         for _ in range(few):
             y, a, b = correlated(r, against, between, apart, rng)
-            told.append(swap_test(a, b, y, np.arange(apart), permutations=1000).p <= 0.05)
+            apart_ps.append(swap_test(a, b, y, np.arange(apart), permutations=1000).p <= 0.05)
         for _ in range(max(1, studies // 20)):
             y, a, _b = correlated(r, against, between, wide, rng)
             e = estimates(a, y, np.arange(wide), wanted=("pearson",), resampling=_FAST)["pearson"]
             widths.append(e.high - e.low)
         yield (
             f"r {r:g}: {n} samples: {100 * shown:.1f} %; told from {against:g} ({between:g} "
-            f"between metrics): {apart} samples: {100 * np.mean(told):.1f} %; {wide} samples: "
+            f"between metrics): {apart} samples: {100 * np.mean(apart_ps):.1f} %; {wide} samples: "
             f"interval {np.mean(widths):.3f} wide"
         )
 

@@ -230,17 +230,17 @@ def _rows(p: _Expected, chosen: MetricPlanOptions) -> Iterator[dict[str, Any]]:
         r = p.r * share
         if abs(r) >= 1:
             continue
-        told = {"power": chosen.power, "alpha": chosen.alpha}
+        certainty = {"power": chosen.power, "alpha": chosen.alpha}
         apart = None
         if chosen.against is not None and not p.metric:
-            apart = samples_for_difference(r, chosen.against * share, chosen.between, **told)
+            apart = samples_for_difference(r, chosen.against * share, chosen.between, **certainty)
         yield {
             "metric": p.metric,
             "aspect": p.aspect,
             "raters": None if math.isnan(p.agreement) else raters,
             "r": r,
             "samples_for_width": p.samples(samples_for_width(r, chosen.width)),
-            "samples_for_correlation": p.samples(samples_for_correlation(r, **told)),
+            "samples_for_correlation": p.samples(samples_for_correlation(r, **certainty)),
             "samples_for_difference": apart,
         }
 

@@ -327,7 +327,7 @@ def _notes(
             "more seeds are not planned: how far they differ is not known; give --sd-seeds, or a "
             "pilot with two seeds or more"
         )
-    if not all(row.get("inputs_needed", 0) for row in rows):
+    if not all(row.get("inputs_needed", 1) for row in rows):
         yield "– : no number of inputs is enough, since seeds alone differ too much"
 
 
@@ -385,10 +385,12 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
             "that differ"
         )
     spread = mean_spread(parts)
-    given = {"sd": chosen.sd, "sd_texts": chosen.sd_texts, "sd_seeds": chosen.sd_seeds}
-    if any(value is not None for value in given.values()):
-        own = {name: getattr(spread, name) for name in given}
-        spread = DifferenceSpread.stated(**own | {k: v for k, v in given.items() if v is not None})
+    stated_sds = {"sd": chosen.sd, "sd_texts": chosen.sd_texts, "sd_seeds": chosen.sd_seeds}
+    if any(value is not None for value in stated_sds.values()):
+        pilot_sds = {name: getattr(spread, name) for name in stated_sds}
+        spread = DifferenceSpread.stated(
+            **pilot_sds | {k: v for k, v in stated_sds.items() if v is not None}
+        )
     return _Pilot(
         column.metric,
         spread,

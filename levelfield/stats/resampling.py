@@ -34,10 +34,14 @@ def margins(words: Sequence[str]) -> dict[str, float]:
         UserError: a word is not a number above 0, or has no such number after the name.
     """
     named = pairs("--margin", [w if "=" in w else f"{ALL_METRICS}={w}" for w in words])
+    return check_margins({name: _number(word) for name, word in named.items()})
+
+
+def _number(word: str) -> float | str:
     try:
-        return check_margins({name: finite_number(word) for name, word in named.items()})
-    except ValueError as error:
-        raise UserError(f"--margin: {_EXPECTED}; found {error}") from error
+        return finite_number(word)
+    except ValueError:
+        return word
 
 
 _EXPECTED = "expected a number above 0, such as 0.5"

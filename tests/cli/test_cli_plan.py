@@ -48,3 +48,25 @@ def test_a_plan_from_nothing_says_what_to_give(run: Run):
         assert ran.code == 2
         assert option in ran.err
         assert ran.err.count("\n") == 1
+
+
+def test_a_margin_is_read_before_anything_is_scored(run: Run, write: Write):
+    texts = write(
+        "texts.jsonl",
+        [
+            {"id": f"{s}{i}", "text": f"{s * (i + 1)} {i}", "source": f"a {i}", "system": s}
+            for s in "ab"
+            for i in range(8)
+        ],
+    )
+    words = ("score", texts, "--metric", "chrf.source", "--no-cache", "--pairs")
+    for margin, message in (
+        ("x", "margin of all: expected a number above 0, such as 0.5; found x"),
+        ("bleu=1", "margin of bleu: nothing is compared by it; there are chrf.source"),
+    ):
+        ran = run(*words, "--margin", margin)
+        assert ran.code == 2
+        assert message in ran.err
+    ran = run(*words, "--margin", "chrf=100")
+    assert ran.code == 0, ran
+    assert "by less than 100" in ran.out or "alike within 100" in ran.out
