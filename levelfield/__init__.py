@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from levelfield.core.scores import Scores
     from levelfield.generation.run import generate
     from levelfield.io.opening import load_samples
+    from levelfield.planning.metrics import plan_metrics
+    from levelfield.planning.raters import plan_raters
+    from levelfield.planning.systems import plan_systems
     from levelfield.scoring.compare import compare
     from levelfield.scoring.score import score
 
@@ -30,6 +33,9 @@ __all__ = [
     "estimate",
     "generate",
     "load_samples",
+    "plan_metrics",
+    "plan_raters",
+    "plan_systems",
     "score",
     "strengths",
 ]
@@ -43,6 +49,9 @@ _MODULES = {
     "estimate": "levelfield.agree.estimate",
     "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
+    "plan_metrics": "levelfield.planning.metrics",
+    "plan_raters": "levelfield.planning.raters",
+    "plan_systems": "levelfield.planning.systems",
     "score": "levelfield.scoring.score",
     "strengths": "levelfield.agree.strengths",
 }

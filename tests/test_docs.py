@@ -47,6 +47,7 @@ RUN = (
     "own-metric.md",
     "estimate.md",
     "strengths.md",
+    "plan.md",
     pytest.param("README.md", marks=pytest.mark.slow),
 )
 """Pages whose snippets need no file of the reader's."""

@@ -27,6 +27,7 @@ ORDER = [
     "workers",
     "scoring",
     "agree",
+    "planning",
     "train",
     "generation",
     "study",

@@ -21,6 +21,7 @@ from levelfield.stats.estimands import Systems
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
+from levelfield.stats.power import detectable_difference, level_of_family
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
 from levelfield.stats.system_means import means_of
@@ -45,6 +46,9 @@ class MetricComparison:
             difference is of the true means of these systems (`corrected_difference`).
         williams_adjusted, p_adjusted: their two-sided p, adjusted over the comparisons of a
             family: those on the aspect, or all of the run.
+        detectable: where no difference is shown, the true difference of the correlations that 80 %
+            of such studies show, at the level that the family leaves (`level_of_family`); infinite
+            where p can't be as small. NaN where a difference is shown, and without a test.
     """
 
     aspect: str
@@ -60,6 +64,7 @@ class MetricComparison:
     test: Test = "swapped clusters"
     williams_adjusted: float = math.nan
     p_adjusted: float = math.nan
+    detectable: float = math.nan
 
     def verdict(self, alpha: float = 0.05) -> str:
         """Who agrees better, by `swapped`: `a > b`, `b > a`, or that no difference is shown."""
@@ -112,6 +117,7 @@ class MetricComparison:
             "n": self.n,
             "left_out": self.left_out,
             **tests,
+            "detectable": finite(self.detectable),
             "verdict": self.verdict(alpha),
         }
 
@@ -258,14 +264,25 @@ def compare(
         for m, of_aspect in zip(defined, of_aspects, strict=True)
         for _ in of_aspect
     ]
+    whole_run = level_of_family(itertools.chain(*p), alpha=alpha, correction=correction)
+    levels = [
+        whole_run
+        if resampling.family == "run"
+        else level_of_family(of_aspect, alpha=alpha, correction=correction)
+        for of_aspect in p
+        for _ in of_aspect
+    ]
     done = tuple(
         replace(
             c,
             p_adjusted=p,
             williams_adjusted=w,
             swapped=_with_resolution(c.swapped, c.test, m, alpha),
+            detectable=_detectable(c, level) if p > alpha else math.nan,
         )
-        for c, p, w, m in zip(pairs, itertools.chain(*p), itertools.chain(*w), family, strict=True)
+        for c, p, w, m, level in zip(
+            pairs, itertools.chain(*p), itertools.chain(*w), family, levels, strict=True
+        )
     )
     shown = {(c.aspect, c.better(alpha)) for c in done}
 
@@ -294,6 +311,14 @@ def _williams(
             "its p is too small"
         )
     return result
+
+
+def _detectable(c: MetricComparison, level: float) -> float:
+    """The difference that 80 % of such studies show at a level."""
+    K = c.swapped.n if c.test == "swapped systems" else c.swapped.clusters
+    if c.test != "true means" and level < 2.0 ** (1 - K):
+        return math.inf
+    return detectable_difference(c.swapped.se, K - 1, alpha=level)
 
 
 def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: float) -> Swapped:

@@ -111,7 +111,7 @@ class CorrelateOptions(JoinOptions):
         metavar="FILE",
         is_file=True,
     )
-    resampling: Resampling = options_group(Resampling(), without=("level", "family"))
+    resampling: Resampling = options_group(Resampling(), without=("level", "family", "margin"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ import polars as pl
 
 from levelfield.agree.design import EstimateOptions
 from levelfield.agree.draw import Design, DrawnText, design_of, drawn_texts
-from levelfield.agree.join import UNNAMED, RatedScores, join, merged_columns, named
+from levelfield.agree.join import UNNAMED, RatedScores, join, merged_columns
 from levelfield.agree.sources import (
     ManyScores,
     Ratings,
@@ -367,7 +367,7 @@ def estimate(
     table = join(
         merged_columns(columns), rated, aspects=chosen.aspects, samples=samples, unrated=True
     )
-    metrics = named("metric", list(table.metrics), chosen.metrics)
+    metrics = chosen_names("metric", list(table.metrics), chosen.metrics)
     systems = np.where(table.systems == "", UNNAMED, table.systems)
     if not np.any(table.systems != ""):
         systems[:] = ""

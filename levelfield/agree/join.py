@@ -155,8 +155,8 @@ def join(
                 f"{column.signature}; correlate one of them at a time"
             )
         by_name[column.metric] = column
-    chosen = named("metric", list(by_name), metrics)
-    turned = set(named("metric", list(by_name), flip)) if flip else set()
+    chosen = chosen_names("metric", list(by_name), metrics)
+    turned = set(chosen_names("metric", list(by_name), flip)) if flip else set()
     ratings: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
     raters: dict[str, set[str]] = {}
     for rating in rated.ratings:
@@ -169,7 +169,7 @@ def join(
         else:
             of_aspect[rating.id] = [earlier, rating.value]
         raters.setdefault(rating.aspect, set()).add(rating.rater)
-    names = named("aspect", list(ratings), aspects)
+    names = chosen_names("aspect", list(ratings), aspects)
     rated_ids = set().union(*(ratings[aspect] for aspect in names))
     scored_ids = set().union(*(by_name[metric].values for metric in chosen))
     only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
@@ -215,7 +215,12 @@ def join(
     )
 
 
-def named(kind: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
+def chosen_names(kind: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
+    """Returns the names that the user chose, themselves or by their family; all without a choice.
+
+    Raises:
+        UserError: a choice is none of them.
+    """
     if not choices:
         return list(names)
     chosen: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.agree.join import named
+from levelfield.agree.join import chosen_names
 from levelfield.agree.sources import RatingTable, of_aspects, rating_table, split
 from levelfield.io import Rated, ScoreColumn
 from levelfield.io.tables import Table, TableColumn
@@ -121,7 +121,7 @@ def judge_tests(
     Raises:
         UserError: an aspect or a metric that is not there.
     """
-    chosen = named("metric", [column.metric for column in columns], metrics)
+    chosen = chosen_names("metric", [column.metric for column in columns], metrics)
     tables = {
         aspect: rating_table(ratings)
         for aspect, ratings in split(of_aspects(rated.ratings, aspects), lambda r: r.aspect).items()

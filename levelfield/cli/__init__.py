@@ -28,6 +28,7 @@ _HELP = {
     "agreement": "Say how far raters agree.",
     "strengths": "Say how strong systems are by choices and rankings.",
     "estimate": "Estimate mean ratings from few ratings and many scores.",
+    "plan": "Say how large a study has to be.",
     "study": "Run, audit and report a comparison of systems.",
     "metrics": "List the metrics, or explain one.",
     "techniques": "List the techniques of controlled generation, or explain one.",

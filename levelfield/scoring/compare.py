@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
 from levelfield.io.opening import load_samples
 from levelfield.io.tables import Table, TableColumn
-from levelfield.scoring.comparison import Comparison, verdict
+from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
 from levelfield.scoring.score import Texts, score
+from levelfield.scoring.sensitivity import SHARE
 from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally
@@ -56,7 +57,7 @@ class SystemComparisons:
                     "signature": s.signature,
                     "higher_is_better": s.higher_is_better,
                     "comparisons": [
-                        {**document, "verdict": verdict(c, s.higher_is_better)}
+                        {**document, "verdict": conclusion(c, s.higher_is_better)}
                         for c, document in zip(
                             s.comparisons, comparison_documents(s.comparisons), strict=True
                         )
@@ -79,16 +80,17 @@ class SystemComparisons:
         """A booktabs table: a row a metric and pair of systems."""
         write = Scale(3, scientific=False)
         names = [TableColumn(name, words=True) for name in ("metric", "a", "b")]
-        numbers = ("n", "a − b", "low", "high", "d_z", "p (Holm)")
+        numbers = ("n", "a − b", "low", "high", "d_z", "p (Holm)", "detectable")
         table = Table(
             [*names, *(TableColumn(name) for name in numbers)],
             [
                 [s.metric, c.a, c.b, f"{c.inputs:,}", *map(write, numbers)]
                 for s, c in self
-                for numbers in [(c.difference, c.low, c.high, c.effect, c.p_adjusted)]
+                for numbers in [(c.difference, c.low, c.high, c.effect, c.p_adjusted, c.detectable)]
             ],
             caption="systems on equal inputs: paired tests, Holm over the rows of "
-            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals",
+            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals; "
+            f"detectable: where no difference is shown, the one that {SHARE} of such studies show",
             signatures=[s.signature for s in self.summaries],
         )
         return table.to_latex()
@@ -109,6 +111,9 @@ _SCHEMA = {
     "p_adjusted": pl.Float64,
     "lowest": pl.Float64,
     "highest": pl.Float64,
+    "detectable": pl.Float64,
+    "margin": pl.Float64,
+    "p_alike": pl.Float64,
     "note": pl.String,
     "verdict": pl.String,
 }
@@ -121,6 +126,7 @@ def compare(
     scores: Sequence[Scores] = (),
     seed: int = 0,
     family: Family = "metric",
+    margin: Mapping[str, float] = {},
     **options: Any,
 ) -> SystemComparisons:
     """Compares systems on equal inputs: paired tests, Holm over each family.
@@ -131,6 +137,8 @@ def compare(
         scores: or values of the same samples that are there already.
         seed: of resampling.
         family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`.
+        margin: metric, family or `all` -> a difference that is too small to matter; verdicts say
+            whether two systems are alike within it.
         options: as for `score`; with `scores`, how the texts are read.
 
     Raises:
@@ -151,9 +159,11 @@ def compare(
             raise UserError(f"these scores are grouped by {texts.grouping.by}; score by='system'")
         return _compared(texts.n, texts.summaries, texts.resampling)
     if not scores:
-        result = score(texts, metrics, by="system", seed=seed, family=family, **options)
+        result = score(
+            texts, metrics, by="system", seed=seed, family=family, margin=margin, **options
+        )
         return _compared(result.n, result.summaries, result.resampling)
-    resampling = Resampling(seed=seed, family=family)
+    resampling = Resampling(seed=seed, family=family, margin=margin)
     tally = RunTally()
     for sample in load_samples(texts, **options):
         tally.add(sample, _SYSTEMS.group(sample))
@@ -163,6 +173,7 @@ def compare(
         summaries = summarise(tally, resampling=resampling)
     except ValueError as error:
         raise UserError(f"scores of other samples: {error}") from error
+    resampling.check_metrics([s.metric for s in summaries])
     return _compared(len(tally), summaries, resampling)
 
 

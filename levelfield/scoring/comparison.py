@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
+from levelfield.scoring.power import NO_ERROR, ErrorOfTest
 from levelfield.scoring.seeds import SeededTexts, difference_tests, verdict_basis
 from levelfield.stats.clusters import MANY, cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.multiplicity import adjusted_by_family
+from levelfield.stats.power import level_of_family
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast
 from levelfield.stats.sign_flip import SignFlips, paired_differences
@@ -25,6 +27,8 @@ ALPHA = 0.05
 NOT_COMPARED = "not compared"
 NOT_SHOWN = "no difference shown"
 WITHHELD = "withheld"
+UNDECIDED = "undecided: the study is too small"
+NO_SPREAD = "undecided: all differences are equal"
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,15 @@ class Comparison:
         note: what a reader must know of these numbers; empty if nothing.
         bounds: None where no input is undefined for one of the two alone.
         least_p: the smallest p that differences of so many clusters can have.
+        error: the standard error that the test rests on.
+        detectable: where no difference is shown, the true difference that 80 % of such studies
+            show, at the level that the family leaves (`level_of_family`); infinite where p can't be
+            as small. NaN where a difference is shown, and without a test.
+        detectable_with_more: the same with `ENOUGH_SEEDS` seeds; NaN where there are as many, and
+            where seeds are no sample.
+        margin: differences below it do not matter; NaN where none is set.
+        p_alike: of "the two differ by the margin or more" (`alike_p`), at whichever of `bounds`
+            fits it worst, by Holm over the family; NaN without a margin or a test.
     """
 
     a: str
@@ -92,6 +105,11 @@ class Comparison:
     bounds: Bounds | None = None
     least_p: float = 0.0
     p_unbounded: float = math.nan
+    error: ErrorOfTest = NO_ERROR
+    detectable: float = math.nan
+    detectable_with_more: float = math.nan
+    margin: float = math.nan
+    p_alike: float = math.nan
 
     @property
     def p_bounded(self) -> float:
@@ -131,6 +149,26 @@ def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = AL
     if better is None:
         return WITHHELD if c.p_unbounded <= alpha < c.p_adjusted else NOT_SHOWN
     return f"{better} > {c.b if better == c.a else c.a}"
+
+
+def conclusion(comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA) -> str:
+    """Who is better, in words, or whether the two are alike within the margin, where one is set.
+
+    `"alike within 0.5"`: the difference is shown to be smaller. `"undecided: the study is too
+    small"`: neither is shown. `"x > y, by less than 0.5"`: both are. Else as `verdict`.
+    """
+    c = comparison
+    outcome = verdict(c, higher_is_better, alpha=alpha)
+    if math.isnan(c.margin) or outcome in (NOT_COMPARED, WITHHELD):
+        return outcome
+    if not c.p_alike <= alpha:
+        undecided = NO_SPREAD if c.error.se == 0 else UNDECIDED
+        return undecided if outcome == NOT_SHOWN else outcome
+    return (
+        f"alike within {c.margin:g}"
+        if outcome == NOT_SHOWN
+        else f"{outcome}, by less than {c.margin:g}"
+    )
 
 
 class UndefinedPair(NamedTuple):
@@ -186,33 +224,73 @@ def undefined_pair(
 
 
 def adjusted_comparisons(
-    of_metrics: Sequence[Sequence[Comparison]], resampling: Resampling = DEFAULT
+    of_metrics: Sequence[Sequence[Comparison]],
+    resampling: Resampling = DEFAULT,
+    names: Sequence[str] = (),
 ) -> list[tuple[Comparison, ...]]:
-    """The comparisons of each metric with p by Holm over their family, and all notes.
+    """The comparisons of each metric with p by Holm over their family, what they could have shown,
+    and all notes.
 
     Where so few inputs can't give p that stays small when it is adjusted, the note says so.
+
+    Args:
+        names: of the metrics, by which they have their margins (`Resampling.margin`).
     """
-    bounded, unbounded = (
+    margins = [resampling.margin_of(name) for name in names] or [math.nan] * len(of_metrics)
+    bounded, unbounded, alike = (
         adjusted_by_family(p, resampling.family)
         for p in (
             [[c.p_bounded for c in comparisons] for comparisons in of_metrics],
             [[c.p for c in comparisons] for comparisons in of_metrics],
+            [
+                [_alike_p(c, margin) for c in comparisons]
+                for comparisons, margin in zip(of_metrics, margins, strict=True)
+            ],
         )
     )
     total = sum(map(len, of_metrics))
-    return [
-        tuple(
-            replace(
-                c,
-                p_adjusted=p,
-                p_unbounded=p_unbounded,
-                note="; ".join([*filter(None, [c.note]), *_warnings(c, size)]),
+    whole_run = level_of_family(itertools.chain(*bounded), alpha=ALPHA)
+    results = []
+    for comparisons, margin, *of_metric in zip(
+        of_metrics, margins, bounded, unbounded, alike, strict=True
+    ):
+        by_metric = resampling.family == "metric"
+        level = level_of_family(of_metric[0], alpha=ALPHA) if by_metric else whole_run
+        size = len(comparisons) if by_metric else total
+        results.append(
+            tuple(
+                replace(
+                    c,
+                    p_adjusted=p,
+                    p_unbounded=p_unbounded,
+                    p_alike=math.nan if math.isnan(margin) else p_alike,
+                    margin=margin,
+                    note="; ".join([*filter(None, [c.note]), *_warnings(c, size)]),
+                    **_detectable(c, p, level),
+                )
+                for c, p, p_unbounded, p_alike in zip(comparisons, *of_metric, strict=True)
             )
-            for c, p, p_unbounded in zip(comparisons, *of_metric, strict=True)
         )
-        for comparisons, *of_metric in zip(of_metrics, bounded, unbounded, strict=True)
-        for size in [len(comparisons) if resampling.family == "metric" else total]
-    ]
+    return results
+
+
+def _alike_p(c: Comparison, margin: float) -> float:
+    if math.isnan(margin) or math.isnan(c.p):
+        return math.nan
+    ends = [c.bounds.lowest, c.bounds.highest] if c.bounds else []
+    return c.error.alike_p([c.difference, *ends], margin)
+
+
+def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, float]:
+    """The fields on what a comparison without a verdict could have shown."""
+    if not p_adjusted > ALPHA:
+        return {}
+    detectable = c.error.detectable(level)
+    never = c.least_p > level and not math.isnan(detectable)
+    return {
+        "detectable": math.inf if never else detectable,
+        "detectable_with_more": c.error.detectable_with_more(level),
+    }
 
 
 def _warnings(c: Comparison, family: int) -> list[str]:
@@ -277,9 +355,7 @@ def compared_systems(
             start = 0
             for d in held:
                 columns = slice(start, start := start + d.S.shape[1])
-                of_own = SignFlips(
-                    tests.p[columns], tests.low[columns], tests.high[columns], tests.least[columns]
-                )
+                of_own = SignFlips(*(getattr(tests, f.name)[columns] for f in fields(SignFlips)))
                 results.append(d.comparisons(of_own, of_seeds[columns]))
         held.clear()
 
@@ -325,7 +401,7 @@ class _Tested:
             for k, (j, counts) in zip(itertools.count(pairs, 2), self.undefined.items())
         }
         return [
-            draft.comparison(tests, j, bool(of_seeds[j]), bounds.get(j))
+            draft.comparison(tests, j, self.contrasts[j] if of_seeds[j] else None, bounds.get(j))
             for j, draft in enumerate(self.drafts)
         ]
 
@@ -347,9 +423,10 @@ class _Draft:
     notes: Sequence[str]
 
     def comparison(
-        self, tests: SignFlips, j: int, of_seeds: bool, bounds: Bounds | None
+        self, tests: SignFlips, j: int, contrast: Contrast | None, bounds: Bounds | None
     ) -> Comparison:
         least = float(tests.least[j])
+        of_seeds = contrast is not None
         basis = [verdict_basis(self.seeds, of_seeds)] if self.seeds and self.untested.inputs else []
         few = f"too few independent inputs: p can't go below {least:.3g}"
         return replace(
@@ -360,6 +437,7 @@ class _Draft:
             note="; ".join([*basis, *self.notes, *[few] * (least > ALPHA and self.differs)]),
             bounds=bounds,
             least_p=least if self.untested.inputs else 0.0,
+            error=ErrorOfTest.of(tests.se[j], tests.df[j], contrast, self.seeds),
         )
 
 

@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import stdtrit
 
 from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
 from levelfield.scoring.comparison import ALPHA, Bounds, Comparison
+from levelfield.scoring.power import NO_ERROR, ErrorOfTest
 from levelfield.scoring.seeds import SeededTexts, verdict_basis
 from levelfield.scoring.summary import OVERALL, GroupSummary, MetricSummary
 from levelfield.scoring.tally import Pairing, RunTally
@@ -225,7 +227,19 @@ class _PairComparison:
             note="; ".join(notes),
             bounds=self._bounds(values, answered, seeded),
             least_p=least_p,
+            error=self._error(difference, seeded, pair),
         )
+
+    def _error(
+        self, difference: Estimate, seeded: Contrast | None, pair: tuple[int, int]
+    ) -> ErrorOfTest:
+        if seeded is not None and self.texts is not None:
+            seeds = {self.names[s]: self.texts.seeds_of(s) for s in pair}
+            return ErrorOfTest.of(math.sqrt(seeded.variance), seeded.df, seeded, seeds)
+        df, half = difference.clusters - 1, (difference.high - difference.low) / 2
+        if math.isnan(half) or not df:
+            return NO_ERROR
+        return ErrorOfTest(half / float(stdtrit(df, (1 + self.resampling.level) / 2)), df)
 
     def _seeded(self, pair: tuple[int, int]) -> Contrast | None:
         """The difference with seeds as a sample; None where they are none."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.stats.resampling import Family
+from levelfield.stats.resampling import Family, check_margins, margin_option
 from levelfield.workers.place_options import Place
 
 if TYPE_CHECKING:
@@ -200,9 +200,11 @@ class ScoreOptions(Options):
         "metric",
         "Comparisons that p is adjusted over: those of a metric, or of the run.",
     )
+    margin: Mapping[str, float] = margin_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_margins(self.margin)
         if not self.metrics and not self.task:
             object.__setattr__(self, "metrics", DEFAULT)
         if self.content and not self.task:

@@ -362,6 +362,9 @@ def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, An
             "p_adjusted": finite(c.p_adjusted),
             "lowest": finite(c.bounds.lowest) if c.bounds else None,
             "highest": finite(c.bounds.highest) if c.bounds else None,
+            "detectable": finite(c.detectable),
+            "margin": finite(c.margin),
+            "p_alike": finite(c.p_alike),
             "note": c.note,
         }
         for c in comparisons

@@ -13,6 +13,7 @@ import polars as pl
 from levelfield.core.strings import natural
 from levelfield.io.tables import NONE, Table, TableCell, TableColumn
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
+from levelfield.scoring.sensitivity import sensitivity_notes
 from levelfield.scoring.standing import (
     BEST,
     Scale,
@@ -211,6 +212,9 @@ class ResultTable:
             lines += _shared(self.columns, _why_not_compared)
             lines += _shared(self.columns, _rests_on)
             lines += _shared(self.columns, _withheld)
+            lines += sensitivity_notes(
+                {c.title: (c.summary.comparisons, c.overall.scale) for c in self.columns}
+            )
         elif len(self.groups) > 1:
             lines.append(f"{self.by}s are not compared with each other: their inputs differ")
         return lines

@@ -40,7 +40,7 @@ from levelfield.io.reading import PathLike, ReadingOptions
 from levelfield.io.source import Source
 from levelfield.io.writing import STDOUT, atomic_writer
 from levelfield.scoring.gallery import Gallery
-from levelfield.scoring.joint import Criterion, joint
+from levelfield.scoring.joint import MEANS, Criterion, joint
 from levelfield.scoring.keeper import ScoredPartition, keeping, stream
 from levelfield.scoring.metrics import (
     check_engine,
@@ -222,6 +222,9 @@ def measure(
             "shard has only some of them; measure it without --shard"
         )
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
+    resampling = Resampling(seed=options.seed, family=options.family, margin=options.margin)
+    joint_names = [f"joint.{name}" for name in MEANS] if criteria else []
+    resampling.check_metrics([*(m.name for m in of_samples), *joint_names])
     states = [corpus.states for corpus in corpora]
     tally = RunTally()
     parts_of = PartTally({m.name: names for m in of_samples if (names := part_names(m))})
@@ -270,7 +273,6 @@ def measure(
         with held_to_its_contract(metric, "can't be asked for its costs"):
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
-    resampling = Resampling(seed=options.seed, family=options.family)
     split = _split(metrics)
     summaries = _summaries(tally, criteria, grouping, split, resampling)
     summaries += [

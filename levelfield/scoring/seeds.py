@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -136,16 +136,15 @@ def difference_tests(
     of_seeds = np.array([c is not None and c.of_seeds and c.variance > 0 for c in contrasts])
     if not of_seeds.any():
         return sign_flips(S, W, resampling=resampling), of_seeds
-    p, low, high, least = (np.zeros(len(contrasts)) for _ in range(4))
     flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
-    for column, of_flips in zip(
-        (p, low, high, least), (flipped.p, flipped.low, flipped.high, flipped.least), strict=True
-    ):
-        column[~of_seeds] = of_flips
+    tests = SignFlips(*(np.zeros(len(contrasts)) for _ in fields(SignFlips)))
+    for field in fields(SignFlips):
+        getattr(tests, field.name)[~of_seeds] = getattr(flipped, field.name)
     for j, c in enumerate(contrasts):
         if c is not None and of_seeds[j]:
-            p[j], (low[j], high[j]) = c.p, c.ends(resampling.level)
-    return SignFlips(p, low, high, least), of_seeds
+            tests.p[j], (tests.low[j], tests.high[j]) = c.p, c.ends(resampling.level)
+            tests.se[j], tests.df[j] = math.sqrt(c.variance), c.df
+    return tests, of_seeds
 
 
 def verdict_basis(seeds: Mapping[str, int], of_seeds: bool) -> str:

@@ -255,7 +255,9 @@ def adjusted(
     summaries: Sequence[MetricSummary], resampling: Resampling = DEFAULT
 ) -> list[MetricSummary]:
     """The summaries with p adjusted over the comparisons of each family."""
-    of_metrics = adjusted_comparisons([s.comparisons for s in summaries], resampling)
+    of_metrics = adjusted_comparisons(
+        [s.comparisons for s in summaries], resampling, [s.metric for s in summaries]
+    )
     return [
         replace(s, comparisons=comparisons)
         for s, comparisons in zip(summaries, of_metrics, strict=True)

@@ -14,10 +14,11 @@ from markupsafe import Markup
 
 from levelfield.core.strings import natural
 from levelfield.io import atomic_writer
-from levelfield.scoring.comparison import verdict
+from levelfield.scoring.comparison import conclusion
 from levelfield.scoring.gallery import ShownSample, ValuePart
 from levelfield.scoring.result import PartMean, ScoreSummary
 from levelfield.scoring.result_table import ResultTable, result_table
+from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import scale_of
 from levelfield.scoring.summary import MetricSummary
 from levelfield.show import words
@@ -303,6 +304,7 @@ def _template() -> Template:
     pages.globals |= {
         "headline": words.headline,
         "ends": words.ends,
-        "verdict": verdict,
+        "conclusion": conclusion,
+        "detectable": detectable,
     }
     return pages.get_template("page.html.j2")

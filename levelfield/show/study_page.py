@@ -15,8 +15,9 @@ from markupsafe import Markup
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.io.tables import csv_text
-from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, verdict
+from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, conclusion, verdict
 from levelfield.scoring.gallery import ShownSample
+from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import Scale
 from levelfield.show import words
 from levelfield.show.page import environment, now_in_words
@@ -212,7 +213,7 @@ def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Marku
 
 def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
     """Returns who is better in a comparison, in words."""
-    return verdict(c, control.measure(measure).higher_is_better)
+    return conclusion(c, control.measure(measure).higher_is_better)
 
 
 def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
@@ -242,6 +243,7 @@ def _template() -> Template:
         "rank_lines": rank_lines,
         "quality_and_cost": quality_and_cost,
         "sides": sides,
+        "detectable": detectable,
         "texts_of": texts_of,
     }
     return pages.get_template("study.html.j2")

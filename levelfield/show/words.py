@@ -16,6 +16,7 @@ from levelfield.scoring.comparison import (
     Comparison,
     verdict,
 )
+from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import Scale, scale_of
 from levelfield.scoring.summary import GroupSummary, MetricSummary
 from levelfield.stats.estimate import Estimate
@@ -178,7 +179,10 @@ def difference_with_p(comparison: Comparison, system: str, scale: Scale) -> str:
     interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
     p = p_value(c.p_adjusted)
     adjusted = p if p.startswith("<") else f"= {p}"
-    return f"{scale(sign * c.difference)}{interval}, adjusted p {adjusted}"
+    could_show = detectable(c, scale)
+    return f"{scale(sign * c.difference)}{interval}, adjusted p {adjusted}" + (
+        f", {could_show}" if could_show else ""
+    )
 
 
 def _other(comparison: Comparison, system: str) -> str:

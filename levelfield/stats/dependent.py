@@ -108,6 +108,9 @@ class Swapped:
         n, clusters, groups: what it rests on.
         why_undefined: why the rest is NaN; empty if it is not.
         note: what a reader must know of p; empty if nothing.
+        se: standard error of the difference, `√(K / (K − 1) (v − d² / K))` for K clusters, v being
+            the mean square of the permuted differences and d the observed one, so that the
+            difference itself does not count as error. NaN without a test.
     """
 
     difference: float
@@ -118,6 +121,7 @@ class Swapped:
     groups: int
     why_undefined: str = ""
     note: str = ""
+    se: float = math.nan
 
 
 def swap_test(
@@ -235,7 +239,7 @@ def swap_tests(
             if tilted is not None:
                 p = tilted
                 p_greater = tilted / 2 if tally.observed > 0 else 1 - tilted / 2
-        results.append(Swapped(tally.observed, p, p_greater, n, K, len(parts)))
+        results.append(Swapped(tally.observed, p, p_greater, n, K, len(parts), se=tally.se(K)))
     return results
 
 
@@ -247,12 +251,21 @@ class _SwapTally:
     both: int = 0
     greater: int = 0
     tried: int = 0
+    squares: float = 0.0
 
     def add(self, d: Floats) -> None:
         lost = int(np.isnan(d).sum())  # swapped into a constant: no arrangement to compare with
         self.both += int((np.abs(d) >= abs(self.observed) - _SAME).sum()) + lost
         self.greater += int((d >= self.observed - _SAME).sum()) + lost
         self.tried += d.size
+        self.squares += float(np.nansum(d**2))
+
+    def se(self, K: int) -> float:
+        """Standard error of the difference; NaN for one cluster."""
+        if K < 2 or not self.tried:
+            return math.nan
+        noise = self.squares / self.tried - self.observed**2 / K
+        return math.sqrt(max(0.0, noise) * K / (K - 1))
 
     def p(self, *, exact: bool) -> tuple[float, float]:
         """Two-sided and one-sided."""

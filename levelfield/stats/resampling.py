@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
 from levelfield.core.options import Options, option
+from levelfield.core.strings import finite_number
+from levelfield.io.reading import pairs
 
 Correction = Literal["holm", "bonferroni"]
 
 Family = Literal["metric", "run"]
 """Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
 metrics: those on one rated aspect, or all of a run."""
+
+
+ALL_METRICS = "all"
+"""The name of a margin for every metric."""
+
+
+def margins(words: Sequence[str]) -> dict[str, float]:
+    """Returns the words of `--margin` as a mapping.
+
+    >>> margins(["0.5", "bleu=2"])
+    {'all': 0.5, 'bleu': 2.0}
+
+    Raises:
+        UserError: a word is not a number above 0, or has no such number after the name.
+    """
+    named = pairs("--margin", [w if "=" in w else f"{ALL_METRICS}={w}" for w in words])
+    return check_margins({name: _number(word) for name, word in named.items()})
+
+
+def _number(word: str) -> float | str:
+    try:
+        return finite_number(word)
+    except ValueError:
+        return word
+
+
+_EXPECTED = "expected a number above 0, such as 0.5"
+
+
+def check_margins(margins: Mapping[str, Any]) -> dict[str, float]:
+    """Returns margins.
+
+    Raises:
+        UserError: one is not a number above 0.
+    """
+    for name, margin in margins.items():
+        if not (isinstance(margin, int | float) and 0 < margin < math.inf):
+            raise UserError(f"margin of {name}: {_EXPECTED}; found {margin}")
+    return dict(margins)
+
+
+def margin_option() -> Any:
+    """Declares the margins of comparisons."""
+    return option(
+        {},
+        "Difference too small to matter, of all metrics or of one metric or family: comparisons "
+        "say whether two systems are alike within it; may be given again.",
+        metavar="[METRIC=]X",
+        read=margins,
+    )
 
 
 @dataclass(frozen=True)
@@ -38,6 +93,34 @@ class Resampling(Options):
     family: Family = option(
         "metric", "Comparisons that p is adjusted over: those under one metric, or of the run."
     )
+    margin: Mapping[str, float] = margin_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_margins(self.margin)
+
+    def margin_of(self, metric: str) -> float:
+        """Returns the margin of a metric: its own, else that of its family, else of all metrics;
+        NaN without any."""
+        names = _margin_names(metric)
+        return next((self.margin[name] for name in names if name in self.margin), math.nan)
+
+    def check_metrics(self, metrics: Collection[str]) -> None:
+        """Checks that every margin is of a metric that is compared.
+
+        Raises:
+            UserError: one is of another.
+        """
+        names = {name for metric in metrics for name in _margin_names(metric)}
+        if unknown := [name for name in self.margin if name not in {*names, ALL_METRICS}]:
+            raise UserError(
+                f"margin of {unknown[0]}: nothing is compared by it; there are "
+                f"{', '.join(sorted(metrics)) or 'no comparisons'}"
+            )
+
+
+def _margin_names(metric: str) -> tuple[str, ...]:
+    return metric, metric.partition(".")[0], ALL_METRICS
 
 
 DEFAULT = Resampling()

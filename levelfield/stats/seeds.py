@@ -26,6 +26,48 @@ _MOST_SEEDS = 500
 
 
 @dataclass(frozen=True)
+class VarianceParts:
+    """The parts of a variance over prompts and seeds, as `contrast` names them.
+
+    Attributes:
+        prompts: V_p, which holds the noise of the texts.
+        texts: Σ R_a, the noise of the texts.
+        seeds: V_a of each system with several seeds, which holds its R_a.
+        prompts_df, seeds_df: degrees of freedom of V_p and of each V_a.
+    """
+
+    prompts: float
+    texts: float
+    seeds: tuple[float, ...]
+    prompts_df: float
+    seeds_df: tuple[float, ...]
+
+    def total(self) -> tuple[float, float]:
+        """Returns V and its degrees of freedom."""
+        net = sum(self.seeds) - self.texts
+        if net <= 0:
+            return self.prompts, self.prompts_df
+        V = self.prompts + net
+        parts, df = (*self.seeds, self.prompts), (*self.seeds_df, self.prompts_df)
+        return V, _df(V, np.array(parts), np.array(df))
+
+    def scaled(self, *, inputs: float = 1.0, seeds: float = 1.0) -> VarianceParts:
+        """Returns the parts to expect of another study.
+
+        Args:
+            inputs: its number of prompts, as a multiple of this one's.
+            seeds: its number of seeds a system, as a multiple of this one's.
+        """
+        texts = self.texts / (inputs * seeds)
+        prompts = max(0.0, self.prompts - self.texts) / inputs + texts
+        # a V_a without its share of R, which falls with both, falls with seeds alone
+        of_texts = self.texts / max(1, len(self.seeds))
+        V_a = (max(0.0, v - of_texts) / seeds + of_texts / (inputs * seeds) for v in self.seeds)
+        df = tuple(max(1.0, (df + 1) * seeds - 1) for df in self.seeds_df)
+        return VarianceParts(prompts, texts, tuple(V_a), (self.prompts_df + 1) * inputs - 1, df)
+
+
+@dataclass(frozen=True)
 class Contrast:
     """A weighted sum of values with its variance over prompts and seeds.
 
@@ -34,12 +76,14 @@ class Contrast:
         variance: its square root is the standard error; 0 if nothing varies.
         df: degrees of freedom of the t distribution that `value / √variance` follows under 0.
         of_seeds: whether seeds are a sample: a system has two on an input.
+        parts: what the variance is made of.
     """
 
     value: float
     variance: float
     df: float
     of_seeds: bool
+    parts: VarianceParts | None = None
 
     @property
     def p(self) -> float:
@@ -126,10 +170,14 @@ def contrast(
     if math.sqrt(V) <= _ROUNDING * float(np.abs(weights * values).sum()):
         return Contrast(value, 0.0, float((prompts.sizes - 1).sum()), of_seeds)
     df = _pooled_df(by_stratum, np.maximum(prompts.sizes - 1, 1)) if V_p else math.inf
-    if net > 0:
-        V_a, df_a = (np.array([getattr(c, name) for c in sampled]) for name in ("variance", "df"))
-        df = _df(V, np.append(V_a, V_p), np.append(df_a, df))
-    return Contrast(value, V, df, of_seeds)
+    parts = VarianceParts(
+        V_p,
+        sum(c.residual for c in sampled),
+        tuple(c.variance for c in sampled),
+        df,
+        tuple(c.df for c in sampled),
+    )
+    return Contrast(value, *parts.total(), of_seeds, parts)
 
 
 def _df(V: float, parts: Floats, df: Floats) -> float:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Bits, Bools, Floats
 from levelfield.stats.clusters import MANY, bits_times, held_together
+from levelfield.stats.power import cluster_errors
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.tilting import is_rare, small_p_of_sums
 
@@ -45,12 +46,16 @@ class SignFlips:
         low, high: (comparisons,) ends of the intervals; NaN where no p can be as small as
             1 − level, so that no difference can be excluded.
         least: (comparisons,) the smallest p that any differences of so many clusters can have.
+        se, df: (comparisons,) standard errors and their degrees of freedom, for what a test can
+            detect; see `cluster_errors`.
     """
 
     p: Floats
     low: Floats
     high: Floats
     least: Floats
+    se: Floats
+    df: Floats
 
 
 def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> SignFlips:
@@ -108,7 +113,7 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
         strict=True,
     ):
         p[j] = p[j] if small is None else max(least[j], small)
-    return SignFlips(p, low, high, np.where(used, least, np.nan))
+    return SignFlips(p, low, high, np.where(used, least, np.nan), *cluster_errors(S, W))
 
 
 def _tested(

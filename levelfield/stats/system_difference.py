@@ -53,7 +53,8 @@ def swap_systems(
     )  # fmt: skip
     s: Statistic = "spearman" if ranks else "pearson"
     r_a, r_b = (statistics(v, of_y, (s,))[s] for v in (of_a, of_b))
-    return replace(swapped, difference=r_a - r_b)
+    # of z; dr / dz = 1 − r²
+    return replace(swapped, difference=r_a - r_b, se=swapped.se * (1 - ((r_a + r_b) / 2) ** 2))
 
 
 def corrected_difference(
@@ -101,7 +102,11 @@ def corrected_difference(
     d = z[:, 0] - z[:, 1]
     sign = 1.0 if np.median(d) >= 0 else -1.0
     tail = min(0.5, _tail(sign * d, moments.df))
-    return Swapped(float(r[0, 1] - r[0, 2]), 2 * tail, tail if sign > 0 else 1 - tail, S, K, 1)
+    middle = float(r[0, 1] + r[0, 2]) / 2
+    return Swapped(
+        float(r[0, 1] - r[0, 2]), 2 * tail, tail if sign > 0 else 1 - tail, S, K, 1,
+        se=_scale(sign * d, moments.df) * max(0.0, 1 - middle**2),
+    )  # fmt: skip
 
 
 def corrected_r(
@@ -127,6 +132,10 @@ def _tail(drawn: Floats, df: int) -> float:
     share = float(np.mean(drawn <= 0))
     if share >= _RARE:
         return share
+    return float(stdtr(df, -np.median(drawn) / _scale(drawn, df)))
+
+
+def _scale(drawn: Floats, df: int) -> float:
+    """Of Student's t with the median and the 0.5 % of the drawn differences."""
     middle, low = np.quantile(drawn, [0.5, _RARE])
-    scale = (middle - low) / -stdtrit(df, _RARE)
-    return float(stdtr(df, -middle / scale))
+    return float((middle - low) / -stdtrit(df, _RARE))

@@ -19,10 +19,11 @@ from levelfield.io.tables import (
     comment_lines,
     escape_markdown,
 )
-from levelfield.scoring.comparison import verdict
+from levelfield.scoring.comparison import conclusion
 from levelfield.scoring.gallery import DRAWN, InputDraw, ShownSample
 from levelfield.scoring.seeds import seeds_in_words
 from levelfield.scoring.standing import BEST, Scale, Standing, letters_in_words
+from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import Family
 from levelfield.study.aggregate.results import (
     ControlSummary,
@@ -258,9 +259,12 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                     **{name: _defined(getattr(c, name)) for name in numbers},
                     "lowest": c.bounds and _defined(c.bounds.lowest),
                     "highest": c.bounds and _defined(c.bounds.highest),
+                    "detectable": finite(c.detectable),
+                    "margin": finite(c.margin),
+                    "p_alike": finite(c.p_alike),
                     "seeds_a": control.seeds_of_systems[c.a],
                     "seeds_b": control.seeds_of_systems[c.b],
-                    "verdict": verdict(c, better),
+                    "verdict": conclusion(c, better),
                     "note": c.note,
                 }
 

@@ -12,6 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.stats.correlation import pearson
+from levelfield.stats.power import detectable_difference
 
 QUICK = {"resamples": 40, "permutations": 99}
 RATED = [
@@ -109,3 +110,31 @@ def test_every_output_says_whose_means_it_speaks_of(systems):
     assert frame.filter(statistic="kendall")["corrected"].to_list() == [None]
     assert "systems" not in correlate(metric, six, **QUICK).signature
     assert correlate(metric, six, **QUICK).to_dict()["systems"] is None
+
+
+def test_two_metrics_that_are_not_told_apart_have_a_detectable_difference():
+    rng = np.random.default_rng(0)
+    y = np.array([np.nanmean([*s.ratings["style"].values()]) for s in RATED])
+    alike = [scores(name, (y + rng.normal(0, 1, 20)).tolist()) for name in ("x", "y", "z")]
+    evaluation = correlate(alike, RATED, permutations=500, resamples=40)
+    comparisons = evaluation.comparisons.comparisons
+    assert any(c.p_adjusted > 0.05 for c in comparisons)
+    shown = sum(c.p_adjusted <= 0.05 for c in comparisons)
+    for c in comparisons:
+        if c.p_adjusted > 0.05:
+            expected = detectable_difference(c.swapped.se, 9, alpha=0.05 / (3 - shown))
+            assert c.detectable == pytest.approx(expected)
+            assert c.to_dict()["detectable"] == pytest.approx(expected)
+        else:
+            assert math.isnan(c.detectable)
+
+
+def test_so_few_clusters_that_no_p_is_small_detect_nothing():
+    few = RATED[:6]
+    pair = [
+        scores("x", [1.0, 2, 3, 4, 5, 7]),
+        scores("y", [2.0, 1, 5, 3, 7, 4]),
+    ]
+    (c,) = correlate(pair, few, **QUICK).comparisons.comparisons
+    assert math.isinf(c.detectable)
+    assert c.to_dict()["detectable"] is None

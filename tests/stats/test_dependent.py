@@ -244,3 +244,44 @@ def test_sums_of_swaps_in_many_groups_are_bounded(monkeypatch):
     swap_tests(*args, permutations=500)
     assert max(rows) == 50
     assert whole[0].p > 0
+
+
+@pytest.mark.parametrize("r", [0.0, 0.6])
+def test_the_error_of_a_difference_is_how_far_differences_vary(r: float):
+    rng = np.random.default_rng(11)
+    C = np.array([[1, r, r], [r, 1, 0.7], [r, 0.7, 1]])
+    L = np.linalg.cholesky(C)
+    found = []
+    for _ in range(250):
+        y, a, b = L @ rng.normal(size=(3, 60))
+        found.append(swap_test(a, b, y, np.arange(60), permutations=100))
+    assert np.mean([s.se for s in found]) == pytest.approx(
+        np.std([s.difference for s in found]), rel=0.12
+    )
+
+
+def test_the_error_of_a_difference_is_that_of_all_swaps_without_the_difference():
+    rng = np.random.default_rng(12)
+    y, a = rng.normal(size=8), rng.normal(size=8)
+    b = y + a
+    z = [(v - v.mean()) / v.std() for v in (a, b)]
+    differences = []
+    for swap in itertools.product([False, True], repeat=8):
+        first, second = np.where(swap, z[1], z[0]), np.where(swap, z[0], z[1])
+        differences.append(pearson(first, y) - pearson(second, y))
+    noise = np.mean(np.square(differences)) - differences[0] ** 2 / 8
+    found = swap_test(a, b, y, np.arange(8), permutations=1000)
+    assert found.se == pytest.approx(math.sqrt(8 / 7 * noise))
+    assert math.isnan(swap_test(a, b, y, np.zeros(8)).se)
+
+
+def test_the_error_of_a_difference_of_systems_is_in_units_of_r():
+    rng = np.random.default_rng(13)
+    L = np.linalg.cholesky(np.array([[1, 0.8, 0.8], [0.8, 1, 0.7], [0.8, 0.7, 1]]))
+    found = []
+    for _ in range(200):
+        y, a, b = L @ rng.normal(size=(3, 30))
+        found.append(swap_systems(a, b, y, np.arange(30), permutations=100))
+    assert np.mean([s.se for s in found]) == pytest.approx(
+        np.std([s.difference for s in found]), rel=0.15
+    )

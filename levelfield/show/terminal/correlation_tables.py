@@ -112,6 +112,7 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
     return (
         f"{c.a} − {c.b} = {_shown(c.r_a - c.r_b)}, {p}; {w}; n = {c.n:,}{left}: "
         f"{c.verdict(evaluation.alpha)}"
+        + (f" (detectable: {_shown(c.detectable)})" if math.isfinite(c.detectable) else "")
     )
 
 

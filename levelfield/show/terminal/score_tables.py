@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from levelfield.io.problems import printable
-from levelfield.scoring.comparison import Comparison, verdict
+from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
+from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import Scale, scale_of
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table, print_wrapped
@@ -79,9 +80,11 @@ def print_pairs(
             out.print(Text(metric, "bold"))
         p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         left = f", {c.left_out:,} left out" if c.left_out else ""
+        could_show = detectable(c, scale)
         line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
-            f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, higher_is_better)}"
+            f"{p}n = {c.inputs:,} inputs{left}: {conclusion(c, higher_is_better)}"
+            + (f" ({could_show})" if could_show else "")
         )
         out.print(Text(printable(line)), soft_wrap=True)
         if c.note:

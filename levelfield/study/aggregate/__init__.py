@@ -6,17 +6,25 @@ Formulas follow Lorandi and Belz (2026), sections 6.2, 6.3 and 7; intervals and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from levelfield.core.errors import UserError
 from levelfield.core.scores import tie_note
+from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.seeds import seeds_in_words
+from levelfield.scoring.sensitivity import sensitivity_notes
+from levelfield.scoring.standing import Scale
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.aggregate.agreement import agreements, correspondences, cost_summaries
 from levelfield.study.aggregate.comparisons import comparisons
 from levelfield.study.aggregate.control import ControlData, dataset_weights
 from levelfield.study.aggregate.means import table_entries
-from levelfield.study.aggregate.results import ControlSummary, StudySummary
+from levelfield.study.aggregate.results import (
+    ControlSummary,
+    StudySummary,
+    TableEntry,
+    places,
+)
 from levelfield.study.cells import Cell, grouped
 from levelfield.study.observations import ALL
 
@@ -60,8 +68,10 @@ def aggregate(
         for metric, signature in cell.signatures.items():
             signatures.setdefault(metric, {})[signature] = None
     groups = grouped(cells, lambda cell: cell.key.control).values()
+    controls = tuple(_summary(ControlData.of(group, weight, resampling)) for group in groups)
+    resampling.check_metrics(list({name: None for c in controls for name in c.comparisons}))
     return StudySummary(
-        controls=tuple(_summary(ControlData.of(group, weight, resampling)) for group in groups),
+        controls=controls,
         weights=weight,
         weights_from=source,
         signatures={metric: tuple(of_metric) for metric, of_metric in signatures.items()},
@@ -72,6 +82,7 @@ def aggregate(
 def _summary(control: ControlData) -> ControlSummary:
     entries = table_entries(control)
     incomplete = incomplete_systems(control)
+    of_measures = comparisons(control)
     return ControlSummary(
         control=control.observations.cells[0].key.control,
         systems=control.systems,
@@ -82,12 +93,24 @@ def _summary(control: ControlData) -> ControlSummary:
         measures=tuple(o.measure for o in control.observations.observed),
         entries=entries,
         incomplete=incomplete,
-        comparisons=comparisons(control),
+        comparisons=of_measures,
         agreements=agreements(control.observations),
         correspondences=correspondences(control, entries),
         costs=tuple(cost_summaries(control)),
-        notes=tuple(notes(control, incomplete)),
+        notes=(*notes(control, incomplete), *_could_show(of_measures, entries.values())),
     )
+
+
+def _could_show(
+    of_measures: Mapping[str, Sequence[Comparison]], entries: Iterable[TableEntry]
+) -> Iterator[str]:
+    """Yields what differences that are not shown could have been shown."""
+    of_measure: dict[str, list[TableEntry]] = {}
+    for entry in entries:
+        of_measure.setdefault(entry.measure, []).append(entry)
+    scales = {name: Scale(places(of_measure[name]), scientific=False) for name in of_measures}
+    for note in sensitivity_notes({n: (c, scales[n]) for n, c in of_measures.items()}):
+        yield note[:1].upper() + note[1:]
 
 
 def incomplete_systems(control: ControlData) -> dict[str, str]:

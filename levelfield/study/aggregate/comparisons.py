@@ -21,6 +21,7 @@ from levelfield.scoring.comparison import (
     adjusted_comparisons,
     undefined_pair,
 )
+from levelfield.scoring.power import ErrorOfTest
 from levelfield.scoring.seeds import difference_tests, verdict_basis
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
@@ -42,7 +43,8 @@ def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
     if len(control.systems) < 2:
         return {}
     of_measures = [list(_compared(control, o)) for o in compared.values()]
-    return dict(zip(compared, adjusted_comparisons(of_measures, control.resampling), strict=True))
+    adjusted = adjusted_comparisons(of_measures, control.resampling, list(compared))
+    return dict(zip(compared, adjusted, strict=True))
 
 
 class _Column(NamedTuple):
@@ -125,6 +127,9 @@ def _compared(control: ControlData, observed: Observed) -> Iterator[Comparison]:
             note="; ".join(notes) if d.size else "no request has a value from both",
             bounds=bounds.get((a, b)),
             least_p=least if d.size else 0.0,
+            error=ErrorOfTest.of(
+                tests.se[j], tests.df[j], sampled[j] if of_seeds[j] else None, seeds
+            ),
         )
 
 

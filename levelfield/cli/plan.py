@@ -1,0 +1,73 @@
+"""`levelfield plan`: how many inputs, seeds, samples and raters a study needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from levelfield.cli.options import takes
+from levelfield.cli.outputs import INPUT, Delivery, Writing, delivers
+from levelfield.planning.design import MetricPlanOptions, RaterPlanOptions, SystemPlanOptions
+
+if TYPE_CHECKING:
+    from levelfield.planning.result import Plan
+
+
+@click.group()
+def plan() -> None:
+    """Say how large a study has to be, from a pilot or from what is expected."""
+
+
+@plan.command(cls=Writing)
+@click.argument("scores", nargs=-1, metavar="[SCORES]...", type=INPUT)
+@takes(SystemPlanOptions, "chosen")
+@delivers("latex")
+def systems(scores: tuple[str, ...], chosen: SystemPlanOptions, delivery: Delivery) -> None:
+    """Say how many inputs and seeds a comparison of systems needs.
+
+    SCORES are what `levelfield score` or `levelfield study export` wrote for a pilot, with the
+    pilot's texts as --samples. Without a pilot, --sd and --sd-seeds say how much values differ.
+    """
+    from levelfield.planning.systems import plan_systems
+
+    delivery.give(plan_systems(scores, chosen), _show)
+
+
+@plan.command(cls=Writing)
+@click.argument("scores", nargs=-1, metavar="[SCORES]...", type=INPUT)
+@takes(MetricPlanOptions, "chosen")
+@delivers("latex")
+def metrics(scores: tuple[str, ...], chosen: MetricPlanOptions, delivery: Delivery) -> None:
+    """Say how many rated samples, by how many raters, a metric's agreement with people needs.
+
+    SCORES and --ratings are those of a pilot, as for `levelfield correlate`. Without a pilot, --r
+    and --agreement say what is expected.
+    """
+    from levelfield.planning.metrics import plan_metrics
+
+    delivery.give(plan_metrics(scores, chosen), _show)
+
+
+@plan.command(cls=Writing)
+@click.argument("ratings", nargs=-1, metavar="[RATINGS]...", type=INPUT)
+@takes(RaterPlanOptions, "chosen")
+@delivers("latex")
+def raters(ratings: tuple[str, ...], chosen: RaterPlanOptions, delivery: Delivery) -> None:
+    """Say how many items and raters the agreement of raters needs.
+
+    RATINGS are those of a pilot, as for `levelfield agreement`. Without a pilot, --agreement says
+    what is expected.
+    """
+    from levelfield.planning.raters import plan_raters
+
+    delivery.give(plan_raters(ratings, chosen), _show)
+
+
+def _show(result: Plan) -> None:
+    from levelfield.show.terminal import console
+    from levelfield.show.terminal.blocks import print_table
+
+    out = console()
+    print_table(out, result.table())
+    out.print(result.signature, style="dim", soft_wrap=True)

@@ -1,0 +1,121 @@
+"""What a plan says, as a plain object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from levelfield.core.signature import signature
+from levelfield.io.tables import NONE, Table, TableColumn
+
+
+@dataclass(frozen=True)
+class PlanColumn:
+    """A column of a plan.
+
+    Attributes:
+        key: of the number in JSON and in data frames.
+        name: its head.
+        kind: of its values.
+        repeated: whether it stands in every block of a wide table.
+    """
+
+    key: str
+    name: str
+    kind: type[str] | type[int] | type[float] = int
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large a study has to be.
+
+    Attributes:
+        question: what is planned: `systems`, `metrics` or `raters`.
+        caption: what the table shows.
+        columns: of the rows.
+        rows: key of a column -> number or name; None where no number is enough, or none is known.
+        assumptions: what the plan rests on: name -> number, or names with numbers.
+        notes: what a reader must know, in sentences.
+        choices: every choice that could change a number.
+        files: of the pilot; empty without one.
+    """
+
+    question: str
+    caption: str
+    columns: tuple[PlanColumn, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    assumptions: Mapping[str, Any]
+    notes: tuple[str, ...]
+    choices: Mapping[str, Any]
+    files: tuple[str, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """Every choice that could change a number."""
+        return signature(f"plan.{self.question}", dict(self.choices))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the document of `levelfield plan --json`."""
+        return {
+            "question": self.question,
+            "files": list(self.files),
+            "signature": self.signature,
+            "assumptions": dict(self.assumptions),
+            "rows": [dict(row) for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns one row a plan, in the columns of `rows`."""
+        kinds = {str: pl.String, int: pl.Int64, float: pl.Float64}
+        schema = {column.key: kinds[column.kind] for column in self.columns}
+        return pl.DataFrame([dict(row) for row in self.rows], schema=schema)
+
+    def table(self) -> Table:
+        """Returns the rows as a terminal shows them."""
+        return Table(
+            [
+                TableColumn(c.name, words=c.kind is str, repeated=c.repeated and i > 0)
+                for i, c in enumerate(self.columns)
+            ],
+            [[_written(row[c.key]) for c in self.columns] for row in self.rows],
+            caption=self.caption,
+            notes=self.notes,
+            signatures=[self.signature],
+        )
+
+    def to_latex(self) -> str:
+        """Returns a booktabs table."""
+        return self.table().to_latex() + "\n"
+
+
+def _written(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3g}".replace("-", "−")
+    return NONE if value is None else str(value)
+
+
+def stated(options: object, *names: str) -> dict[str, str]:
+    """Returns name -> number of those options that were given one."""
+    numbers = {name: getattr(options, name) for name in names}
+    return {name: f"{number:g}" for name, number in numbers.items() if number is not None}
+
+
+def rows_of(
+    columns: Sequence[PlanColumn], values: Sequence[Sequence[Any]]
+) -> tuple[dict[str, Any], ...]:
+    """Returns rows by the keys of their columns; numbers that are not finite become None."""
+    return tuple(
+        {
+            column.key: None if isinstance(v, float) and not math.isfinite(v) else v
+            for column, v in zip(columns, row, strict=True)
+        }
+        for row in values
+    )

@@ -1,0 +1,414 @@
+"""How many inputs and seeds a comparison of systems needs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import chdtri, ndtr, stdtrit
+
+from levelfield.agree.join import chosen_names, merged_columns
+from levelfield.agree.sources import ManyScores, file_names, read_samples, read_scores
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.io.scores import ScoreColumn
+from levelfield.planning.design import SystemPlanOptions
+from levelfield.planning.result import Plan, PlanColumn, rows_of, stated
+from levelfield.scoring.tally import Pairing, RunTally
+from levelfield.stats.power import fewest, t_power
+from levelfield.stats.seeds import VarianceParts
+
+_INPUTS = 100
+"""Inputs that a plan without a pilot speaks of."""
+
+
+@dataclass(frozen=True)
+class DifferenceSpread:
+    """What makes the mean difference of two systems vary from study to study.
+
+    Attributes:
+        inputs: variance over inputs of the difference, without that of the texts.
+        texts: variance over seeds of the texts for one input, summed over the two systems.
+        seeds: variance over seeds of the mean over very many inputs, summed over the two systems;
+            None if it is not known.
+    """
+
+    inputs: float
+    texts: float = 0.0
+    seeds: float | None = None
+
+    @classmethod
+    def stated(cls, sd: float, sd_texts: float, sd_seeds: float | None) -> DifferenceSpread:
+        """Returns the spread of standard deviations as the options have them."""
+        seeds = None if sd_seeds is None else 2 * sd_seeds**2
+        return cls(max(0.0, sd**2 - 2 * sd_texts**2), 2 * sd_texts**2, seeds)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation over inputs of the difference with one text each."""
+        return math.sqrt(self.inputs + self.texts)
+
+    @property
+    def sd_texts(self) -> float:
+        """Standard deviation over seeds of a system's texts for one input."""
+        return math.sqrt(self.texts / 2)
+
+    @property
+    def sd_seeds(self) -> float | None:
+        """Standard deviation over seeds of a system's mean."""
+        return None if self.seeds is None else math.sqrt(self.seeds / 2)
+
+    def error(self, inputs: int, seeds: int) -> ErrorOfPlan:
+        """Returns the error that the difference of two systems will have in a study.
+
+        With n inputs and S seeds, `V = (σ_i² + σ_t² / S) / n`, and for S > 1 `σ_s² / S` besides.
+        With one seed the claim is about these runs, and V is estimated with n − 1 degrees of
+        freedom. With several, `stats.seeds.contrast` estimates it from parts whose expectations
+        are V_p, the V without seeds, `V_a = (σ_s² + σ_t² / n) / 2S` of each system, and
+        `R = σ_t² / (n S)`.
+        """
+        n, S = inputs, seeds
+        prompts = (self.inputs + self.texts / S) / n
+        if S == 1:
+            return ErrorOfPlan(math.sqrt(prompts), np.array([prompts]), np.array([n - 1.0]), True)
+        of_seeds, R = (self.seeds or 0.0) / S, self.texts / (n * S)
+        df = np.array([n - 1, (n - 1) * (S - 1) * 2, S - 1, S - 1])
+        expected = np.array([prompts, R, (of_seeds + R) / 2, (of_seeds + R) / 2])
+        drawn = expected * chdtri(df, _SHARES) / df
+        estimates = [
+            VarianceParts(V_p, texts, tuple(V_a), n - 1, (S - 1, S - 1)).total()
+            for V_p, texts, *V_a in drawn.tolist()
+        ]
+        V, df_V = np.array(estimates).T
+        return ErrorOfPlan(math.sqrt(prompts + of_seeds), V, df_V)
+
+
+_DRAWS = 512
+"""Estimates of variances that a plan with several seeds looks at."""
+
+
+def _latin_hypercube(draws: int, dimensions: int) -> Floats:
+    """(draws, dimensions) shares, each dimension with one in every interval of 1 / draws."""
+    places = np.tile(np.arange(draws), (dimensions, 1))
+    return (np.random.default_rng(0).permuted(places, axis=1).T + 0.5) / draws
+
+
+_SHARES = _latin_hypercube(_DRAWS, 4)
+
+
+@dataclass(frozen=True)
+class ErrorOfPlan:
+    """The error of a difference in a study to come.
+
+    Attributes:
+        se: its true standard error.
+        variances, df: (draws,) estimates of its square as studies would have them, with their
+            degrees of freedom.
+        exact: whether the only estimate is the expected one, and follows a χ² distribution.
+    """
+
+    se: float
+    variances: Floats
+    df: Floats
+    exact: bool = False
+
+    def power(self, difference: float, level: float) -> float:
+        """Returns the share of studies that show a difference.
+
+        Exact for normal values and one seed. With several it is the mean of
+        `Φ((δ − t √V) / se) + Φ((−δ − t √V) / se)` over estimates V with their critical values t.
+        """
+        if not self.se:
+            return float(difference != 0)
+        if self.exact:
+            return t_power(difference / self.se, float(self.df[0]), level)
+        t = stdtrit(self.df, 1 - level / 2) * np.sqrt(self.variances)
+        shown = ndtr((difference - t) / self.se) + ndtr((-difference - t) / self.se)
+        return float(shown.mean())
+
+    def detectable(self, level: float, power: float) -> float:
+        """Returns the difference that the share `power` of studies shows; NaN if nothing varies."""
+        if not self.se:
+            return math.nan
+        high = self.se
+        while self.power(high, level) < power:
+            high *= 2
+        return float(brentq(lambda d: self.power(d, level) - power, 0.0, high))
+
+
+def mean_spread(parts: Sequence[tuple[VarianceParts, int, int]]) -> DifferenceSpread:
+    """Returns the mean spread of several pairs of systems.
+
+    Args:
+        parts: those of each pair, with its number of inputs and its seeds a system.
+    """
+    texts = float(np.mean([p.texts * n * S for p, n, S in parts]))
+    inputs = float(np.mean([(p.prompts - p.texts) * n for p, n, S in parts]))
+    seeds = [(sum(p.seeds) - p.texts) * S for p, n, S in parts if p.seeds]
+    return DifferenceSpread(
+        max(0.0, inputs), max(0.0, texts), max(0.0, float(np.mean(seeds))) if seeds else None
+    )
+
+
+@dataclass(frozen=True)
+class _Pilot:
+    """What a pilot says of one metric.
+
+    Attributes:
+        most_seeds: an upper limit of `spread.sd_seeds` that is too low for 5 % of pilots; NaN where
+            the pilot says nothing of seeds, or its user does.
+    """
+
+    metric: str
+    spread: DifferenceSpread
+    inputs: int
+    seeds: int
+    systems: int
+    most_seeds: float = math.nan
+
+
+@keywords(SystemPlanOptions)
+def plan_systems(
+    scores: ManyScores = (), chosen: SystemPlanOptions | None = None, **words: Any
+) -> Plan:
+    """Says how many inputs and seeds a comparison of systems needs.
+
+    Every two of k systems are compared on equal inputs, each at α / m for m = k (k − 1) / 2: the
+    first threshold of Holm's procedure, so that the power of each is at least what is asked. The
+    power is that of `ErrorOfPlan`, from the variances that `DifferenceSpread.error` expects. An
+    input is what counts as independent: a prompt with all its texts.
+
+    Args:
+        scores: of a pilot, whose `samples` say who wrote the texts; without any, standard
+            deviations have to be stated.
+        chosen: what is planned.
+        words: options of `SystemPlanOptions`, instead of those there.
+
+    Raises:
+        InputError: a file can't be read.
+        UserError: neither a pilot nor a standard deviation, or a pilot without two systems.
+
+    >>> plan = plan_systems(sd=1.0, sd_seeds=0.0, difference=0.5, seeds=[1])
+    >>> plan.rows[0]["inputs_needed"]
+    34
+    """
+    chosen = SystemPlanOptions.of(chosen, **words)
+    pilots = list(_pilots(scores, chosen))
+    if not pilots:
+        if chosen.sd is None:
+            raise UserError(
+                "nothing to plan from: give the scores of a pilot with --samples, or --sd and "
+                "--sd-seeds"
+            )
+        spread = DifferenceSpread.stated(chosen.sd, chosen.sd_texts or 0.0, chosen.sd_seeds)
+        pilots = [_Pilot("", spread, _INPUTS, 1, 2)]
+    columns = _columns(chosen, pilots)
+    rows = rows_of(columns, [row for p in pilots for row in _rows(p, chosen, columns)])
+    systems = chosen.systems or pilots[0].systems
+    return Plan(
+        question="systems",
+        caption=_caption(chosen, systems),
+        columns=columns,
+        rows=rows,
+        assumptions={
+            "systems": systems,
+            "comparisons": systems * (systems - 1) // 2,
+            "spread": [
+                {
+                    "metric": p.metric or None,
+                    "sd": p.spread.sd,
+                    "sd_texts": p.spread.sd_texts,
+                    "sd_seeds": p.spread.sd_seeds,
+                    "inputs": p.inputs if p.metric else None,
+                    "seeds": p.seeds if p.metric else None,
+                }
+                for p in pilots
+            ],
+        },
+        notes=tuple(_notes(chosen, pilots, rows)),
+        choices={
+            **stated(chosen, "power", "alpha"),
+            "systems": systems,
+            **stated(chosen, "difference", "inputs", "sd", "sd_texts", "sd_seeds"),
+        },
+        files=(*file_names(scores), *file_names(chosen.samples)),
+    )
+
+
+def _caption(chosen: SystemPlanOptions, systems: int) -> str:
+    m = systems * (systems - 1) // 2
+    needed = (
+        ""
+        if chosen.difference is None
+        else f"inputs that show a difference of {chosen.difference:g}, and "
+    )
+    corrected = f", α = {chosen.alpha:g}" + (f" over {m:,} comparisons" if m > 1 else "")
+    return f"{needed}the detectable difference ({100 * chosen.power:g} % power{corrected})"
+
+
+def _columns(chosen: SystemPlanOptions, pilots: list[_Pilot]) -> tuple[PlanColumn, ...]:
+    sizes = {chosen.inputs or pilot.inputs for pilot in pilots}
+    of_inputs = f" with {sizes.pop():,} inputs" if len(sizes) == 1 else ""
+    return (
+        *([PlanColumn("metric", "metric", str)] if pilots[0].metric else []),
+        PlanColumn("seeds", "seeds", repeated=True),
+        *(
+            []
+            if chosen.difference is None
+            else [
+                PlanColumn("inputs_needed", "inputs"),
+                PlanColumn("texts_needed", "texts a system"),
+            ]
+        ),
+        *([] if of_inputs else [PlanColumn("inputs", "inputs here")]),
+        PlanColumn("detectable", f"detectable{of_inputs}", float),
+    )
+
+
+def _rows(
+    pilot: _Pilot, chosen: SystemPlanOptions, columns: Sequence[PlanColumn]
+) -> Iterator[list[Any]]:
+    systems = chosen.systems or pilot.systems
+    level = chosen.alpha / (systems * (systems - 1) // 2)
+    # as many inputs let the p of sign flips fall to the level
+    least = max(2, math.ceil(1 - math.log2(level)))
+    for S in chosen.seeds:
+        if S > 1 and pilot.spread.seeds is None:
+            continue
+
+        def shows(n: int, S: int = S) -> bool:
+            error = pilot.spread.error(n, S)
+            return error.power(chosen.difference or 0.0, level) >= chosen.power
+
+        n = chosen.inputs or pilot.inputs
+        needed = None if chosen.difference is None else fewest(shows, least if S == 1 else 2)
+        detectable = pilot.spread.error(n, S).detectable(level, chosen.power)
+        row = {
+            "metric": pilot.metric,
+            "seeds": S,
+            "inputs_needed": needed,
+            "texts_needed": None if needed is None else needed * S,
+            "inputs": n,
+            "detectable": detectable if S > 1 or n >= least else None,
+        }
+        yield [row[column.key] for column in columns]
+
+
+def _notes(
+    chosen: SystemPlanOptions, pilots: list[_Pilot], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    for p in pilots:
+        of_metric = f"{p.metric}: " if p.metric else ""
+        of_seeds = p.spread.sd_seeds
+        seeds = "" if of_seeds is None else f", of a system's mean over seeds {of_seeds:.3g}"
+        texts = f", of texts over seeds {p.spread.sd_texts:.3g}" if p.spread.texts else ""
+        source = f" (pilot: {p.inputs:,} inputs, {_seeds(p.seeds)})" if p.metric else ""
+        yield (
+            f"{of_metric}standard deviation of the difference over inputs {p.spread.sd:.3g}"
+            f"{texts}{seeds}{source}"
+        )
+        if p.most_seeds >= 0:
+            yield (
+                f"{of_metric}{_seeds(p.seeds)} of {p.systems} systems say little of that: it may "
+                f"be as high as {p.most_seeds:.3g} (95 % limit); --sd-seeds plans with another"
+            )
+    if 1 in chosen.seeds:
+        yield "with one seed, claims are about these runs, whatever other seeds would give"
+    if any(p.spread.seeds is None for p in pilots) and max(chosen.seeds) > 1:
+        yield (
+            "more seeds are not planned: how far they differ is not known; give --sd-seeds, or a "
+            "pilot with two seeds or more"
+        )
+    if not all(row.get("inputs_needed", 1) for row in rows):
+        yield "– : no number of inputs is enough, since seeds alone differ too much"
+
+
+def _seeds(n: int) -> str:
+    return f"{n} seed{'' if n == 1 else 's'}"
+
+
+def _pilots(scores: ManyScores, chosen: SystemPlanOptions) -> Iterator[_Pilot]:
+    columns = merged_columns(read_scores(scores, mapping=chosen.mapping))
+    if not columns:
+        return
+    names = chosen_names("metric", [column.metric for column in columns], chosen.metrics)
+    samples = read_samples(chosen.samples, mapping=chosen.mapping)
+    if not samples:
+        raise UserError("the pilot's scores don't say who wrote the texts; give --samples FILE")
+    for column in columns:
+        if column.metric in names:
+            yield _pilot(column, samples, chosen)
+
+
+def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPlanOptions) -> _Pilot:
+    ids = [id for id in column.values if id in samples]
+    if not ids:
+        raise UserError(f"{column.metric}: no id is in both the scores and the samples")
+    values = np.array([column.values[id] for id in ids], dtype=np.float64)
+    values[~np.isfinite(values)] = np.nan
+    tally = RunTally()
+    for id in ids:
+        sample = samples[id]
+        tally.add(replace(sample, seed=sample.seed or 0), sample.system)
+    undefined = {id: "undefined" for id, v in zip(ids, values, strict=True) if math.isnan(v)}
+    tally.add_scores(Scores(column.metric, tuple(ids), values, undefined, column.signature, True))
+    table = tally.table()
+    if len(table.names) < 2:
+        raise UserError(
+            f"{column.metric}: the pilot has scores of {len(table.names)} systems; expected two "
+            "or more, named by the samples"
+        )
+    pairing = Pairing(table)
+    means = pairing.means(table.values[column.metric])
+    texts = pairing.seeded(table.values[column.metric])
+    parts = []
+    seeds = [1]
+    for a, b in itertools.combinations(range(len(table.names)), 2):
+        shared = ~np.isnan(means[:, [a, b]]).any(axis=1)
+        c = None if texts is None else texts.difference(a, b, shared / max(1, shared.sum()))
+        if texts is None or c is None or c.parts is None:
+            continue
+        S = min(texts.seeds_of(a), texts.seeds_of(b)) if c.of_seeds else 1
+        parts.append((c.parts, np.unique(pairing.clusters[shared]).size, S))
+        seeds.append(S)
+    if not parts:
+        raise UserError(
+            f"{column.metric}: no two systems of the pilot have values on two inputs in common "
+            "that differ"
+        )
+    spread = mean_spread(parts)
+    stated_sds = {"sd": chosen.sd, "sd_texts": chosen.sd_texts, "sd_seeds": chosen.sd_seeds}
+    if any(value is not None for value in stated_sds.values()):
+        pilot_sds = {name: getattr(spread, name) for name in stated_sds}
+        spread = DifferenceSpread.stated(
+            **pilot_sds | {k: v for k, v in stated_sds.items() if v is not None}
+        )
+    return _Pilot(
+        column.metric,
+        spread,
+        max(n for _, n, _ in parts),
+        max(seeds),
+        len(table.names),
+        math.nan if chosen.sd_seeds is not None else _most_seeds(parts, len(table.names)),
+    )
+
+
+def _most_seeds(parts: Sequence[tuple[VarianceParts, int, int]], systems: int) -> float:
+    """Returns the 95 % limit of a system's standard deviation over seeds.
+
+    The mean V_a of all systems, with S − 1 degrees of freedom each, over its χ² at 5 %.
+    """
+    of_seeds = [(sum(p.seeds) / len(p.seeds), p.texts / 2, S) for p, _, S in parts if p.seeds]
+    if not of_seeds:
+        return math.nan
+    V_a, R, S = np.mean(of_seeds, axis=0)
+    df = systems * (S - 1)
+    return math.sqrt(max(0.0, V_a * df / float(chdtri(df, 0.95)) - R) * S)

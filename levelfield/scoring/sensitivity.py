@@ -1,0 +1,55 @@
+"""What comparisons of systems could have shown, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from levelfield.scoring.comparison import ALPHA, Comparison
+from levelfield.scoring.power import ENOUGH_SEEDS
+from levelfield.scoring.standing import Scale
+from levelfield.stats.power import POWER
+
+SHARE = f"{100 * POWER:g} %"
+"""The share of studies that show a detectable difference."""
+
+
+def detectable(comparison: Comparison, write: Scale) -> str:
+    """Returns what a comparison without a verdict could have shown; empty where there is none."""
+    size = comparison.detectable
+    if math.isinf(size):
+        return "no difference is detectable"
+    return "" if math.isnan(size) else f"detectable: {write(size)}"
+
+
+def sensitivity_notes(
+    of_measures: Mapping[str, tuple[Sequence[Comparison], Scale]],
+) -> Iterator[str]:
+    """Yields what differences comparisons without a verdict could have shown, and what more seeds
+    would.
+
+    Args:
+        of_measures: measure -> its comparisons, and how its differences are written.
+    """
+    sizes, more = [], []
+    fewest = 0
+    for name, (comparisons, write) in of_measures.items():
+        not_shown = [c for c in comparisons if c.p_adjusted > ALPHA]
+        of_measure = f" ({name})" if len(of_measures) > 1 else ""
+        if size := _span((c.detectable for c in not_shown), write):
+            sizes.append(size + of_measure)
+        if size := _span((c.detectable_with_more for c in not_shown), write):
+            more.append(size + of_measure)
+            fewest = min(filter(None, (fewest, *(c.error.seeds for c in not_shown))))
+    if sizes:
+        yield f"no difference shown: {SHARE} of such studies show one of {', '.join(sizes)}"
+    if more:
+        yield (
+            f"{fewest} seeds are few: take {ENOUGH_SEEDS} a system, with which {SHARE} of studies "
+            f"show a difference of {', '.join(more)}"
+        )
+
+
+def _span(differences: Iterable[float], write: Scale) -> str:
+    sizes = sorted(d for d in differences if math.isfinite(d))
+    return " to ".join(dict.fromkeys((write(sizes[0]), write(sizes[-1])))) if sizes else ""

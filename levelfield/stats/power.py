@@ -1,0 +1,135 @@
+"""What a test can detect: the power of t tests, the smallest difference, equivalence, sizes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import nctdtr, stdtr, stdtrit
+
+from levelfield.core.arrays import Floats
+from levelfield.stats.resampling import Correction
+
+POWER = 0.8
+"""A difference is detectable if so large a share of studies shows it."""
+
+MOST = 10**7
+"""A study of more is not planned."""
+
+
+def t_power(noncentrality: float, df: float, alpha: float) -> float:
+    """Power of a two-sided t test at `alpha`: the chance that |T| exceeds its critical value.
+
+    T has Student's noncentral t distribution with `df` degrees of freedom, the noncentrality being
+    the true difference over its standard error (Cohen 1988, section 2.2).
+
+    >>> round(t_power(0.0, 20, 0.05), 3), round(t_power(2.9, 20, 0.05), 3)
+    (0.05, 0.788)
+    """
+    t = stdtrit(df, 1 - alpha / 2)
+    nc = abs(noncentrality)
+    below, contrary = nctdtr(df, nc, t), nctdtr(df, nc, -t)
+    # where scipy has none of them, each is 0 in float64 but for rounding
+    return float(1 - np.nan_to_num(below) + np.nan_to_num(contrary))
+
+
+@functools.lru_cache(maxsize=4096)
+def detectable_shift(df: float, alpha: float, power: float = POWER) -> float:
+    """Returns the noncentrality at which `t_power` is `power`; infinite if none is."""
+    if not (df > 0 and 0 < alpha < power < 1):
+        return math.inf if df <= 0 else 0.0
+    low = high = float(stdtrit(df, 1 - alpha / 2))
+    while t_power(high, df, alpha) < power:
+        high *= 2
+    low = 0.0 if high == low else high / 2
+    return float(brentq(lambda nc: t_power(nc, df, alpha) - power, low, high, xtol=1e-9))
+
+
+def detectable_difference(
+    se: float, df: float, *, alpha: float = 0.05, power: float = POWER
+) -> float:
+    """Returns the minimum detectable difference of a two-sided t test.
+
+    A true difference of this size is shown, at the level `alpha`, in the share `power` of studies
+    (Bloom 1995). A permutation test of several dozen clusters has the power of the t test.
+
+    Args:
+        se: standard error of the difference.
+        df: degrees of freedom of the standard error.
+        alpha: the level after any correction for several comparisons, see `level_of_family`.
+
+    Undefined (NaN): no standard error, or one of 0; no degrees of freedom.
+    """
+    if not (se > 0 and df > 0 and math.isfinite(se)):
+        return math.nan
+    return se * detectable_shift(df, alpha, power)
+
+
+def level_of_family(
+    p_adjusted: Iterable[float], *, alpha: float = 0.05, correction: Correction = "holm"
+) -> float:
+    """Returns the level that a comparison without a verdict had to reach.
+
+    Bonferroni: α / m for m comparisons with a p. Holm: α / (m − r), r of which are shown: that is
+    the threshold at which the procedure stopped.
+    """
+    p = [value for value in p_adjusted if not math.isnan(value)]
+    shown = sum(value <= alpha for value in p) if correction == "holm" else 0
+    return alpha / max(1, len(p) - shown)
+
+
+def alike_p(difference: float, se: float, df: float, margin: float) -> float:
+    """Returns p of "the two differ by `margin` or more": two one-sided tests (Schuirmann 1987).
+
+    It is the larger of the two, `P(T ≤ (|d| − margin) / se)`. At 5 %, it is at most 0.05 exactly
+    where the 90 % interval of the difference lies within ± margin.
+
+    Undefined (NaN): no standard error, or one of 0: where nothing varies, nothing says how far
+    the next inputs differ.
+    """
+    if not (se > 0 and df > 0):
+        return math.nan
+    return float(stdtr(df, (abs(difference) - margin) / se))
+
+
+def cluster_errors(S: Floats, W: Floats) -> tuple[Floats, Floats]:
+    """Returns standard errors of weighted means over clusters, and their degrees of freedom.
+
+    `se² = K / (K − 1) Σ_k (S_k − W_k m)² / (Σ W_k)²`, m = Σ S_k / Σ W_k, over the K clusters with a
+    weight; K − 1 degrees of freedom.
+
+    Args:
+        S, W: (clusters, comparisons) weighted sums and weights.
+
+    Undefined (NaN): fewer than two clusters.
+    """
+    K = (W > 0).sum(axis=0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = W.sum(axis=0)
+        squares = ((S - W * (S.sum(axis=0) / total)) ** 2).sum(axis=0)
+        se = np.sqrt(K / (K - 1) * squares) / total
+    return np.where(K > 1, se, np.nan), np.maximum(K - 1, 0.0)
+
+
+def fewest(enough: Callable[[int], bool], least: int, most: int = MOST) -> int | None:
+    """Returns the smallest n from `least` to `most` that is enough; None if none is.
+
+    Args:
+        enough: once true, it stays true for larger n.
+
+    >>> fewest(lambda n: n * n >= 50, 2)
+    8
+    """
+    high = least
+    while not enough(high):
+        if high >= most:
+            return None
+        high = min(2 * high, most)
+    low = max(least, high // 2)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low

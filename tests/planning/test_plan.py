@@ -1,0 +1,310 @@
+"""Plans: sizes against formulas and oracles, and the power that they promise, by simulation."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+from statsmodels.stats.power import TTestPower
+
+from levelfield import plan_metrics, plan_raters, plan_systems
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.io import ScoreColumn
+from levelfield.planning.metrics import (
+    mean_reliability,
+    samples_for_correlation,
+    samples_for_difference,
+    samples_for_width,
+)
+from levelfield.planning.raters import agreement_variance, items_for_width
+from levelfield.planning.systems import DifferenceSpread
+from levelfield.stats.dependent import williams
+from levelfield.stats.krippendorff import krippendorff_alpha
+from levelfield.stats.seeds import contrast
+
+SPREAD = DifferenceSpread.stated(1.0, 0.5, 0.2)
+
+
+def studies(rng, n, seeds, difference, count):
+    """Contrasts of studies with the spread of `SPREAD`."""
+    a, i, s = (codes.ravel() for codes in np.indices((2, n, seeds)))
+    weights = np.where(a == 0, 1.0, -1.0) / (n * seeds)
+    for _ in range(count):
+        values = (
+            rng.normal(0, 0.5, (2, n))[a, i]
+            + rng.normal(0, 0.2, (2, seeds))[a, s]
+            + rng.normal(0, 0.5, a.size)
+            + difference * (a == 0)
+        )
+        yield contrast(
+            values, weights, systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i)
+        )
+
+
+def test_one_seed_needs_the_inputs_of_a_paired_t_test():
+    plan = plan_systems(sd=2.0, difference=0.8, seeds=[1])
+    expected = TTestPower().solve_power(effect_size=0.4, alpha=0.05, power=0.8)
+    assert plan.rows[0]["inputs_needed"] == math.ceil(expected)
+    assert plan.rows[0]["texts_needed"] == math.ceil(expected)
+
+
+def test_systems_divide_the_level_by_the_number_of_their_pairs():
+    plan = plan_systems(sd=2.0, difference=0.8, seeds=[1], systems=5)
+    expected = TTestPower().solve_power(effect_size=0.4, alpha=0.005, power=0.8)
+    assert plan.rows[0]["inputs_needed"] == math.ceil(expected)
+    assert plan.assumptions["comparisons"] == 10
+
+
+def test_so_few_inputs_that_sign_flips_show_nothing_are_not_planned():
+    plan = plan_systems(sd=0.1, difference=10, seeds=[1], inputs=5)
+    assert plan.rows[0]["inputs_needed"] == 6
+    assert plan.rows[0]["detectable"] is None
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_a_study_of_several_seeds_has_the_error_that_is_planned(seeds: int):
+    rng = np.random.default_rng(0)
+    error = SPREAD.error(30, seeds)
+    drawn = list(studies(rng, 30, seeds, 0.0, 300))
+    assert np.std([c.value for c in drawn]) == pytest.approx(error.se, rel=0.1)
+    assert np.mean([c.variance for c in drawn]) == pytest.approx(error.variances.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_a_planned_difference_is_shown_as_often_as_promised(seeds: int):
+    row = plan_systems(
+        sd=1.0, sd_texts=0.5, sd_seeds=0.2, seeds=[seeds], inputs=30, difference=2.0
+    ).rows[0]
+    rng = np.random.default_rng(1)
+    shown = [c.p <= 0.05 for c in studies(rng, 30, seeds, row["detectable"], 400)]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.06)  # 3 standard errors
+
+
+def test_where_seeds_alone_differ_too_much_no_inputs_are_enough():
+    plan = plan_systems(sd=1.0, sd_seeds=1.0, seeds=[2, 50], difference=0.7)
+    assert plan.rows[0]["inputs_needed"] is None
+    assert plan.rows[1]["inputs_needed"] is not None
+    assert any("seeds alone" in note for note in plan.notes)
+
+
+def test_unknown_seeds_are_not_planned():
+    plan = plan_systems(sd=1.0, difference=0.5)
+    assert [row["seeds"] for row in plan.rows] == [1]
+    assert any("--sd-seeds" in note for note in plan.notes)
+
+
+def pilot(rng, inputs=200, seeds=20, systems="abc", sd_seeds=0.2):
+    samples, values = [], {}
+    for system in systems:
+        of_seeds = rng.normal(0, sd_seeds, seeds)
+        for i in range(inputs):
+            of_input = rng.normal(0, 0.5)
+            for k in range(seeds):
+                sample = Sample(f"{system}{i}.{k}", "text", prompt=f"p{i}", system=system, seed=k)
+                samples.append(sample)
+                values[sample.id] = of_input + of_seeds[k] + rng.normal(0, 0.5)
+    return ScoreColumn("m", "m|v:0", values), samples
+
+
+def test_a_pilot_gives_the_standard_deviations_that_made_it():
+    scores, samples = pilot(np.random.default_rng(2), inputs=60)
+    plan = plan_systems(scores, samples=samples, difference=0.3)
+    (spread,) = plan.assumptions["spread"]
+    assert spread["sd"] == pytest.approx(1.0, rel=0.1)
+    assert spread["sd_texts"] == pytest.approx(0.5, rel=0.03)
+    assert spread["sd_seeds"] == pytest.approx(0.2, rel=0.3)
+    assert (spread["inputs"], spread["seeds"], plan.assumptions["systems"]) == (60, 20, 3)
+
+
+def test_a_pilot_with_one_seed_plans_claims_about_these_runs():
+    rng = np.random.default_rng(3)
+    scores, samples = pilot(rng, inputs=300, seeds=1, systems="ab")
+    plan = plan_systems(scores, samples=samples, difference=0.3)
+    d = [scores.values[f"a{i}.0"] - scores.values[f"b{i}.0"] for i in range(300)]
+    (spread,) = plan.assumptions["spread"]
+    assert spread["sd"] == pytest.approx(np.std(d, ddof=1))
+    assert spread["sd_seeds"] is None
+    assert [row["seeds"] for row in plan.rows] == [1]
+
+
+def test_what_the_user_states_stands_above_the_pilot():
+    scores, samples = pilot(np.random.default_rng(4), inputs=20, seeds=2)
+    plan = plan_systems(scores, samples=samples, sd_seeds=0.7)
+    assert plan.assumptions["spread"][0]["sd_seeds"] == pytest.approx(0.7)
+    assert not any("95 % limit" in note for note in plan.notes)
+
+
+def test_undefined_values_of_a_pilot_count_for_nothing():
+    scores, samples = pilot(np.random.default_rng(5), inputs=40, seeds=1)
+    whole = plan_systems(scores, samples=samples)
+    for i in range(5):
+        scores.values[f"a{i}.0"] = math.nan
+        scores.values[f"b{i + 5}.0"] = -math.inf
+    part = plan_systems(scores, samples=samples)
+    assert whole.assumptions["spread"][0]["sd"] != part.assumptions["spread"][0]["sd"]
+    assert math.isfinite(part.assumptions["spread"][0]["sd"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({}, "nothing to plan from"),
+        ({"sd": 1.0, "sd_texts": 0.9}, "expected at most 0.707"),
+        ({"sd": 1.0, "power": 0.04}, "more than alpha"),
+        ({"sd": 1.0, "seeds": []}, "seeds="),
+    ],
+)
+def test_what_can_not_be_planned_is_refused(words: dict, message: str):
+    with pytest.raises(UserError, match=message):
+        plan_systems(**words)
+
+
+def test_pilots_without_two_systems_are_refused():
+    scores, samples = pilot(np.random.default_rng(6), inputs=5, seeds=1, systems="a")
+    with pytest.raises(UserError, match="1 systems"):
+        plan_systems(scores, samples=samples)
+    with pytest.raises(UserError, match="give --samples"):
+        plan_systems(scores)
+    with pytest.raises(UserError, match="no id is in both"):
+        plan_systems(scores, samples=[Sample("other", "text", system="a")])
+    with pytest.raises(UserError, match="no metric 'n'"):
+        plan_systems(scores, samples=samples, metrics=["n"])
+
+
+@pytest.mark.parametrize("r", [-0.6, 0.0, 0.5, 0.9])
+def test_samples_for_a_width_are_the_fewest_with_fishers_interval(r: float):
+    def width(n: int) -> float:
+        half = stats.norm.ppf(0.975) / math.sqrt(n - 3)
+        return math.tanh(math.atanh(r) + half) - math.tanh(math.atanh(r) - half)
+
+    expected = next(n for n in range(4, 5000) if width(n) <= 0.15)
+    assert samples_for_width(r, 0.15) == expected
+
+
+def test_samples_for_a_correlation_are_those_of_tables():
+    # Hulley et al. (2013), appendix 6C, two-sided 0.05, power 0.8
+    published = {0.1: 783, 0.2: 194, 0.3: 85, 0.5: 29}
+    for r, n in published.items():
+        assert samples_for_correlation(r, power=0.8, alpha=0.05) == pytest.approx(n, abs=1)
+    assert samples_for_correlation(0.0, power=0.8, alpha=0.05) is None
+
+
+def test_two_metrics_are_told_apart_as_often_as_promised():
+    n = samples_for_difference(0.6, 0.3, 0.5, power=0.8, alpha=0.05)
+    assert n is not None
+    L = np.linalg.cholesky(np.array([[1, 0.6, 0.3], [0.6, 1, 0.5], [0.3, 0.5, 1]]))
+    rng = np.random.default_rng(7)
+    shown = []
+    for _ in range(1500):
+        C = np.corrcoef(L @ rng.normal(size=(3, n)))
+        shown.append(williams(C[0, 1], C[0, 2], C[1, 2], n).p <= 0.05)
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.031)  # 3 standard errors
+
+
+def test_more_raters_raise_the_correlation_by_their_reliability():
+    rows = plan_metrics(r=0.3, agreement=0.4, raters=[1, 4]).rows
+    assert rows[0]["r"] == pytest.approx(0.3)
+    assert rows[1]["r"] == pytest.approx(0.3 * math.sqrt(mean_reliability(0.4, 4) / 0.4))
+    assert rows[1]["samples_for_correlation"] < rows[0]["samples_for_correlation"]
+
+
+def test_without_their_agreement_raters_are_not_planned():
+    plan = plan_metrics(r=0.3)
+    assert [row["raters"] for row in plan.rows] == [None]
+    assert "--agreement" in plan.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({}, "nothing to plan from"),
+        ({"against": 0.2}, "needs r"),
+        ({"r": 0.2, "against": 0.2}, "another number"),
+        ({"r": 0.9, "against": -0.9, "between": 0.9}, "no two metrics"),
+    ],
+)
+def test_correlations_that_can_not_be_planned_are_refused(words: dict, message: str):
+    with pytest.raises(UserError, match=message):
+        plan_metrics(**words)
+
+
+def rated(n: int, rng) -> tuple[list[ScoreColumn], list[Sample]]:
+    y = rng.normal(size=n)
+    samples = [
+        Sample(
+            str(i), "text", source=f"s{i}",
+            ratings={"style": {r: float(y[i] + rng.normal(0, 0.7)) for r in ("ann", "bo")}},
+        )
+        for i in range(n)
+    ]  # fmt: skip
+    columns = [
+        ScoreColumn(m, f"{m}|v:0", {str(i): float(y[i] + rng.normal(0, sd)) for i in range(n)})
+        for m, sd in (("m", 1.0), ("k", 2.0))
+    ]
+    return columns, samples
+
+
+def test_a_pilot_of_independent_samples_is_worth_its_samples():
+    columns, samples = rated(300, np.random.default_rng(8))
+    plan = plan_metrics(columns, ratings=samples)
+    (first, _) = plan.assumptions["pilot"]
+    assert first["design"] == pytest.approx(1, abs=0.25)
+    assert first["agreement"] == pytest.approx(1 / 1.49, abs=0.06)
+    pair = plan.rows[-1]
+    assert pair["metric"] == "m − k"
+    expected = samples_for_difference(0.62, 0.4, 0.35, power=0.8, alpha=0.05)
+    assert expected is not None
+    assert 0.4 * expected < pair["samples_for_difference"] < 2.5 * expected
+
+
+def test_the_variance_of_alpha_is_that_of_normal_ratings():
+    rng = np.random.default_rng(9)
+    found = []
+    for _ in range(400):
+        items, ratings = rng.normal(size=(80, 1)), rng.normal(size=(80, 3))
+        values = math.sqrt(0.6) * items + math.sqrt(0.4) * ratings
+        D_o = values.var(axis=1, ddof=1).mean()
+        found.append(1 - D_o / values.var(ddof=1))
+    assert np.var(found) == pytest.approx(agreement_variance(0.6, 3, 80), rel=0.25)
+
+
+def test_items_for_a_width_are_those_of_bonetts_formula():
+    rho, k, w = 0.6, 3, 0.2
+    z = stats.norm.ppf(0.975)
+    n = 8 * z**2 * (1 - rho) ** 2 * (1 + (k - 1) * rho) ** 2 / (k * (k - 1) * w**2) + 1
+    assert items_for_width(rho, k, w) == math.ceil(n)
+
+
+def test_a_pilot_of_ratings_is_worth_what_its_interval_says():
+    rng = np.random.default_rng(10)
+    _, samples = rated(120, rng)
+    plan = plan_raters(samples, raters=[2], width=0.1)
+    (p,) = plan.assumptions["pilot"]
+    by_id = sorted(samples, key=lambda s: s.id)
+    values = np.array([list(s.ratings["style"].values()) for s in by_id])
+    e = krippendorff_alpha(values)
+    assert p["agreement"] == pytest.approx(e.value)
+    expected = (e.high - e.low) ** 2 / 0.1**2 * 119 + 1
+    assert plan.rows[0]["items"] == pytest.approx(expected, abs=1)
+
+
+def test_agreement_that_can_not_be_planned_is_refused():
+    with pytest.raises(UserError, match="nothing to plan from"):
+        plan_raters()
+    alone = [Sample("1", "text", ratings={"style": {"ann": 1.0}})]
+    with pytest.raises(UserError, match="style: the pilot has no α"):
+        plan_raters(alone)
+
+
+def test_a_plan_is_a_document_a_frame_and_a_table():
+    plan = plan_systems(sd=1.0, sd_seeds=1.0, seeds=[1, 2], difference=0.5)
+    document = plan.to_dict()
+    assert list(document) == ["question", "files", "signature", "assumptions", "rows", "notes"]
+    assert document["signature"].startswith("plan.systems|power:0.8|alpha:0.05|systems:2")
+    frame = plan.to_polars()
+    assert frame.schema["inputs_needed"] == pl.Int64
+    assert frame["inputs_needed"].to_list() == [34, None]
+    assert "\\toprule" in plan.to_latex()
+    assert plan.table().rows[1][1] == "–"

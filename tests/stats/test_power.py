@@ -1,0 +1,153 @@
+"""What tests can detect, against statsmodels and the distribution written out."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from statsmodels.stats.power import TTestPower
+from statsmodels.stats.weightstats import DescrStatsW
+
+from levelfield.stats.power import (
+    alike_p,
+    cluster_errors,
+    detectable_difference,
+    detectable_shift,
+    fewest,
+    level_of_family,
+    t_power,
+)
+from levelfield.stats.seeds import VarianceParts, contrast
+
+
+def integrated_power(noncentrality: float, df: float, alpha: float) -> float:
+    """P(|Z + δ| > t √(χ²_ν / ν)), integrated over χ²."""
+    t = stats.t.isf(alpha / 2, df)
+
+    def density(x: float) -> float:
+        root = t * math.sqrt(x / df)
+        tails = stats.norm.sf(root - noncentrality) + stats.norm.cdf(-root - noncentrality)
+        return float(tails * stats.chi2.pdf(x, df))
+
+    most = stats.chi2.isf(1e-12, df)
+    return float(integrate.quad(density, 0, most, limit=200)[0])
+
+
+@pytest.mark.parametrize("df", [2, 4.5, 30])
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 28])
+def test_power_is_that_of_the_noncentral_t_distribution(df: float, alpha: float):
+    for shift in (0.0, 1.5, 4.0):
+        expected = integrated_power(shift, df, alpha)
+        assert t_power(shift, df, alpha) == pytest.approx(expected, abs=1e-6)
+        assert t_power(-shift, df, alpha) == t_power(shift, df, alpha)
+
+
+def test_power_agrees_with_statsmodels():
+    n, d = 34, 0.5
+    expected = TTestPower().power(d, n, 0.05)
+    assert t_power(d * math.sqrt(n), n - 1, 0.05) == pytest.approx(expected, abs=1e-9)
+
+
+def test_power_has_no_gaps_where_scipy_has_none():
+    for df in (1, 1.7, 5, 1000, math.inf):
+        powers = [t_power(shift, df, 0.05 / 56) for shift in np.linspace(0, 1000, 101)]
+        assert all(0 < p <= 1 for p in powers)
+        assert powers == sorted(powers)
+
+
+@pytest.mark.parametrize("df", [1.2, 7, 99])
+def test_a_detectable_difference_is_shown_by_eighty_percent(df: float):
+    d = detectable_difference(0.3, df, alpha=0.01)
+    assert t_power(d / 0.3, df, 0.01) == pytest.approx(0.8, abs=1e-6)
+
+
+def test_a_detectable_difference_agrees_with_statsmodels():
+    effect = TTestPower().solve_power(nobs=50, alpha=0.05, power=0.8)
+    assert detectable_difference(2 / math.sqrt(50), 49) == pytest.approx(2 * effect, rel=1e-6)
+
+
+def test_without_an_error_nothing_is_detectable():
+    assert math.isnan(detectable_difference(0.0, 9))
+    assert math.isnan(detectable_difference(math.nan, 9))
+    assert math.isnan(detectable_difference(1.0, 0))
+    assert math.isinf(detectable_shift(0.0, 0.05))
+
+
+def test_the_level_that_holm_leaves_is_that_of_the_comparisons_not_shown():
+    assert level_of_family([0.01, 0.2, 0.3, math.nan]) == pytest.approx(0.025)
+    assert level_of_family([0.01, 0.2, 0.3], correction="bonferroni") == pytest.approx(0.05 / 3)
+    assert level_of_family([]) == level_of_family([0.01]) == 0.05
+
+
+def test_two_one_sided_tests_agree_with_statsmodels():
+    d = np.random.default_rng(0).normal(0.1, 1, 40)
+    expected, *_ = DescrStatsW(d).ttost_mean(-0.5, 0.5)
+    se, df = cluster_errors(d[:, None], np.ones((40, 1)))
+    assert alike_p(float(d.mean()), float(se[0]), float(df[0]), 0.5) == pytest.approx(expected)
+    assert alike_p(-float(d.mean()), float(se[0]), float(df[0]), 0.5) == pytest.approx(expected)
+
+
+def test_where_nothing_varies_nothing_is_said_of_likeness():
+    assert math.isnan(alike_p(0.0, 0.0, 9, 0.5))
+
+
+def test_the_error_of_clusters_is_that_of_their_means_where_they_weigh_alike():
+    rng = np.random.default_rng(1)
+    S, W = rng.normal(size=(12, 2)), np.array([[1.0, 3.0]] * 12)
+    se, df = cluster_errors(S, W)
+    assert se == pytest.approx([stats.sem(S[:, 0]), stats.sem(S[:, 1] / 3)])
+    assert df.tolist() == [11, 11]
+    one_cluster, _ = cluster_errors(S[:1], W[:1])
+    assert np.isnan(one_cluster).all()
+
+
+def test_the_error_of_clusters_of_unequal_weight_is_that_of_a_ratio():
+    rng = np.random.default_rng(2)
+    S, W = rng.normal(size=7), rng.uniform(1, 4, 7)
+    mean = sum(S) / sum(W)
+    expected = math.sqrt(7 / 6 * sum((s - w * mean) ** 2 for s, w in zip(S, W, strict=True))) / sum(
+        W
+    )
+    assert cluster_errors(S[:, None], W[:, None])[0] == pytest.approx([expected])
+
+
+@pytest.mark.parametrize("least", [1, 2, 37, 1000])
+def test_the_fewest_that_are_enough_are_what_a_loop_finds(least: int):
+    for bound in (1, 36, 37, 38, 999, 5000):
+        expected = next(n for n in range(least, 10_000) if n >= bound)
+        assert fewest(lambda n, bound=bound: n >= bound, least) == expected
+    assert fewest(lambda _: False, least, 10_000) is None
+
+
+def contrast_parts(seeds: int) -> VarianceParts:
+    rng = np.random.default_rng(3)
+    a, i, s = (codes.ravel() for codes in np.indices((2, 60, seeds)))
+    effects = rng.normal(0, 0.3, (2, seeds))
+    values = rng.normal(0, 1, (2, 60))[a, i] + effects[a, s] + rng.normal(0, 0.5, a.size)
+    c = contrast(
+        values, np.where(a == 0, 1.0, -1.0) / (60 * seeds),
+        systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i),
+    )  # fmt: skip
+    assert c is not None
+    assert c.parts is not None
+    assert c.parts.total() == (c.variance, c.df)
+    return c.parts
+
+
+def test_parts_of_as_many_inputs_and_seeds_are_unchanged():
+    parts = contrast_parts(4)
+    same = parts.scaled()
+    assert same.prompts == pytest.approx(parts.prompts)
+    assert sum(same.seeds) == pytest.approx(sum(parts.seeds))
+    assert same.seeds_df == pytest.approx(parts.seeds_df)
+
+
+def test_more_inputs_lower_what_texts_make_and_leave_what_seeds_make():
+    parts = contrast_parts(4)
+    many = parts.scaled(inputs=1e9)
+    assert many.prompts == pytest.approx(0, abs=1e-8)
+    assert sum(many.seeds) == pytest.approx(sum(parts.seeds) - parts.texts)
+    double = parts.scaled(seeds=2)
+    assert sum(double.seeds) == pytest.approx(sum(parts.seeds) / 2)
+    assert double.prompts < parts.prompts
+    assert double.seeds_df == pytest.approx((7.0, 7.0))
