@@ -13,7 +13,7 @@ import polars as pl
 
 from levelfield.agree.design import EstimateOptions
 from levelfield.agree.draw import Design, DrawnText, design_of, drawn_texts
-from levelfield.agree.join import UNNAMED, RatedScores, join, merged_columns
+from levelfield.agree.join import UNNAMED, RatedScores, chosen_names, join, merged_columns
 from levelfield.agree.sources import (
     ManyScores,
     Ratings,
