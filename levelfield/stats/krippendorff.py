@@ -108,7 +108,8 @@ def mean_alpha(
     items = sum(len(v) for v, _ in pairable)
     if not defined:
         return undefined(next(iter(reasons.values())), n=items, clusters=K)
-    labels = level == "nominal" or any(_has_two_values(v) for v, _ in defined)
+    of_labels = [level == "nominal" or _has_two_values(v) for v, _ in defined]
+    labels = any(of_labels)
     make = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}[level]
     made = [
         make(*(_with_pseudo_items(v, part, K) if labels else (v, part)), K + 2 * labels)
@@ -120,7 +121,7 @@ def mean_alpha(
         # an aspect of which a resample has no item has no α there
         with np.errstate(invalid="ignore", divide="ignore"):
             alphas = [
-                alpha(np.hstack([w[:, :K], w[:, K + 2 * n : K + 2 * n + 2]]))
+                alpha(np.hstack([w[:, :K], w[:, K + 2 * n : K + 2 * n + 2] * of_labels[n]]))
                 if labels
                 else alpha(w)
                 for n, (alpha, _) in enumerate(made)
