@@ -236,9 +236,9 @@ _WRONG = 0.05
 def scores_contradict_votes(part: StudyPart) -> Faults:
     """Texts whose `control.average` is not the share of the judges' votes that are the wanted one.
 
-    Compared where every attribute of a text's control that is judged has votes; the judges of the
-    score have to be those of the votes, so signatures are not read. Serious from 5 % of the texts
-    on, a warning from 1 % and 3 texts: scores belong to other texts, other systems or other votes.
+    Compared for controls of one value an attribute, by the votes of all their judges, as the score
+    is defined. Serious from 5 % of the texts on, a warning from 1 % and 3 texts: scores belong to
+    other texts, other systems or other votes.
     """
     told, total = 0, 0
     for cell in part.cells:
@@ -248,11 +248,12 @@ def scores_contradict_votes(part: StudyPart) -> Faults:
             right = [
                 labels[sample.id] == sample.control[attribute]
                 for attribute, judges in cell.votes.items()
-                if attribute in sample.control
+                if isinstance(sample.control.get(attribute), str)
                 for labels in judges.values()
                 if sample.id in labels
             ]
-            if right and math.isfinite(value):
+            several = any(isinstance(sample.control.get(a), tuple) for a in cell.votes)
+            if right and not several and math.isfinite(value):
                 total += 1
                 told += abs(value - fmean(right)) > 0.005
     if told >= _SAME:
