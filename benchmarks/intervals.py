@@ -1,6 +1,6 @@
 """How often 95 % intervals hold the truth, and how often tests reject a true null, by simulation.
 
-    python benchmarks/intervals.py [--runs 1000]
+    python benchmarks/intervals.py [--runs 1000] [--only labels]
 
 Prints the tables of docs/numbers.md: `before` is the plain percentile bootstrap with 2,000
 resamples, `after` what the package does now. Everything is seeded.
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import cluster_sums
 from levelfield.stats.correlation import estimates
-from levelfield.stats.estimate import Estimate
+from levelfield.stats.estimate import Estimate, percentile_ends
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.sign_flip import sign_flips
@@ -146,6 +146,41 @@ def alphas(runs: int) -> Iterator[str]:
             yield f"{alpha} {items} | {shown(hits[True], runs)} | {shown(hits[False], runs)}"
 
 
+def labels(runs: int) -> Iterator[str]:
+    """Coverage of the interval of α of two raters of two labels, where α is defined."""
+    yield "share of the rarer label, α, items | expanded percentile | now | α defined"
+    for p in (0.05, 0.2, 0.5):
+        for alpha in (0.0, 0.6, 0.9):
+            for items in (20, 50, 300):
+                rng = np.random.default_rng(6)
+                before = after = defined = 0
+                for run in range(runs):
+                    ratings = (rng.random((items, 2)) < p).astype(np.float64)
+                    same = rng.random((items, 1)) < alpha
+                    ratings = np.where(same, ratings[:, :1], ratings)
+                    if ratings.min() == ratings.max():
+                        continue
+                    defined += 1
+                    after += covers(krippendorff_alpha(ratings, resampling=_seeded(run)), alpha)
+                    before += _percentile_covers(ratings, run, alpha)
+                shares = (shown(before, defined), shown(after, defined), shown(defined, runs))
+                yield f"{p} {alpha} {items} | {' | '.join(shares)}"
+
+
+def _percentile_covers(ratings: Floats, seed: int, alpha: float) -> bool:
+    """Whether the expanded percentile of resampled items holds α of two raters of 0 and 1."""
+    n = len(ratings)
+    s, d = ratings.sum(axis=1), np.abs(ratings[:, 0] - ratings[:, 1])
+    k = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
+    ones, apart = s[k].sum(axis=1), d[k].sum(axis=1)
+    expected = ones * (2 * n - ones) / (n * (2 * n - 1))
+    some = expected > 0
+    if not some.any():
+        return False
+    low, high = percentile_ends((1 - apart / n / np.where(some, expected, 1))[some], 0.95, n)
+    return low <= alpha <= high
+
+
 def plain_ends(is_plain: bool) -> contextlib.AbstractContextManager[object]:
     """Within it intervals are plain percentiles, if asked for."""
     if not is_plain:
@@ -165,15 +200,17 @@ def _seeded(run: int) -> Resampling:
     return Resampling(resamples=RESAMPLES, seed=run)
 
 
-TABLES = (means, shares, differences, correlations, alphas)
+TABLES = (means, shares, differences, correlations, alphas, labels)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
-    runs = parser.parse_args().runs
+    parser.add_argument("--only", choices=[t.__name__ for t in TABLES], help="one table")
+    options = parser.parse_args()
+    runs = options.runs
     print(f"{runs:,} runs a row")
-    for table in TABLES:
+    for table in (t for t in TABLES if options.only in (None, t.__name__)):
         print()
         for row in table(runs):
             print(f"| {row} |", flush=True)

@@ -40,11 +40,11 @@ from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.icc import intraclass
 from levelfield.stats.kappa import cohen_kappa
-from levelfield.stats.krippendorff import krippendorff_alpha
+from levelfield.stats.krippendorff import krippendorff_alpha, mean_alpha
 from levelfield.stats.resampling import DEFAULT, Resampling
 
-ALL_ASPECTS = "all aspects"
-"""The name of the group in which an item is a sample on an aspect."""
+MEAN_OF_ASPECTS = "mean of aspects"
+"""The name of the group whose α is the mean of those of the aspects."""
 
 _ICC = ("ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(2,k)")
 """The intraclass correlations of the LaTeX table."""
@@ -123,12 +123,13 @@ class Agreement:
     """Agreement on one aspect within one part.
 
     Attributes:
-        aspect: its name, or `ALL_ASPECTS`.
+        aspect: its name, or `MEAN_OF_ASPECTS`, which has an α and nothing of pairs or raters: in
+            one table with all aspects, raters would agree on which aspect they rate.
         part: which part of the samples, e.g. a survey; `OVERALL` for all of them.
         items: samples on an aspect with at least one rating.
         ratings: how many.
         alpha: Krippendorff's.
-        icc: the six of `intraclass`, by name.
+        icc: the six of `intraclass`, by name; none of the mean of aspects.
         pairs: every two raters who rated an item in common.
         raters: by name.
     """
@@ -261,7 +262,12 @@ class AgreementReport:
         """
         numbers = ["α", self._interval, *_ICC, "items"]
         rows = [
-            [*self._place(g), *_with_ends(g.alpha), *_values(g.icc[n] for n in _ICC), g.alpha.n]
+            [
+                *self._place(g),
+                *_with_ends(g.alpha),
+                *(_values(g.icc[n] for n in _ICC) if g.icc else [NONE] * len(_ICC)),
+                g.alpha.n,
+            ]
             for g in self.groups
         ]
         table = self._table(
@@ -345,6 +351,7 @@ class AgreementReport:
                     g.icc["ICC(2,1)"].n or g.icc["ICC(1,1)"].n,
                 ]
                 for g in self.groups
+                if g.icc
             ],
             caption=caption,
         )
@@ -495,7 +502,7 @@ def rater_agreement(
     worst: int = 10,
     resampling: Resampling = DEFAULT,
 ) -> AgreementReport:
-    """Measures agreement on each aspect and, if there are several, on all of them together.
+    """Measures agreement on each aspect and, if there are several, the mean α of them.
 
     Raters of the same name count as one person, also in different parts. Intervals
     resample what samples share (the source, else the prompt, else the context) and, where nothing
@@ -522,23 +529,28 @@ def rater_agreement(
     """
     ratings = of_aspects(rated.ratings, aspects)
     part = parts_of(ratings, rated.samples, by)
+
+    def of_parts(some: Sequence[Rating]) -> dict[str, list[Rating]]:
+        by_part = split(some, part)
+        return by_part | ({OVERALL: list(some)} if len(by_part) > 1 else {})
+
     of_aspect = split(ratings, lambda r: r.aspect)
+    groups = [
+        _group(aspect, name, rating_table(part_ratings, rated.samples), level, resampling)
+        for aspect, aspect_ratings in of_aspect.items()
+        for name, part_ratings in of_parts(aspect_ratings).items()
+    ]
     if len(of_aspect) > 1:
-        of_aspect[ALL_ASPECTS] = ratings
-    groups = []
-    for aspect, aspect_ratings in of_aspect.items():
-        of_part = split(aspect_ratings, part)
-        if len(of_part) > 1:
-            of_part[OVERALL] = aspect_ratings
         groups += [
-            _group(aspect, name, rating_table(part_ratings, rated.samples), level, resampling)
-            for name, part_ratings in of_part.items()
+            _mean(name, part_ratings, rated, level, resampling)
+            for name, part_ratings in of_parts(ratings).items()
         ]
     choices = {
         "aspects": ",".join(sorted({r.aspect for r in ratings})),
         "by": by or "none",
         "level": level,
         "clusters": "shared",
+        "labels": "jeffreys",
         "resamples": resampling.resamples,
         "confidence": resampling.level,
         "seed": resampling.seed,
@@ -572,6 +584,33 @@ def _group(
             if np.any(rated[:, a] & rated[:, b])
         ),
         raters=tuple(_rater(name, v[rated[:, n], n]) for n, name in enumerate(table.raters)),
+    )
+
+
+def _mean(
+    part: str,
+    ratings: Sequence[Rating],
+    rated: Rated,
+    level: Measurement,
+    resampling: Resampling,
+) -> Agreement:
+    tables = {
+        aspect: rating_table(some, rated.samples)
+        for aspect, some in split(ratings, lambda r: r.aspect).items()
+    }
+    return Agreement(
+        aspect=MEAN_OF_ASPECTS,
+        part=part,
+        items=sum(len(table.items) for table in tables.values()),
+        ratings=len(ratings),
+        alpha=mean_alpha(
+            {aspect: (table.values, table.clusters) for aspect, table in tables.items()},
+            level=level,
+            resampling=resampling,
+        ),
+        icc={},
+        pairs=(),
+        raters=(),
     )
 
 

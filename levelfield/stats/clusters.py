@@ -82,6 +82,24 @@ def cluster_draws(K: int, resamples: int, seed: int, *, width: int) -> Iterator[
         yield np.bincount(drawn.ravel(), minlength=r * K).reshape(r, K).astype(np.float64)
 
 
+def bayesian_draws(
+    K: int, resamples: int, seed: int, *, width: int, pseudo: int
+) -> Iterator[Floats]:
+    """Weights of the Bayesian bootstrap (Rubin 1981), in chunks of (r, K + pseudo).
+
+    Exponential ones of K clusters, and Gamma(1/2) ones of the items of a Jeffreys prior.
+
+    Args:
+        width: as for `cluster_draws`.
+    """
+    rng = np.random.default_rng(seed)
+    step = max(1, _CHUNK // max(width, K))
+    for start in range(0, resamples, step):
+        r = min(step, resamples - start)
+        prior = rng.standard_gamma(0.5, size=(r, pseudo))
+        yield np.hstack([rng.standard_exponential(size=(r, K)), prior])
+
+
 def shared_draws(K: int, resamples: int, seed: int) -> Iterator[Floats]:
     """What `cluster_draws` yields, in chunks of rows for one product with many columns."""
     rng = np.random.default_rng(seed)

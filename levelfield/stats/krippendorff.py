@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,6 +47,13 @@ def krippendorff_alpha(
     At the nominal level δ is whether two ratings differ, and pairs of equal ones are counted.
 
     The interval draws clusters of items and takes frequencies and ranks anew in each resample.
+    Labels (the nominal level, and two different values at any) have the interval of a Bayesian
+    bootstrap (Rubin 1981): clusters weighted by exponential draws, and beside them two items of
+    two ratings each, with Gamma(1/2) weights: one that agrees on the rarest label, and one that
+    differs between it and the most frequent. Where a label is rare, α rests on the few items that
+    have it, and this is Jeffreys' interval of the share of them that agree (Brown, Cai and
+    DasGupta 2001, "Interval Estimation for a Binomial Proportion"); resamples of such items would
+    be all alike. The interval always holds the value.
 
     Args:
         values: (items, raters); NaN is missing.
@@ -53,18 +63,95 @@ def krippendorff_alpha(
 
     Undefined: one rater, no item with two ratings, one item only, all pairable ratings equal.
     """
+    return mean_alpha({"": checked_ratings(values, clusters)}, level=level, resampling=resampling)
+
+
+Rated = tuple[Floats, npt.NDArray[np.generic]]
+"""Ratings (items, raters) and the clusters (items,)."""
+
+
+def mean_alpha(
+    tables: Mapping[str, Rated],
+    *,
+    level: Measurement = "interval",
+    resampling: Resampling = DEFAULT,
+) -> Estimate:
+    """Mean of Krippendorff's α over aspects, (1/A) Σ_a α_a, with its interval.
+
+    Ratings on several aspects in one table would agree on which aspect they are of. The interval
+    draws clusters once for all aspects, as the aspects of a sample are not independent. An α that
+    is undefined is left out of the mean, and the note says so.
+
+    Args:
+        tables: aspect -> ratings and clusters, as for `krippendorff_alpha`.
+        level, resampling: as there.
+
+    Undefined: α is on every aspect; the reason is that of the first.
+    """
     if level not in MEASUREMENTS:
         raise ValueError(f"level: expected one of {', '.join(MEASUREMENTS)}, found {level!r}")
-    v, cluster = checked_ratings(values, clusters)
-    raters = int((~np.isnan(v)).any(axis=0).sum())
-    pairable = (~np.isnan(v)).sum(axis=1) >= 2
-    v, cluster = v[pairable], cluster[pairable]
-    reason = why_incomparable(v, raters)
-    K, code = coded(cluster)
-    if reason:
-        return undefined(reason, n=len(v), clusters=K)
+    reasons: dict[str, str] = {}
+    pairable: list[Rated] = []
+    for aspect, (v, cluster) in tables.items():
+        raters = int((~np.isnan(v)).any(axis=0).sum())
+        several = (~np.isnan(v)).sum(axis=1) >= 2
+        if reason := why_incomparable(v[several], raters):
+            reasons[aspect] = reason
+        pairable.append((v[several], cluster[several]))
+    K, code = coded(np.concatenate([cluster for _, cluster in pairable]))
+    codes = np.split(code, np.cumsum([len(v) for v, _ in pairable])[:-1])
+    defined = [
+        (v, part)
+        for aspect, (v, _), part in zip(tables, pairable, codes, strict=True)
+        if aspect not in reasons
+    ]
+    items = sum(len(v) for v, _ in pairable)
+    if not defined:
+        return undefined(next(iter(reasons.values())), n=items, clusters=K)
+    of_labels = [level == "nominal" or _has_two_values(v) for v, _ in defined]
+    labels = any(of_labels)
     make = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}[level]
-    return resampled(*make(v, code, K), items=len(v), clusters=K, resampling=resampling)
+    made = [
+        make(*(_with_pseudo_items(v, part, K) if labels else (v, part)), K + 2 * labels)
+        for v, part in defined
+    ]
+
+    def mean(w: Floats) -> Floats:
+        """Of (resamples, K) weights, or (resamples, K + 2 A), two of each aspect after the rest."""
+        # an aspect of which a resample has no item has no α there
+        with np.errstate(invalid="ignore", divide="ignore"):
+            alphas = [
+                alpha(np.hstack([w[:, :K], w[:, K + 2 * n : K + 2 * n + 2] * of_labels[n]]))
+                if labels
+                else alpha(w)
+                for n, (alpha, _) in enumerate(made)
+            ]
+        average: Floats = np.mean(alphas, axis=0)
+        return average
+
+    estimate = resampled(
+        mean,
+        sum(width for _, width in made),
+        items=items,
+        clusters=K,
+        resampling=resampling,
+        pseudo=2 * len(made) * labels,
+    )
+    left_out = "; ".join(f"{aspect} is left out: {reason}" for aspect, reason in reasons.items())
+    return replace(estimate, note="; ".join(filter(None, (estimate.note, left_out))))
+
+
+def _has_two_values(v: Floats) -> bool:
+    return bool(np.isin(v[~np.isnan(v)], (np.nanmin(v), np.nanmax(v))).all())
+
+
+def _with_pseudo_items(v: Floats, code: Codes, K: int) -> tuple[Floats, Codes]:
+    """The ratings and two items more, each a cluster: see `krippendorff_alpha`."""
+    unique, n = np.unique(v[~np.isnan(v)], return_counts=True)
+    rarest, usual = unique[n.argmin()], unique[len(n) - 1 - n[::-1].argmax()]
+    more = np.full((2, v.shape[1]), np.nan)
+    more[:, :2] = [[rarest, rarest], [rarest, usual]]
+    return np.vstack([v, more]), np.append(code, [K, K + 1])
 
 
 def _interval(v: Floats, code: Codes, K: int) -> tuple[OfDraws, int]:

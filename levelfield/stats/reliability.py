@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from levelfield.core.arrays import Codes, Floats
-from levelfield.stats.clusters import cluster_draws
+from levelfield.stats.clusters import bayesian_draws, cluster_draws
 from levelfield.stats.estimate import Estimate, estimate_from_draws
 from levelfield.stats.resampling import Resampling
 
@@ -29,11 +29,28 @@ TINY = 1e-12
 
 
 def resampled(
-    statistic: OfDraws, width: int, *, items: int, clusters: int, resampling: Resampling
+    statistic: OfDraws,
+    width: int,
+    *,
+    items: int,
+    clusters: int,
+    resampling: Resampling,
+    pseudo: int = 0,
 ) -> Estimate:
-    """The statistic at w = 1 and over the resamples; width: of the widest array it makes."""
-    value = float(statistic(np.ones((1, clusters)))[0])
-    draws = cluster_draws(clusters, resampling.resamples, resampling.seed, width=width)
+    """The statistic at w = 1 and over the resamples.
+
+    Args:
+        width: of the widest array that the statistic makes.
+        pseudo: how many items after the clusters carry the prior of a Bayesian bootstrap, see
+            `bayesian_draws`; 0 for the pairs cluster bootstrap. Their weight in the value is 0.
+    """
+    value = float(statistic(np.append(np.ones(clusters), np.zeros(pseudo))[None])[0])
+    R, seed = resampling.resamples, resampling.seed
+    draws = (
+        bayesian_draws(clusters, R, seed, width=width, pseudo=pseudo)
+        if pseudo
+        else cluster_draws(clusters, R, seed, width=width)
+    )
     drawn = np.concatenate([statistic(w) for w in draws]) if clusters > 1 else None
     estimate = estimate_from_draws(
         value,
@@ -43,6 +60,10 @@ def resampled(
         why="hardly any variance" if math.isnan(value) else "",
         level=resampling.level,
     )
+    if pseudo:
+        low, high = min(estimate.low, value), max(estimate.high, value)
+        if not math.isnan(estimate.low):
+            estimate = replace(estimate, low=low, high=high)
     return replace(estimate, note="two items only") if items == 2 else estimate
 
 

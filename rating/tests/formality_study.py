@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
+import numpy as np
+
 from levelfield.core.sample import Sample
 from levelfield.datasets.loading import load
-from levelfield.io import as_record
+from levelfield.io import Rated, as_record
 from levelfield_rating.model import (
     Candidate,
     Frozen,
@@ -86,3 +90,18 @@ def survey_names(judged: list[Sample]) -> dict[str, str]:
     """Our number of a survey -> the thesis's name for it."""
     files = sorted({s.extra["survey"] for s in judged})
     return {str(1 + files.index(of_files)): name for name, of_files in SURVEYS.items()}
+
+
+def pooled_pearson(rated: Rated) -> dict[str, float]:
+    """Survey -> Pearson's r of its two experts over all criteria in one column, as Table 10 has."""
+    columns: defaultdict[str, defaultdict[str, dict[tuple[str, str], float]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for r in rated.ratings:
+        columns[str(rated.samples[r.id].extra["survey"])][r.rater][r.id, r.aspect] = r.value
+    pooled = {}
+    for survey, raters in columns.items():
+        first, second = raters.values()
+        x, y = zip(*((first[item], second[item]) for item in first), strict=True)
+        pooled[survey] = float(np.corrcoef(x, y)[0, 1])
+    return pooled

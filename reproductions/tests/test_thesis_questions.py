@@ -130,7 +130,7 @@ def test_agreement_counts_each_judgement_once():
              if s.extra["survey"] == "4"]  # fmt: skip
     r = pearson(*([s.ratings["style"][rater] for s in texts] for rater in ("1", "2")))
     assert of["style", "Survey 4"][grid.columns.index("r")] == pytest.approx(r)
-    assert of["all aspects", "Survey 4"][grid.columns.index("thesis r")] == "0.72"
+    assert of["mean of aspects", "Survey 4"][grid.columns.index("thesis r")] == "0.72"
 
 
 @pytest.mark.slow

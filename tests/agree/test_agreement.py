@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from levelfield.agree.agreement import ALL_ASPECTS, agreement, rater_agreement
+from levelfield.agree.agreement import MEAN_OF_ASPECTS, agreement, rater_agreement
 from levelfield.agree.sources import part_of, rating_table, z_scores
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
@@ -52,18 +52,48 @@ def test_one_aspect_is_one_group():
     assert report.signature.startswith("agreement|aspects:style|by:none|level:interval|")
 
 
-def test_several_aspects_are_looked_at_one_by_one_and_together():
+def test_several_aspects_are_looked_at_one_by_one_and_averaged():
     rated = study()
     report = rater_agreement(rated, resampling=FEW)
-    assert [g.aspect for g in report.groups] == ["content", "style", ALL_ASPECTS]
-    together = of(report, ALL_ASPECTS)
-    assert together.items == 48
-    table = rating_table(rated.ratings)
-    assert together.alpha.value == pytest.approx(
-        krippendorff_alpha(table.values, resampling=FEW).value
-    )
+    assert [g.aspect for g in report.groups] == ["content", "style", MEAN_OF_ASPECTS]
+    content, style, mean = report.groups
+    assert (mean.items, mean.ratings, mean.alpha.n) == (48, 144, 48)
+    assert mean.alpha.value == pytest.approx((content.alpha.value + style.alpha.value) / 2)
+    assert mean.alpha.low < mean.alpha.value < mean.alpha.high
+    assert (mean.icc, mean.pairs, mean.raters) == ({}, (), ())
     only = rater_agreement(rated, aspects=["style"], resampling=FEW)
-    assert only.groups == (of(report, "style"),)
+    assert only.groups == (style,)
+
+
+def test_raters_who_agree_on_the_aspect_alone_do_not_agree():
+    rng = np.random.default_rng(1)
+    ratings = [
+        Rating(str(i), aspect, rater, float(centre + rng.normal()))
+        for aspect, centre in (("length", 90), ("style", 10))
+        for i in range(60)
+        for rater in ("ann", "bo")
+    ]
+    pooled = krippendorff_alpha(rating_table(ratings).values, resampling=FEW)
+    assert pooled.value > 0.98
+    mean = rater_agreement(Rated(tuple(ratings), {}), resampling=FEW).groups[-1]
+    assert mean.aspect == MEAN_OF_ASPECTS
+    assert abs(mean.alpha.value) < 0.2
+    assert mean.alpha.low < 0 < mean.alpha.high
+
+
+def test_an_aspect_without_alpha_is_left_out_of_the_mean_and_named():
+    rated = study(aspects=("style",))
+    constant = tuple(r._replace(aspect="fluency", value=5.0) for r in rated.ratings)
+    fluency, style, mean = rater_agreement(
+        Rated(rated.ratings + constant, rated.samples), resampling=FEW
+    ).groups
+    assert fluency.alpha.why_undefined == "all ratings are 5"
+    assert mean.alpha.value == pytest.approx(style.alpha.value)
+    assert mean.alpha.note == "fluency is left out: all ratings are 5"
+    alone = rater_agreement(
+        Rated(constant + tuple(r._replace(aspect="tone") for r in constant), {}), resampling=FEW
+    )
+    assert alone.groups[-1].alpha.why_undefined == "all ratings are 5"
 
 
 def test_parts_and_all_of_them():
@@ -79,7 +109,7 @@ def test_intervals_resample_what_samples_share():
     unknown = Rated(rated.ratings, {})
     assert of(rater_agreement(unknown, resampling=FEW), "style").alpha.clusters == 24
     # two aspects of a sample are not independent of each other
-    assert of(rater_agreement(unknown, resampling=FEW), ALL_ASPECTS).alpha.clusters == 24
+    assert of(rater_agreement(unknown, resampling=FEW), MEAN_OF_ASPECTS).alpha.clusters == 24
 
 
 def test_the_order_of_ratings_changes_nothing():
@@ -230,7 +260,7 @@ def test_tables_have_a_row_a_group_and_name_the_level_of_their_intervals():
         "80 % interval",
     ]
     assert [row[:2] for row in alphas.rows] == [[g.aspect, g.part] for g in report.groups]
-    assert len(coefficients.rows) == len(report.groups)
+    assert [row[0] for row in coefficients.rows] == ["content"] * 3 + ["style"] * 3
     assert len(pairs.rows) == sum(len(g.pairs) for g in report.groups)
     assert len(raters.rows) == sum(len(g.raters) for g in report.groups)
     assert len(worst.rows) == len(report.worst)

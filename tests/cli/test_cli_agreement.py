@@ -29,7 +29,7 @@ def test_tables_for_people(run: Run, rated: str):
     assert ran.code == 0, ran
     for title in ("Krippendorff's α (interval)", "Intraclass", "Two raters", "Raters", "Largest"):
         assert title in ran.out
-    assert "all aspects" in ran.out
+    assert "mean of aspects" in ran.out
     assert "ann, bo" in ran.out
     assert "agreement|aspects:content,style|by:none|level:interval|clusters:shared" in ran.out
 

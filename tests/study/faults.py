@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -278,6 +279,89 @@ def whole_sentences(text: str) -> str:
     return text[: end + 1] if end > 0 else text
 
 
+_GERMAN = (
+    "der die das und nicht mit einem ist auf den von zu werden sich auch als nach wie bei noch "
+    "aber nur wenn Haus Wetter Straße gestern Abend Freunde kamen sprachen lange Arbeit"
+)
+
+
+def german(_: str) -> str:
+    """Words drawn anew for each text, with a generator that all texts share."""
+    return f"{' '.join(_DRAWN.choices(_GERMAN.split(), k=20)).capitalize()}."
+
+
+_DRAWN = random.Random(2)
+
+
+def amid(text: str, more: str) -> str:
+    words = text.split()
+    n = len(words) // 2
+    return " ".join([*words[:n], more, *words[n:]])
+
+
+def doubled(text: str) -> str:
+    """Every eighth word twice."""
+    words = text.split()
+    return " ".join(w for n, word in enumerate(words) for w in [word] * (1 + (n % 8 == 5)))
+
+
+def with_accents(cells: list[Cell]) -> list[Cell]:
+    """All systems write accents, one of them as characters of their own."""
+
+    def accented(cell: Cell) -> Cell:
+        samples = (
+            replace(s, text=f"{s.prompt} {rest(s).replace('e', 'é', 2)}") for s in cell.samples
+        )
+        return replace(cell, samples=tuple(samples))
+
+    return written(lambda t: unicodedata.normalize("NFD", t))([*map(accented, cells)])
+
+
+def copied_judge(cells: list[Cell]) -> list[Cell]:
+    """The second judge is the first but for 3 %; all others are of their own mind."""
+    rng = random.Random(3)
+
+    def how(cell: Cell) -> Cell:
+        (attribute, judges), *_ = cell.votes.items()
+        first, values = judges["judge 0"], sorted(_CODES)
+        copy = {i: _other(v) if rng.random() < 0.03 else v for i, v in first.items()}
+        third = {i: rng.choice(values) if rng.random() < 0.45 else v for i, v in first.items()}
+        votes = {"judge 0": first, "judge 1": copy, "judge 2": third}
+        return replace(cell, votes={attribute: votes})
+
+    return [how(cell) for cell in cells]
+
+
+def exchanged_scores(metric: str) -> Spoil:
+    """The scores of two systems, request by request."""
+
+    def spoil(cells: list[Cell]) -> list[Cell]:
+        of_keys = {cell.key: cell for cell in cells}
+        other = {FAULTY: "anchor", "anchor": FAULTY}
+
+        def how(cell: Cell) -> Cell:
+            twin = of_keys[cell.key._replace(system=other[cell.key.system])]
+            values = list(twin.scores[metric].values())
+            exchanged = dict(zip((s.id for s in cell.samples), values, strict=True))
+            return replace(cell, scores={**cell.scores, metric: exchanged})
+
+        return [how(cell) if cell.key.system in other else cell for cell in cells]
+
+    return spoil
+
+
+def other_threshold(cell: Cell) -> Cell:
+    """A judge that says positive of 40 % of what it would call negative."""
+    rng = random.Random(str(cell.key))
+    return with_votes(cell, lambda v, _: "positive" if rng.random() < 0.4 else v)
+
+
+def leaky(cells: list[Cell]) -> list[Cell]:
+    """A judge that is right on 99 % of all texts."""
+    rng = random.Random(4)
+    return [with_votes(c, lambda v, wanted: v if rng.random() < 0.01 else wanted) for c in cells]
+
+
 def _fault(spoil: Spoil, *checks: str) -> Fault:
     return Fault(spoil, frozenset(checks))
 
@@ -467,6 +551,49 @@ FAULTS: Mapping[str, Fault] = {
             )
         ),
         "seeds-differ",
+    ),
+    "a judge right on 99 % of all texts": _fault(leaky, "judge-always-right"),
+    "the label in mid-text, in 40 %": _fault(
+        texts(
+            lambda s: f"{s.prompt} {amid(rest(s), str(s.control['sentiment']))}",
+            share=0.4,
+        ),
+        "label-in-text",
+    ),
+    "another language in 8 %": _fault(written(german, share=0.08), "only-one-system"),
+    "another language in 30 %": _fault(written(german, share=0.3), "only-one-system"),
+    "a metric constant for one system": _fault(
+        scores(lambda of: dict.fromkeys(of, 0.0), _SHARE), "scores-strange"
+    ),
+    "a metric constant for all systems": _fault(
+        every(lambda c: replace(c, scores={"fluency.slor": {s.id: 1.0 for s in c.samples}})),
+        "scores-strange",
+    ),
+    "doubled words": _fault(written(doubled), "doubled-words"),
+    "log-perplexity of one system": _fault(
+        scores(lambda of: {i: math.log(v) for i, v in of.items()}, "fluency.perplexity"),
+        "scores-strange",
+    ),
+    "control scores that contradict the votes": _fault(
+        scores(lambda of: {i: 1 - v for i, v in of.items()}, _SHARE), "scores-contradict-votes"
+    ),
+    "accents as characters of their own": _fault(with_accents, "only-one-system"),
+    "no-break spaces": _fault(written(lambda t: t.replace(" ", "\u00a0", 2)), "only-one-system"),
+    "scores of control of two systems exchanged": _fault(
+        exchanged_scores(_SHARE), "scores-contradict-votes"
+    ),
+    "perplexities of two systems exchanged": _fault(
+        exchanged_scores("fluency.perplexity"), "scores-strange"
+    ),
+    "a judge that copies another but for 3 %": _fault(copied_judge, "judges-identical"),
+    "a question at the end of 20 %": _fault(
+        written(lambda t: f"{t} What do you think of it?", share=0.2), "only-one-system"
+    ),
+    "an address in 10 %": _fault(
+        written(lambda t: f"{t} See https://example.org/more.", share=0.1), "only-one-system"
+    ),
+    "another threshold on one system": _fault(
+        one_cell(other_threshold, seed=None), "judge-depends"
     ),
     "half the texts of a cell are missing": _fault(
         one_cell(lambda c: only(c, {s.id for s in c.samples[::2]})), "missing-texts"

@@ -12,6 +12,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import fmean
 
 from levelfield.core.sample import Control, Sample
 from levelfield.study.cells import Cell, CellKey
@@ -218,8 +219,18 @@ def _cell(
             }
             for judge, right in judges.items()
         }
+    right = {
+        s.id: [labels[s.id] == s.control[a] for a, of in votes.items() for labels in of.values()]
+        for s in samples
+    }
     scores = {
-        "fluency.perplexity": {s.id: rng.lognormvariate(3 + habit.strength, 0.4) for s in samples},
-        "control.average": {s.id: rng.random() for s in samples},
+        # short texts are less likely, word by word
+        "fluency.perplexity": {
+            s.id: rng.lognormvariate(3 + habit.strength, 0.2) * habit.words / len(s.text.split())
+            for s in samples
+        },
+        "control.average": {
+            s.id: fmean(right[s.id]) if right[s.id] else rng.random() for s in samples
+        },
     }
     return Cell(key, tuple(samples), asked=len(samples), votes=votes, scores=scores)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from levelfield.study.audit import (
     completeness,
     copies,
+    habits,
     judges,
     labels,
     prompts,
@@ -32,7 +33,19 @@ from levelfield.study.cells import Cell, CellKey
 
 __all__ = ["CHECKS", "Example", "Finding", "Severity", "audit"]
 
-_MODULES = (completeness, prompts, labels, copies, seeds, judges, votes, scores, style, wording)
+_MODULES = (
+    completeness,
+    prompts,
+    labels,
+    copies,
+    seeds,
+    judges,
+    votes,
+    scores,
+    style,
+    habits,
+    wording,
+)
 CHECKS = tuple(
     check for module in _MODULES for check in vars(module).values() if isinstance(check, Check)
 )

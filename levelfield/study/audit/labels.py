@@ -13,6 +13,7 @@ from levelfield.core.continuation import prompt_end
 from levelfield.core.sample import Control
 from levelfield.study.audit.findings import (
     LEVEL,
+    Fault,
     Faults,
     Limits,
     Share,
@@ -21,6 +22,7 @@ from levelfield.study.audit.findings import (
     counted,
     p_of_more,
     p_of_shares,
+    percent,
 )
 from levelfield.study.audit.texts import Text, wants_words
 from levelfield.study.cells import grouped, value_name
@@ -29,6 +31,7 @@ _NEAR = 60
 _ENOUGH = 15
 _SIDES = {"first": 0, "last": -1}
 _WINDOW = 4
+_CODED = "ctrl"
 _IN_TEXT = Limits(0.2, 0.05)
 
 
@@ -38,10 +41,10 @@ def label_in_input(part: StudyPart) -> Faults:
 
     Looked for in what the model was given (`extra["input"]`) and at the beginning of the text. A
     few words in front of the prompt are such a label if they hold a word of the wanted value, or
-    if they always differ between values. The model then reads the answer in its prompt: a warning,
-    since some systems were trained on such codes. Labels left in texts are what judges see: serious
-    from 5 % on, a warning from 2 % on. Silent where inputs are unknown, and for instructions (more
-    than 6 words).
+    if they always differ between values. The model then reads the answer in its prompt: a warning.
+    It is none of systems whose name begins with `ctrl`: CTRL and `ctrl-lite` were trained on codes
+    in front of the prompt. Labels left in texts are what judges see: serious from 5 % on, a warning
+    from 2 % on. Silent where inputs are unknown, and for instructions (more than 6 words).
     """
     texts = [text for text in part.texts if text.sample.prompt]
     labels = {t.sample.id: label for t in texts if (label := _in_front(t))}
@@ -51,7 +54,7 @@ def label_in_input(part: StudyPart) -> Faults:
     names = any(_words(labels[t.sample.id]) & _of_values(t.sample.control) for t in hits)
     distinct = len(set().union(*by_value.values()))
     told_apart = len(by_value) > 1 and sum(map(len, by_value.values())) == distinct
-    if names or told_apart:
+    if (names or told_apart) and not part.system.casefold().startswith(_CODED):
         counts = Counter(f"'{label}'" for label in labels.values())
         told = f"were made from a prompt with a label typed in front of it: {counted(counts)}"
         yield Share(told, hits, texts, Limits(math.inf, 0))
@@ -70,7 +73,7 @@ def label_in_text(part: StudyPart) -> Faults:
     for others (Fisher's p < 1e-7). Judges then read the answer. Serious from 20 % of the texts on,
     a warning from 5 %. Silent with one value, and for controls that want words in the text.
     """
-    texts = [text for text in part.texts if len(text.words) > 2]
+    texts = _long(part.texts)
     # of wanted words, one may well be the first
     if any(wants_words(text.sample.control) for text in texts):
         return
@@ -79,6 +82,54 @@ def label_in_text(part: StudyPart) -> Faults:
     for side, position in _SIDES.items():
         shares = (share for share in _at_side(texts, side, position) if share.fault(_IN_TEXT))
         yield from islice(shares, 1)
+
+
+_INSIDE = 0.15
+_RATHER = 3
+
+
+@check("label-in-text", per="control")
+def label_inside_text(part: StudyPart) -> Faults:
+    """The wanted value anywhere in texts of one system, where those of others do not hold it.
+
+    A warning where the share of a system's texts that hold a word of the wanted value is 15 points
+    above that of every other system and three times as large, by Fisher's exact test with p < 1e-7
+    against each. Not told again of a system that has the value at the beginning or end. Silent
+    with one system, below 15 texts, with one value, and for controls that want words in the text.
+    """
+    systems = {s: texts for s, texts in part.texts_of_systems.items() if len(texts) >= _ENOUGH}
+    if len(systems) < 2 or any(wants_words(text.sample.control) for text in part.texts):
+        return
+    if len({value_name(text.sample.control) for text in part.texts}) < 2:
+        return
+    hits = {
+        system: [t for t in texts if not _of_values(t.sample.control).isdisjoint(t.words)]
+        for system, texts in systems.items()
+    }
+    for system, found in hits.items():
+        k, n = len(found), len(systems[system])
+        others = [(len(hits[name]), len(systems[name])) for name in hits if name != system]
+        most, of = max(others, key=lambda count: count[0] / count[1])
+        share, usual = k / n, most / of
+        if (
+            share - usual >= _INSIDE
+            and share >= _RATHER * usual
+            and all(p_of_shares(k, n, *other) < LEVEL for other in others)
+            and not any(
+                share_at.fault(_IN_TEXT)
+                for side, position in _SIDES.items()
+                for share_at in _at_side(_long(systems[system]), side, position)
+            )
+        ):
+            told = (
+                f"{k:,} of {n:,} texts ({percent(k, n)}) hold the wanted value; at most "
+                f"{percent(most, of)} of those of any other system do"
+            )
+            yield Fault.of_texts("warning", told, found, systems[system])
+
+
+def _long(texts: Sequence[Text]) -> list[Text]:
+    return [text for text in texts if len(text.words) > 2]
 
 
 def _at_side(texts: Sequence[Text], side: str, position: int) -> Iterator[Share]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from statistics import median
+from itertools import combinations
+from statistics import fmean, median
+
+import numpy as np
+from scipy.stats import spearmanr
 
 from levelfield.study.audit.findings import (
     LEVEL,
@@ -24,6 +28,8 @@ from levelfield.study.cells import Cell, grouped
 _ENOUGH = 15
 _SHARES = ("control", "keywords", "diversity")
 _SAME = 3
+_FACTOR = 5
+_LOGARITHM = 0.25
 
 
 @check("scores-incomplete", per="control", limits=Limits(0.05, 0))
@@ -91,7 +97,10 @@ def scores_strange(part: StudyPart) -> Faults:
     of 3. A warning: scores outside of all others in another way; scores of control, keywords or
     diversity outside 0 to 1; infinite scores; one score for all texts of a system, where others
     have 10; undefined scores of 5 % of a system's texts, where all others have 1 % at most
-    (Fisher's p < 1e-7).
+    (Fisher's p < 1e-7). A warning too: medians of positive scores of two systems five times apart
+    whose middle 98 % do not overlap, and serious if one median is the logarithm of the other, but
+    for 25 %; and one score for all texts of all systems. One score of a system is told where a text
+    of another has it with share q ≤ 0.5 and q^n < 1e-7.
     """
     for metric in dict.fromkeys(name for cell in part.cells for name in cell.scores):
         cells = [cell for cell in part.cells if cell.scores.get(metric)]
@@ -101,6 +110,11 @@ def scores_strange(part: StudyPart) -> Faults:
             system: [v for cell in system_cells for v in cell.scores[metric].values()]
             for system, system_cells in grouped(cells, lambda cell: cell.key.system).items()
         }
+        finite = [v for values in scores.values() for v in values if math.isfinite(v)]
+        if len(scores) > 1 and len(finite) >= _ENOUGH and min(finite) == max(finite):
+            told = f"{metric}: all scores of all systems are {finite[0]:.4g}"
+            yield Fault("warning", told, len(finite), len(finite))
+            continue
         for system in scores:
             for severity, told, n in _of_system(metric, system, scores):
                 yield Fault(severity, f"{metric}: {told}", n, len(scores[system]), (), system)
@@ -172,8 +186,38 @@ def _of_system(
             yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
         else:
             yield "warning", f"scores lie outside of all others: {told} {high:.4g}", len(finite)
-    if len(set(finite)) == 1 and all(len(set(group)) >= 10 for group in others):
+    elif (apart := _far_apart(finite, others)) is not None:
+        yield apart[0], f"{apart[1]}: {_told(finite, beside)}", len(finite)
+    usual_share = max(sum(v == finite[0] for v in group) / len(group) for group in others)
+    if len(set(finite)) == 1 and usual_share <= 0.5 and usual_share ** len(finite) < LEVEL:
         yield "warning", f"all scores are {finite[0]:.4g}", len(finite)
+
+
+def _told(values: Sequence[float], others: Sequence[float]) -> str:
+    return f"median {median(values):.4g}, and {median(others):.4g} of the other systems"
+
+
+def _far_apart(
+    values: Sequence[float], others: Sequence[Sequence[float]]
+) -> tuple[Severity, str] | None:
+    """Whether positive scores are all below, or above, nearly all of those of every other system.
+
+    Below: the odd one of two systems is the one with small scores.
+    """
+    groups = [[value for value in group if math.isfinite(value)] for group in others]
+    groups = [group for group in groups if group]
+    if not groups or min(values) <= 0 or min(map(min, groups)) <= 0:
+        return None
+    high = float(np.quantile(values, 0.99))
+    least = min(float(np.quantile(group, 0.01)) for group in groups)
+    middle = median(values)
+    nearest = min(map(median, groups))
+    if high >= least or nearest < _FACTOR * middle:
+        return None
+    usual = median(v for group in groups for v in group)
+    if usual > 1 and abs(middle / math.log(usual) - 1) <= _LOGARITHM:
+        return "serious", "scores are as if the logarithms of those of other systems"
+    return "warning", "scores do not overlap with those of other systems"
 
 
 def _is_rescaled(values: Sequence[float], others: Sequence[float]) -> bool:
@@ -182,3 +226,89 @@ def _is_rescaled(values: Sequence[float], others: Sequence[float]) -> bool:
         return True
     low, high = sorted((abs(median(values)), abs(median(others))))
     return 50 * low <= high <= 200 * low and low > 0
+
+
+_AVERAGE = "control.average"
+_WRONG = 0.05
+
+
+@check("scores-contradict-votes", per="system", limits=Limits(_WRONG, 0.01))
+def scores_contradict_votes(part: StudyPart) -> Faults:
+    """Texts whose `control.average` is not the share of the judges' votes that are the wanted one.
+
+    Compared for controls of one value an attribute, by the votes of all their judges, as the score
+    is defined. Serious from 5 % of the texts on, a warning from 1 % and 3 texts: scores belong to
+    other texts, other systems or other votes.
+    """
+    told, total = 0, 0
+    for cell in part.cells:
+        scores = cell.scores.get(_AVERAGE, {})
+        for sample in cell.samples:
+            value = scores.get(sample.id, math.nan)
+            right = [
+                labels[sample.id] == sample.control[attribute]
+                for attribute, judges in cell.votes.items()
+                if isinstance(sample.control.get(attribute), str)
+                for labels in judges.values()
+                if sample.id in labels
+            ]
+            several = any(isinstance(sample.control.get(a), tuple) for a in cell.votes)
+            if right and not several and math.isfinite(value):
+                total += 1
+                told += abs(value - fmean(right)) > 0.005
+    if told >= _SAME:
+        text = (
+            f"{_AVERAGE}: {told:,} of {total:,} scores ({percent(told, total)}) are not the share "
+            "of the votes beside them that are the wanted value"
+        )
+        yield Fault(told / total, text, told, total)
+
+
+_CLOSE = 0.3
+_NONE = 0.1
+
+
+@check("scores-strange", per="control")
+def scores_exchanged(part: StudyPart) -> Faults:
+    """Scores of two systems that go with each other's texts and not with their own.
+
+    Compared, request by request: Spearman's ρ of the scores of a system with the number of words
+    of its texts, and with that of another system's. Serious where both systems have |ρ| < 0.1 with
+    their own texts and more than 0.3 with each other's, with p < 1e-7 for both. Silent below 30
+    requests that both answered, and for scores that do not depend on length.
+    """
+    lengths: dict[str, dict[Hashable, int]] = {}
+    scores: dict[str, dict[str, dict[Hashable, float]]] = {}
+    for cell in part.cells:
+        for text in part.study.texts[cell.key]:
+            place = (*cell.key[1:], text.request)
+            lengths.setdefault(cell.key.system, {})[place] = text.length
+            for metric, values in cell.scores.items():
+                value = values.get(text.sample.id, math.nan)
+                if math.isfinite(value):
+                    of_system = scores.setdefault(metric, {}).setdefault(cell.key.system, {})
+                    of_system[place] = value
+    for metric, of_systems in scores.items():
+        own = {system: _rho(values, lengths[system])[0] for system, values in of_systems.items()}
+        # a system whose scores go with its own texts can't be one of two that were exchanged
+        loose = [system for system, rho in own.items() if abs(rho) < _NONE]
+        for system, other in combinations(loose, 2):
+            crossed = [
+                _rho(of_systems[a], lengths[b]) for a, b in ((system, other), (other, system))
+            ]
+            if all(abs(rho) > _CLOSE and p < LEVEL for rho, p in crossed):
+                told = f"{metric}: scores of {system} and {other} go with each other's texts: ρ "
+                told += f"with the length {crossed[0][0]:.2f} and {crossed[1][0]:.2f}, and "
+                told += f"{own[system]:.2f} and {own[other]:.2f} with that of their own"
+                n = len(of_systems[system])
+                yield Fault("serious", told, n, n)
+
+
+def _rho(values: Mapping[Hashable, float], lengths: Mapping[Hashable, int]) -> tuple[float, float]:
+    """Spearman's ρ and p over the requests of both; 1 and 1 where there are too few."""
+    places = [place for place in values if place in lengths]
+    x, y = [values[place] for place in places], [lengths[place] for place in places]
+    if len(places) < 2 * _ENOUGH or len(set(x)) < 3 or len(set(y)) < 3:
+        return 1.0, 1.0
+    found = spearmanr(x, y)
+    return float(found.statistic), float(found.pvalue)

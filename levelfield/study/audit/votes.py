@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from levelfield.core.scores import EMPTY
+from levelfield.stats.kappa import kappa_of_labels
 from levelfield.study.audit.findings import (
     LEVEL,
     Fault,
@@ -352,3 +353,124 @@ def _pooled(counts: Sequence[tuple[int, int]]) -> float:
 
 def _summed(counts: Collection[tuple[int, int]]) -> tuple[int, int]:
     return sum(k for k, _ in counts), sum(n for _, n in counts)
+
+
+_ALWAYS = 0.98
+_SELDOM = 0.9
+_TEXTS = 100
+
+
+@check("judge-always-right", per="control")
+def judge_always_right(part: StudyPart) -> Faults:
+    """A judge that finds nearly all texts of all systems right, where the others do not.
+
+    Serious where a judge finds 98 % right and the median other judge at most 90 %, of 100 texts or
+    more, and finds fewer wrong than half as many as that by a binomial test with p < 1e-7: it was
+    told what was wanted, or is counted from something else. Silent with one judge.
+    """
+    for attribute, votes in _votes(part.cells).items():
+        shares = {
+            judge: (
+                sum(vote.labels.get(judge) == vote.value for vote in votes),
+                sum(judge in vote.labels for vote in votes),
+            )
+            for judge in _judges(votes)
+        }
+        for judge, (right, n) in shares.items():
+            others = [k / m for name, (k, m) in shares.items() if name != judge and m >= _TEXTS]
+            if n < _TEXTS or not others or right < _ALWAYS * n:
+                continue
+            usual = median(others)
+            if usual <= _SELDOM and p_of_fewer(n - right, n, (1 - usual) / 2) < LEVEL:
+                told = (
+                    f"{attribute}: {judge} finds {percent(right, n)} of the texts right, where the "
+                    f"other judges find {percent(usual, 1)} (median)"
+                )
+                yield Fault("serious", told, right, n)
+
+
+_COPY = 0.9
+_OTHERS = 0.65
+
+
+@check("judges-identical", per="control")
+def judges_alike(part: StudyPart) -> Faults:
+    """Two judges that agree with each other, errors included, far better than with any other.
+
+    A warning where Cohen's κ of two judges is 0.9 or more, over 100 texts, and at most 0.65 between
+    either and every other judge: one may be a copy of the other, and its vote counts twice. Not
+    told of judges that always agree, which `judges_identical` names. Silent with two judges.
+    """
+    for attribute, votes in _votes(part.cells).items():
+        kappas: dict[tuple[str, str], tuple[float, int]] = {}
+        for pair in combinations(_judges(votes), 2):
+            labels = [
+                tuple(_plain(vote.labels[judge]) for judge in pair)
+                for vote in votes
+                if vote.labels.keys() >= set(pair)
+            ]
+            n = len(labels)
+            apart = sum(a != b for a, b in labels)
+            if n >= _TEXTS and apart:
+                first, second = zip(*labels, strict=True)
+                kappas[pair] = (kappa_of_labels(first, second), n)
+        for (judge, other), (kappa, n) in kappas.items():
+            rest = [
+                k
+                for pair, (k, _) in kappas.items()
+                if pair != (judge, other) and {judge, other} & set(pair)
+            ]
+            if kappa >= _COPY and rest and max(rest) <= _OTHERS:
+                told = (
+                    f"{attribute}: {judge} and {other} agree as if one were a copy of the other "
+                    f"(κ of labels {kappa:.2f}; with other judges {max(rest):.2f} at most)"
+                )
+                yield Fault("warning", told, n, n)
+
+
+_LEANS = 0.3
+_LEAST = 0.05
+
+
+@check("judge-depends", per="control")
+def judge_leans(part: StudyPart) -> Faults:
+    """A judge that errs to another side on one system, as with another threshold.
+
+    Counted: the texts on which a judge does not say what most others say, and those of them to
+    which it gives one label. A warning where that share is 30 points higher on a system than on all
+    others, by Fisher's exact test with p < 1e-5, and such texts are 5 % of the system's, and 5
+    points more than elsewhere. Silent with fewer than 3 judges.
+    """
+    for attribute, votes in _votes(part.cells).items():
+        judges = _judges(votes)
+        if len(judges) < 3:
+            continue
+        for judge in judges:
+            texts: Counter[str] = Counter()
+            leans: dict[str, Counter[str]] = defaultdict(Counter)
+            for vote in votes:
+                if judge in vote.labels and (usual := _usual(vote, judge)) is not None:
+                    texts[vote.key.system] += 1
+                    if vote.labels[judge] != usual:
+                        leans[vote.key.system][vote.labels[judge]] += 1
+            yield from _leans(attribute, judge, texts, leans)
+
+
+def _leans(
+    attribute: str, judge: str, texts: Counter[str], leans: Mapping[str, Counter[str]]
+) -> Iterator[Fault]:
+    everywhere = sum(leans.values(), Counter[str]())
+    for system, counts in leans.items():
+        for label, k in counts.items():
+            n, total = counts.total(), texts[system]
+            a, b = everywhere[label] - k, everywhere.total() - n
+            rest = texts.total() - total
+            if not b or not rest or k / n - a / b < _LEANS or k / total - a / rest < _LEAST:
+                continue
+            if k >= _LEAST * total and p_of_shares(k, n, a, b) < _SURE:
+                told = (
+                    f"{attribute}: where {judge} does not say what most others say, it says "
+                    f"{label or 'undecided'} of {percent(k, n)} of these texts, and of "
+                    f"{percent(a, b)} of those of other systems, as with another threshold"
+                )
+                yield Fault("warning", told, k, total, (), system)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from levelfield.agree.agreement import ALL_ASPECTS, AgreementReport, rater_agreement
+from levelfield.agree.agreement import MEAN_OF_ASPECTS, AgreementReport, rater_agreement
 from levelfield.agree.sources import z_scores
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
@@ -159,6 +159,6 @@ def reliability(
             standardised = rater_agreement(
                 scaled, by=by, level=level, worst=0, resampling=resampling
             )
-    if len({(c.scale, c.points) for c in frozen.criteria}) > 1:  # no common scale to pool on
-        raw = replace(raw, groups=tuple(g for g in raw.groups if g.aspect != ALL_ASPECTS))
+    if len({(c.scale, c.points) for c in frozen.criteria}) > 1:  # α of unlike scales
+        raw = replace(raw, groups=tuple(g for g in raw.groups if g.aspect != MEAN_OF_ASPECTS))
     return StudyReliability(level, raw, standardised, texts)

@@ -139,7 +139,7 @@ def test_what_is_exported_goes_into_agreement_and_correlate_as_it_is(run: Run, s
     agreed = run("agreement", "results/ratings.jsonl", "--by", "survey", "--json")
     assert agreed.code == 0, agreed
     aspects = {group["aspect"] for group in agreed.json["groups"]}
-    assert aspects == {"content", "style", "all aspects"}
+    assert aspects == {"content", "style", "mean of aspects"}
     scored = run(
         "score", "results/ratings.jsonl", "--metric", "chrf.source", "--out", "scores.jsonl"
     )

@@ -14,7 +14,7 @@ from statistics import fmean
 
 import numpy as np
 
-from levelfield.agree.agreement import rater_agreement
+from levelfield.agree.agreement import MEAN_OF_ASPECTS, rater_agreement
 from levelfield.agree.correlate import Correlation, correlations
 from levelfield.agree.join import RatedScores, join
 from levelfield.core.sample import Sample
@@ -224,7 +224,7 @@ def _with_holm(
 
 
 def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
-    """α, Pearson and ICC of the two experts of a survey on each criterion, and on all together."""
+    """α, Pearson and ICC of the two experts of a survey on each criterion; the mean α."""
     report = rater_agreement(rated(judgements(samples)), by="survey")
     names = {as_in_files: name for name, as_in_files in SURVEYS.items()}
     [table] = [t for t in read_paper("thesis").tables if t.number == "10"]
@@ -234,11 +234,10 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
         survey = names.get(group.part, "all surveys")
         # over all surveys the pairs are of eight people: there is no one r
         r = [*_three(group.pairs[0].pearson)] if len(group.pairs) == 1 else [None] * 3
-        thesis = printed.get(survey) if group.aspect == "all aspects" else None
-        icc = group.icc["ICC(1,1)" if survey == "all surveys" else "ICC(2,1)"]
-        rows.append(
-            (group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *_three(icc))
-        )
+        thesis = printed.get(survey) if group.aspect == MEAN_OF_ASPECTS else None
+        icc = group.icc.get("ICC(1,1)" if survey == "all surveys" else "ICC(2,1)")
+        of_icc = [*_three(icc)] if icc else [None] * 3
+        rows.append((group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *of_icc))
     columns = ["aspect", "survey", "n"]
     for name in ("α", "r", "ICC"):
         columns += [name, f"{name} low", f"{name} high", *(["thesis r"] if name == "r" else [])]
@@ -251,8 +250,9 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
             "and (1,1) over all surveys, whose experts are eight people; 95 % intervals by "
             "resampling sources, of ICC from F",
             "each distinct judgement counts once; Table 10 counts the text of several systems for "
-            "each of them (`levelfield reproduce thesis.10` does too); 'all aspects' puts an "
-            "expert's three ratings in one column, so differences of aspects count as agreement",
+            "each of them and puts an expert's three ratings in one column, so that differences of "
+            "aspects count as agreement (`levelfield reproduce thesis.10` does so, too); α of "
+            "'mean of aspects' is averaged over them",
         ),
     )
 

@@ -249,6 +249,12 @@ def test_the_label_or_the_systems_word_for_it_in_front_of_the_prompt_is_named():
     assert "'very_negative:' 150, 'very_positive:' 150" in found.what
     found = the(audit(change_texts(cells, typed(codes.__getitem__))), "label-in-input")
     assert "'gloomy' 150, 'sunny' 150" in found.what
+    # a technique that was trained on codes in front of the prompt
+    coded = [
+        replace(c, key=c.key._replace(system="ctrl-lite")) if c.key.system == FAULTY else c
+        for c in change_texts(cells, typed(codes.__getitem__))
+    ]
+    assert audit(coded) == []
     assert audit(change_texts(cells, typed("Go on: ".format))) == []
     long = "You are a writer of stories.\nWrite one that is {} and begins so: "
     assert audit(change_texts(cells, typed(long.format))) == []
@@ -466,7 +472,9 @@ def test_a_judge_that_prefers_a_value_or_votes_at_random_is_named():
     turns = ("negative", "negative", "positive", "positive")
     random = audit([prefer(c, lambda n, _: turns[n % 4]) for c in cells])
     found = the(random, "judges-disagree")
-    assert (found.severity, found.n, found.of) == ("serious", 2, 3)
+    # what follows from weak judges is no wrong number
+    assert (found.severity, found.n, found.of) == ("warning", 2, 3)
+    assert "weak judges" in found.what
     assert found.what.count("κ of labels") == 2
 
     def first(cell: Cell, n: int) -> Cell:
@@ -491,7 +499,7 @@ def test_judges_do_not_agree_for_texts_that_are_empty():
         return replace(cell, votes={"sentiment": votes}, rates=())
 
     cells = [at_random(cell, n % 2 == 0) for n, cell in enumerate(clean_cells(0))]
-    assert any(f.check == "judges-disagree" and f.severity == "serious" for f in audit(cells))
+    assert any(f.check == "judges-disagree" and "weak judges" in f.what for f in audit(cells))
 
 
 def test_rates_in_two_scales_are_found_for_judges_and_for_systems():

@@ -256,11 +256,8 @@ def test_lengths_that_differ_many_times_over_are_found(findings):
 def test_repeats_typed_labels_label_sets_scales_and_biased_judges_are_found(findings):
     assert about(findings, "repetition") == {"ctrl, topic"}
     assert sentence(findings, "repetition", "topic", "ctrl").startswith("69 % of the 4-grams")
-    assert about(findings, "label-in-input", "warning") == {
-        "pplm, sentiment",
-        "pplm, topic",
-        "ctrl, topic",
-    }
+    # the codes of ctrl are those it was trained on
+    assert about(findings, "label-in-input", "warning") == {"pplm, sentiment", "pplm, topic"}
     told = sentence(findings, "label-in-input", "sentiment", "pplm")
     assert "'very_negative:' 105, 'very_positive:' 105" in told
     told = sentence(findings, "label-sets-differ", "topic")
