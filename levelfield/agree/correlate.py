@@ -31,12 +31,19 @@ from levelfield.stats.measures import why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
+from levelfield.stats.two_way import crossed_estimates
 
 SYSTEMS: Mapping[Systems, str] = {
     "these": "true means of these systems",
     "like-these": "true means of systems like these",
 }
 """What an interval at system level holds the correlation of."""
+
+SUBJECTS: Mapping[Systems, str] = {
+    "these": "these systems on sources like these",
+    "like-these": "systems like these on sources like these",
+}
+"""What an interval at segment level speaks of."""
 
 ALL = "all"
 
@@ -108,6 +115,9 @@ def correlations(
     Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
     by `source`, the mean over sources of the correlation among the outputs for one source. A group
     in which a statistic is undefined (constant ratings, one sample) is left out of its mean.
+    Intervals are for systems `like-these`, of which these are a sample (`crossed_estimates`), or
+    for `these` (`estimates`); a row of one system, and samples that name fewer than two, have the
+    latter.
     System level: means per system over the samples with a value and a rating. Values are those of
     the observed means; intervals are of true means, of these systems or of the population that they
     are a sample of (`system_correlations`).
@@ -121,22 +131,58 @@ def correlations(
             _system_level(table, metric, aspect, names, systems, wanted, resampling)
             for aspect, metric in itertools.product(table.aspects, table.metrics)
         ]
-    if group == "all":
+    crossed = systems == "like-these" and table.has_systems
+    if group == "all" and not crossed:
         return _together(table, wanted, resampling)
+    if group == "all":
+        return [
+            correlation_within(table, metric, aspect, None, ALL, wanted, resampling, crossed=True)
+            for aspect, metric in itertools.product(table.aspects, table.metrics)
+        ]
     group_of = table.groups(group)
     results: list[Correlation] = []
     for aspect, metric in itertools.product(table.aspects, table.metrics):
         if group == "source":
-            results.append(_source_mean(table, metric, aspect, group_of, wanted, resampling))
-            continue
-        rows = [
-            correlation_within(
-                table, metric, aspect, group_of == name, str(name), wanted, resampling
+            mean = _source_mean(table, metric, aspect, group_of, wanted, resampling)
+        else:
+            rows = [
+                correlation_within(
+                    table, metric, aspect, group_of == name, str(name), wanted, resampling,
+                    crossed=crossed and group == "dataset",
+                )
+                for name in np.unique(group_of[~np.isnan(table.aspects[aspect])])
+            ]  # fmt: skip
+            results += rows
+            mean = _group_mean(
+                table, metric, aspect, group_of, rows, wanted, resampling, crossed=crossed
             )
-            for name in np.unique(group_of[~np.isnan(table.aspects[aspect])])
-        ]
-        results += [*rows, _group_mean(table, metric, aspect, group_of, rows, wanted, resampling)]
+        results.append(_of_like_systems(table, mean, group_of, resampling) if crossed else mean)
     return results
+
+
+def _of_like_systems(
+    table: RatedScores, mean: Correlation, group_of: npt.NDArray[Any], resampling: Resampling
+) -> Correlation:
+    """A mean over groups, with intervals for systems like these."""
+    rows = table.rows(mean.aspect, mean.metric)
+    crossed = crossed_estimates(
+        table.metrics[mean.metric][rows], table.aspects[mean.aspect][rows],
+        table.groups("system")[rows], table.clusters[rows], tuple(mean.estimates), group_of[rows],
+        level=resampling.level,
+    )  # fmt: skip
+    estimates = dict(mean.estimates)
+    for s, e in crossed.items():
+        if not mean.estimates[s].why_undefined:
+            estimates[s] = replace(
+                mean.estimates[s], low=e.low, high=e.high, clusters=e.clusters,
+                why_no_interval=e.why_no_interval,
+            )  # fmt: skip
+    if "calibrated" in estimates and not estimates["calibrated"].why_undefined:
+        estimates["calibrated"] = replace(
+            estimates["calibrated"], low=math.nan, high=math.nan,
+            why_no_interval="a mean of calibrated accuracies has none",
+        )  # fmt: skip
+    return replace(mean, estimates=estimates)
 
 
 def _together(
@@ -170,18 +216,29 @@ def correlation_within(
     name: str,
     kinds: Sequence[Statistic],
     resampling: Resampling,
+    *,
+    crossed: bool = False,
 ) -> Correlation:
+    """The correlation of some samples.
+
+    Args:
+        within: (n,) which; all if None.
+        name: of the group that they are.
+        crossed: whether it speaks of systems like these.
+    """
     rated = table.rows(aspect)
     rows = table.rows(aspect, metric)
     if within is not None:
         rated, rows = rated[within[rated]], rows[within[rows]]
-    results = estimates(
-        table.metrics[metric][rows],
-        table.aspects[aspect][rows],
-        table.clusters[rows],
-        wanted=kinds,
-        resampling=resampling,
-    )
+    x, y, clusters = table.metrics[metric][rows], table.aspects[aspect][rows], table.clusters[rows]
+    results = (
+        crossed_estimates(
+            x, y, table.groups("system")[rows], clusters, kinds,
+            level=resampling.level, seed=resampling.seed,
+        )
+        if crossed
+        else estimates(x, y, clusters, wanted=kinds, resampling=resampling)
+    )  # fmt: skip
     return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
 
 
@@ -193,17 +250,27 @@ def _group_mean(
     groups: Sequence[Correlation],
     kinds: Sequence[Statistic],
     resampling: Resampling,
+    *,
+    crossed: bool = False,
 ) -> Correlation:
-    """The mean over systems or datasets; the sources they share are drawn for all at once."""
+    """The mean over systems or datasets; the sources they share are drawn for all at once.
+
+    Args:
+        crossed: whether intervals come from elsewhere, so that none is drawn.
+    """
     rows = table.rows(aspect, metric)
     _, K_of = np.unique(table.clusters[rows], return_inverse=True)
-    drawn = mean_over_groups(
-        table.metrics[metric][rows],
-        table.aspects[aspect][rows],
-        K_of,
-        np.unique(group_of[rows], return_inverse=True)[1],
-        kinds=[s for s in kinds if s != "calibrated"],
-        resampling=resampling,
+    drawn = (
+        {}
+        if crossed
+        else mean_over_groups(
+            table.metrics[metric][rows],
+            table.aspects[aspect][rows],
+            K_of,
+            np.unique(group_of[rows], return_inverse=True)[1],
+            kinds=[s for s in kinds if s != "calibrated"],
+            resampling=resampling,
+        )
     )
     K = int(K_of.max(initial=-1)) + 1
     results: dict[Statistic, Estimate] = {}

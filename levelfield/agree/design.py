@@ -75,8 +75,8 @@ class CorrelateOptions(Options):
     )
     systems: Systems = option(
         "like-these",
-        "Make intervals and tests hold for these systems, or for systems like these; with "
-        "--level system.",
+        "Make intervals and tests hold for systems like these, which are resampled as sources "
+        "are, or for these systems alone.",
     )
     statistics: tuple[Statistic, ...] = option(
         (),
@@ -111,10 +111,6 @@ class CorrelateOptions(Options):
         super().__post_init__()
         if self.level == "system" and self.group != "all":
             raise UserError("--level system compares means of systems; it takes no --group")
-        if self.level == "segment" and self.systems != "like-these":
-            raise UserError(
-                "--systems says what means of systems speak of; it needs --level system"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

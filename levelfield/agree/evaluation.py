@@ -9,7 +9,13 @@ from typing import Any
 import polars as pl
 
 from levelfield.agree.compare import Comparisons, compare
-from levelfield.agree.correlate import SYSTEMS, Correlation, correlation_table, correlations
+from levelfield.agree.correlate import (
+    SUBJECTS,
+    SYSTEMS,
+    Correlation,
+    correlation_table,
+    correlations,
+)
 from levelfield.agree.design import (
     CompareBy,
     CorrelateOptions,
@@ -82,8 +88,22 @@ class MetaEvaluation:
     def what(self) -> str:
         """What is correlated, in words."""
         if self.level == "segment":
-            return _MEANS[self.group]
-        return f"means of systems; intervals and tests: {SYSTEMS[self.systems]}"
+            return f"{_MEANS[self.group]}; {self.speaks_of}"
+        return f"means of systems; {self.speaks_of}"
+
+    @property
+    def of_like_systems(self) -> bool:
+        """Whether samples are correlated, and numbers speak of systems like these."""
+        like = self.systems == "like-these" and self.table.has_systems
+        return like and self.level == "segment"
+
+    @property
+    def speaks_of(self) -> str:
+        """What intervals and tests speak of, in words."""
+        if self.level == "system":
+            return f"intervals and tests: {SYSTEMS[self.systems]}"
+        subject = SUBJECTS[self.systems] if self.table.has_systems else "texts like these"
+        return f"intervals and tests: {subject}"
 
     @property
     def signature(self) -> str:
@@ -94,7 +114,7 @@ class MetaEvaluation:
             {
                 "level": self.level,
                 "group": self.group,
-                **({"systems": self.systems} if self.level == "system" else {}),
+                "systems": self.systems if self.table.has_systems else "none",
                 "flip": ",".join(sorted(self.table.flipped)) or "none",
                 "interval": f"{r.level:g}",
                 "resamples": r.resamples,
@@ -130,7 +150,8 @@ class MetaEvaluation:
             "notes": table.notes,
             "level": self.level,
             "group": self.group,
-            "systems": self.systems if self.level == "system" else None,
+            "systems": self.systems if self.table.has_systems else None,
+            "speaks_of": self.speaks_of,
             "metrics": dict(table.signatures),
             "raters": dict(table.raters),
             "correlations": [c.to_dict() for c in self.correlations],

@@ -98,6 +98,11 @@ class RatedScores:
             notes.append("nothing but ids is known of the samples: each counts as independent")
         return notes
 
+    @property
+    def has_systems(self) -> bool:
+        """Whether two or more systems are named, so that a claim may be about others like them."""
+        return np.unique(self.systems).size > 1
+
     def groups(self, group: GroupBy) -> npt.NDArray[Any]:
         """(n,) the group of every sample.
 

@@ -107,7 +107,7 @@ def test_all_together_equals_the_plain_statistics():
 def test_by_system_there_is_a_row_each_and_their_mean():
     columns, rated = made()
     table = join(columns, rated, aspects=["content"], metrics=["good"])
-    *rows, mean = correlations(table, group="system", resampling=QUICK)
+    *rows, mean = correlations(table, group="system", systems="these", resampling=QUICK)
     assert [r.group for r in rows] == sorted(SYSTEMS)
     for r in rows:
         mine = table.systems == r.group
@@ -150,7 +150,8 @@ def test_by_dataset_too():
 def test_system_level_correlates_means_of_systems():
     columns, rated = made(sources=30)
     table = join(columns, rated, aspects=["content"])
-    found = {c.metric: c for c in correlations(table, level="system", resampling=QUICK)}
+    of_these = correlations(table, level="system", systems="these", resampling=QUICK)
+    found = {c.metric: c for c in of_these}
     mean = {
         m: [v[table.systems == s].mean() for s in SYSTEMS]
         for m, v in (*table.metrics.items(), ("rating", table.aspects["content"]))
@@ -192,7 +193,7 @@ def test_constant_metrics_have_reasons_everywhere():
 def test_the_better_metric_is_ranked_first_and_alone():
     columns, rated = made(sources=40)
     columns.append(column("twin", {id: 2 * v + 1 for id, v in columns[0].values.items()}))
-    found = compare(join(columns, rated), resampling=Resampling(permutations=2000))
+    found = compare(join(columns, rated), systems="these", resampling=Resampling(permutations=2000))
     content, style = found.rankings
     assert content.clusters == (("good", "twin"), ("bad",))
     assert len(style.clusters) == 1
@@ -206,10 +207,14 @@ def test_the_better_metric_is_ranked_first_and_alone():
 )
 def test_comparisons_follow_level_group_and_statistic(how):
     columns, rated = made(sources=40)
-    found = compare(join(columns, rated, aspects=["content"]), resampling=QUICK, **how)
+    table = join(columns, rated, aspects=["content"])
+    found = compare(table, systems="these", resampling=QUICK, **how)
     (c,) = found.comparisons
     assert (c.a, c.b) == ("good", "bad")
-    assert c.r_a - c.r_b == pytest.approx(c.swapped.difference, abs=0.02)
+    if "level" in how:
+        assert "true means of the metric bad can't be told apart" in c.swapped.why_undefined
+    else:
+        assert c.r_a - c.r_b == pytest.approx(c.swapped.difference, abs=0.02)
     assert c.n == (4 if "level" in how else 160)
     assert bool(c.williams.why_undefined) == ("group" in how)
 
@@ -219,7 +224,9 @@ def test_a_correction_counts_the_comparisons_on_an_aspect_or_all(family, compari
     columns, rated = made()
     table = join(columns, rated)
     resampling = replace(QUICK, family=family)
-    found = compare(table, correction="bonferroni", resampling=resampling).comparisons
+    found = compare(
+        table, systems="these", correction="bonferroni", resampling=resampling
+    ).comparisons
     assert len(found) == 2
     for c in found:
         assert c.p_adjusted == pytest.approx(min(1, comparisons * c.swapped.p))
@@ -257,7 +264,8 @@ def test_nothing_depends_on_the_order_of_the_input():
     other = join(mixed, Rated(tuple(rated.ratings[i] for i in order), rated.samples),
                  aspects=["content", "style"])  # fmt: skip
     one, two = (
-        evaluate(t, with_drift=True, resampling=QUICK) for t in (join(columns, rated), other)
+        evaluate(t, systems="these", with_drift=True, resampling=QUICK)
+        for t in (join(columns, rated), other)
     )
     for a, b in zip(one.correlations, two.correlations, strict=True):
         assert a.estimates["pearson"].high == pytest.approx(b.estimates["pearson"].high)
@@ -341,13 +349,15 @@ def test_the_test_follows_the_question():
 def test_few_systems_show_nothing_and_it_is_said():
     evaluation = of_systems(5)
     (c,) = evaluation.comparisons.comparisons
-    assert c.swapped.p >= 0.0625
-    assert c.verdict() == "no difference shown"
-    assert c.to_dict()["permutation"]["note"] == (
-        "with 5 systems p can't go below 0.062: no difference can be shown"
-    )
+    assert c.verdict() == "not compared"
+    why = "5 systems, and a claim about systems like these needs 6"
+    assert c.to_dict()["permutation"]["why_undefined"] == why
     assert len(evaluation.comparisons.rankings[0].clusters) == 1
-    assert evaluation.correlations[0].estimates["pearson"].note == "5 systems: little can be said"
+    e = evaluation.correlations[0].estimates["pearson"]
+    assert (e.note, e.why_no_interval) == ("5 systems: little can be said", why)
+    of_seven = of_systems(7).correlations[0].estimates
+    assert not of_seven["pearson"].why_no_interval
+    assert of_seven["kendall"].why_no_interval == "7 systems, and ranks need 8"
     assert not of_systems(8).comparisons.comparisons[0].swapped.note
 
 
@@ -383,7 +393,7 @@ def test_williams_finds_too_much_in_clustered_ratings_and_the_swap_test_does_not
 
 def test_few_sources_say_that_they_can_show_nothing():
     columns, rated = made(sources=4)
-    (c, *_) = compare(join(columns, rated), resampling=QUICK).comparisons
+    (c, *_) = compare(join(columns, rated), systems="these", resampling=QUICK).comparisons
     assert c.swapped.note == "with 4 clusters p can't go below 0.12: no difference can be shown"
     assert "no difference" in c.verdict()
 

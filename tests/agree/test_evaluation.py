@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,11 +84,6 @@ def test_system_level_takes_no_group():
         correlate(GOOD, RATED, level="system", group="source")
 
 
-def test_systems_needs_system_level():
-    with pytest.raises(UserError, match="needs --level system"):
-        correlate(GOOD, RATED, systems="these")
-
-
 @pytest.mark.parametrize("systems", ["these", "like-these"])
 def test_every_output_says_whose_means_it_speaks_of(systems):
     six = [
@@ -107,5 +103,14 @@ def test_every_output_says_whose_means_it_speaks_of(systems):
     corrected = frame.filter(statistic="pearson")["corrected"].to_list()
     assert corrected == [evaluation.correlations[0].corrected]
     assert frame.filter(statistic="kendall")["corrected"].to_list() == [None]
-    assert "systems" not in correlate(metric, six, **QUICK).signature
-    assert correlate(metric, six, **QUICK).to_dict()["systems"] is None
+    of_samples = correlate(metric, six, systems=systems, **QUICK)
+    words = f"{'these systems' if systems == 'these' else 'systems like these'} on sources like"
+    assert f"|systems:{systems}|" in of_samples.signature
+    assert words in of_samples.to_latex()
+    assert words in of_samples.to_dict()["speaks_of"]
+    nameless = correlate(metric, [replace(s, system="") for s in six], systems=systems, **QUICK)
+    assert "|systems:none|" in nameless.signature
+    assert nameless.to_dict()["speaks_of"] == "intervals and tests: texts like these"
+    assert nameless.to_dict()["systems"] is None
+    one, other = (e.to_dict()["correlations"] for e in (nameless, of_samples))
+    assert (one == other) == (systems == "these")

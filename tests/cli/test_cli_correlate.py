@@ -50,10 +50,10 @@ def files(write):
 
 
 def test_the_table_names_metrics_numbers_intervals_and_the_ranking(run, files):
-    done = run("correlate", files[0], "--ratings", files[1], *SMALL)
+    done = run("correlate", files[0], "--ratings", files[1], "--systems", "these", *SMALL)
     assert done.code == 0, done.err
     words = [
-        "content: all samples together",
+        "content: all samples together; intervals and tests: these systems on sources like these",
         "fam_ily.x",
         "95 % interval",
         "ranking (r)",
@@ -253,7 +253,7 @@ def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write
         (("--metric", "bleu"), "no metric 'bleu'"),
         (("--lower-is-better", "bleu"), "no metric 'bleu'"),
         (("--level", "system", "--group", "source"), "takes no --group"),
-        (("--systems", "these"), "needs --level system"),
+        (("--systems", "all"), "like-these"),
         (("--latex", "-", "--json"), "can have stdout"),
         (("--group", "dataset"), "has a dataset"),
         (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),

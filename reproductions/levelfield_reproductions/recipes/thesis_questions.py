@@ -68,11 +68,13 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
     every = join(columns.values, rated(samples), flip=columns.flipped)
     distinct = join(columns.values, rated(judgements(samples)), flip=columns.flipped)
     estimates = [
-        _by_metric(correlations(distinct, wanted=("tau-like",))),
+        _by_metric(correlations(distinct, systems="these", wanted=("tau-like",))),
         _by_metric(
-            c for c in correlations(every, group="system", wanted=("pearson",)) if c.is_mean
+            c
+            for c in correlations(every, group="system", systems="these", wanted=("pearson",))
+            if c.is_mean
         ),
-        _by_metric(correlations(every, level="system", wanted=("pearson",))),
+        _by_metric(correlations(every, level="system", systems="these", wanted=("pearson",))),
     ]
     notes = [
         "τ: Kendall's-τ-like coefficient of the thesis over distinct judgements; r within: mean "
