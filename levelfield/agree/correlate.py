@@ -25,7 +25,7 @@ from levelfield.stats.correlation import (
     shared_estimates,
     statistics,
 )
-from levelfield.stats.estimands import STATISTICS, Statistic, Systems
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -108,6 +108,7 @@ def correlations(
     group: GroupBy = "all",
     systems: Systems = "like-these",
     wanted: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> list[Correlation]:
     """Correlates every metric with every aspect.
@@ -133,22 +134,24 @@ def correlations(
         ]
     crossed = systems == "like-these" and table.has_systems
     if group == "all" and not crossed:
-        return _together(table, wanted, resampling)
+        return _together(table, wanted, resampling, ties)
     if group == "all":
         return [
-            correlation_within(table, metric, aspect, None, ALL, wanted, resampling, crossed=True)
+            correlation_within(
+                table, metric, aspect, None, ALL, wanted, resampling, crossed=True, ties=ties
+            )
             for aspect, metric in itertools.product(table.aspects, table.metrics)
         ]
     group_of = table.groups(group)
     results: list[Correlation] = []
     for aspect, metric in itertools.product(table.aspects, table.metrics):
         if group == "source":
-            mean = _source_mean(table, metric, aspect, group_of, wanted, resampling)
+            mean = _source_mean(table, metric, aspect, group_of, wanted, resampling, ties)
         else:
             rows = [
                 correlation_within(
                     table, metric, aspect, group_of == name, str(name), wanted, resampling,
-                    crossed=crossed and group == "dataset",
+                    crossed=crossed and group == "dataset", ties=ties,
                 )
                 for name in np.unique(group_of[~np.isnan(table.aspects[aspect])])
             ]  # fmt: skip
@@ -186,7 +189,7 @@ def _of_like_systems(
 
 
 def _together(
-    table: RatedScores, kinds: Sequence[Statistic], resampling: Resampling
+    table: RatedScores, kinds: Sequence[Statistic], resampling: Resampling, ties: TieChoice
 ) -> list[Correlation]:
     """All samples together; metrics and aspects on the same samples share what is drawn."""
     of_rows: dict[bytes, list[tuple[str, str]]] = {}
@@ -198,7 +201,7 @@ def _together(
         rows = table.rows(*same[0])
         pairs = ((table.metrics[m][rows], table.aspects[a][rows]) for a, m in same)
         estimated = shared_estimates(
-            pairs, table.clusters[rows], kinds=kinds, resampling=resampling
+            pairs, table.clusters[rows], kinds=kinds, ties=ties, resampling=resampling
         )
         for (aspect, metric), by_statistic in zip(same, estimated, strict=True):
             lacking = table.rows(aspect).size - rows.size
@@ -218,6 +221,7 @@ def correlation_within(
     resampling: Resampling,
     *,
     crossed: bool = False,
+    ties: TieChoice = "held-out",
 ) -> Correlation:
     """The correlation of some samples.
 
@@ -234,10 +238,10 @@ def correlation_within(
     results = (
         crossed_estimates(
             x, y, table.groups("system")[rows], clusters, kinds,
-            level=resampling.level, seed=resampling.seed,
+            ties=ties, level=resampling.level, seed=resampling.seed,
         )
         if crossed
-        else estimates(x, y, clusters, wanted=kinds, resampling=resampling)
+        else estimates(x, y, clusters, wanted=kinds, ties=ties, resampling=resampling)
     )  # fmt: skip
     return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
 
@@ -308,6 +312,7 @@ def _source_mean(
     group_of: npt.NDArray[Any],
     kinds: Sequence[Statistic],
     resampling: Resampling,
+    ties: TieChoice,
 ) -> Correlation:
     """The mean over sources of the correlation among the outputs for one source."""
     rows = table.rows(aspect, metric)
@@ -325,7 +330,7 @@ def _source_mean(
         if reason:
             reasons[reason] = (*reasons.get(reason, ()), _source_name(table, int(rows[part[0]])))
     if "calibrated" in kinds:
-        accuracy, _ = calibrated_within(x, y, source, seed=resampling.seed)
+        accuracy, _ = calibrated_within(x, y, source, ties=ties, seed=resampling.seed)
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
     for s in kinds:

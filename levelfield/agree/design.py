@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
-from levelfield.stats.estimands import Measurement, Statistic, Systems
+from levelfield.stats.estimands import Measurement, Statistic, Systems, TieChoice
 from levelfield.stats.resampling import Correction, Resampling
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ class CorrelateOptions(Options):
         "Statistic to compute; may be given again.",
         flags=("--statistic",),
         otherwise="all",
+    )
+    ties: TieChoice = option(
+        "held-out",
+        "Choose the threshold of calibrated accuracy on other pairs than it is used on, or on the "
+        "same (acc*eq of WMT).",
     )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
     correction: Correction = option(

@@ -28,7 +28,7 @@ from levelfield.agree.sources import ManyScores, Ratings, file_names, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
-from levelfield.stats.estimands import STATISTICS, Statistic, Systems
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 
@@ -65,7 +65,7 @@ class MetaEvaluation:
         correlations: as `correlate` orders them.
         comparisons: of the metrics; empty for a single one.
         drifts: empty if they were not asked for.
-        level, group, by, correction, alpha, resampling, systems: as for `correlations` and
+        level, group, by, correction, alpha, resampling, systems, ties: as for `correlations` and
             `compare`.
         scores, ratings: the files that they come from.
     """
@@ -81,6 +81,7 @@ class MetaEvaluation:
     alpha: float
     resampling: Resampling
     systems: Systems = "like-these"
+    ties: TieChoice = "held-out"
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
 
@@ -115,6 +116,7 @@ class MetaEvaluation:
                 "level": self.level,
                 "group": self.group,
                 "systems": self.systems if self.table.has_systems else "none",
+                **({"ties": self.ties} if self.ties != "held-out" else {}),
                 "flip": ",".join(sorted(self.table.flipped)) or "none",
                 "interval": f"{r.level:g}",
                 "resamples": r.resamples,
@@ -197,6 +199,7 @@ def evaluate(
     group: GroupBy = "all",
     systems: Systems = "like-these",
     wanted: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     by: CompareBy = "pearson",
     correction: Correction = "holm",
     alpha: float = 0.05,
@@ -213,6 +216,7 @@ def evaluate(
             group=group,
             systems=systems,
             wanted=wanted,
+            ties=ties,
             resampling=resampling,
         ),
         comparisons=compare(
@@ -233,6 +237,7 @@ def evaluate(
         alpha=alpha,
         resampling=resampling,
         systems=systems,
+        ties=ties,
     )
 
 
@@ -287,6 +292,7 @@ def correlate(
         group=chosen.group,
         systems=chosen.systems,
         wanted=chosen.statistics or STATISTICS,
+        ties=chosen.ties,
         by=chosen.compare,
         correction=chosen.correction,
         alpha=chosen.alpha,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_draws, coded, shared_draws
-from levelfield.stats.estimands import STATISTICS, Statistic
+from levelfield.stats.estimands import STATISTICS, Statistic, TieChoice
 from levelfield.stats.estimate import Estimate, estimate_from_draws
 from levelfield.stats.first_order import MOST_COLUMNS, NOTE, FirstOrder, first_order
 from levelfield.stats.measures import CORRELATIONS, PairCounts, finite_pair, why_undefined
@@ -95,6 +95,7 @@ def estimates(
     clusters: npt.ArrayLike,
     *,
     wanted: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Estimate]:
     """Statistics with expanded percentile intervals from the pairs cluster bootstrap.
@@ -111,10 +112,11 @@ def estimates(
         x, y: (n,) metric and ratings, no NaN.
         clusters: (n,) anything that sorts; equal entries are one cluster.
         wanted: which statistics.
+        ties: as for `calibrated`.
         resampling: equal seeds and clusters give equal intervals, in whatever order the samples
             come.
     """
-    return shared_estimates([(x, y)], clusters, kinds=wanted, resampling=resampling)[0]
+    return shared_estimates([(x, y)], clusters, kinds=wanted, ties=ties, resampling=resampling)[0]
 
 
 def shared_estimates(
@@ -122,6 +124,7 @@ def shared_estimates(
     clusters: npt.ArrayLike,
     *,
     kinds: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> list[dict[Statistic, Estimate]]:
     """`estimates` of several metrics and aspects on the same samples, which share draws.
@@ -148,7 +151,8 @@ def shared_estimates(
                     e = replace(e, note="; ".join(filter(None, (e.note, NOTE))))
                 by_statistic[s] = e
             if "calibrated" in kinds:
-                by_statistic["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
+                of_ties = calibrated(x, y, code, ties=ties, resampling=resampling)
+                by_statistic["calibrated"] = of_ties.estimate
             results.append({s: by_statistic[s] for s in kinds})
         held.clear()
 

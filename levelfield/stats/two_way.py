@@ -19,7 +19,7 @@ from scipy.special import chdtri, stdtr, stdtrit
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.dependent import Swapped
-from levelfield.stats.estimands import Statistic
+from levelfield.stats.estimands import Statistic, TieChoice
 from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.first_order import FirstOrder
 from levelfield.stats.grouped import of_groups, ranked_within, standardised_within, varies_within
@@ -163,7 +163,7 @@ def deletions(
     """
     x, y = finite_pair(x, y)
     G, group = (1, np.zeros(x.size, np.intp)) if groups is None else coded(groups)
-    results = {}
+    results: dict[Statistic, Deleted] = {}
     if "pearson" in kinds:
         results["pearson"] = _of_pearson(x, y, crossed, group, G)
     ranked: tuple[Statistic, ...] = tuple(s for s in kinds if s not in ("pearson", "calibrated"))
@@ -345,6 +345,7 @@ def crossed_estimates(
     kinds: Sequence[Statistic],
     groups: npt.ArrayLike | None = None,
     *,
+    ties: TieChoice = "held-out",
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[Statistic, Estimate]:
@@ -362,7 +363,7 @@ def crossed_estimates(
     Args:
         systems, sources: (n,) anything that sorts.
         groups: as for `deletions`; `calibrated` is left out then.
-        seed: of the halves of `calibrated`.
+        ties, seed: of `calibrated`.
     """
     x, y = finite_pair(x, y)
     crossed = Crossed.of(systems, sources)
@@ -383,8 +384,10 @@ def crossed_estimates(
         note = "two samples: only the ends of its range are possible" if n == 2 else ""
         results[s] = Estimate(deleted.value, low, high, n, K, why_no_interval=no, note=note)
     if "calibrated" in kinds and groups is None:
-        e = calibrated(x, y, sources, resampling=Resampling(resamples=1, seed=seed)).estimate
-        no = e.why_undefined or too_few_systems(S) or "its thresholds are held out by sources only"
+        once = Resampling(resamples=1, seed=seed)
+        e = calibrated(x, y, sources, ties=ties, resampling=once).estimate
+        of_ties = e.why_no_interval if ties == "in-sample" else ""
+        no = e.why_undefined or too_few_systems(S) or of_ties or "its halves are of sources only"
         results["calibrated"] = replace(
             e, low=math.nan, high=math.nan, why_no_interval=no, note=e.note
         )

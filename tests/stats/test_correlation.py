@@ -322,3 +322,36 @@ def test_ten_thousand_samples_take_seconds():
     start = time.process_time()
     estimates(x, y, np.arange(10_000) // 4, wanted=("pearson",))
     assert time.process_time() - start < 5
+
+
+def test_a_mean_of_many_standard_deviations_costs_pearson_no_digits():
+    rng = np.random.default_rng(16)
+    x = np.round(rng.normal(size=40), 2)
+    y = x + rng.normal(size=40)
+    far = np.round(x * 256) / 256  # so that adding a large number is exact
+    assert pearson(far + 2.0**28, y) == pytest.approx(pearson(far, y), rel=1e-14)
+
+
+def test_ties_in_sample_are_the_best_of_all_thresholds():
+    rng = np.random.default_rng(17)
+    y = rng.integers(0, 3, 30).astype(float)
+    x = y + rng.normal(size=30)
+    i, j = np.triu_indices(30, k=1)
+    dx, dy = x[i] - x[j], y[i] - y[j]
+
+    def accuracy(ε, of=slice(None)):
+        sign = np.where(np.abs(dx[of]) <= ε, 0, np.sign(dx[of]))
+        return np.mean(sign == np.sign(dy[of]))
+
+    found = calibrated(x, y, np.arange(30), ties="in-sample")
+    every = [0.0, *np.abs(dx)]
+    assert found.estimate.value == pytest.approx(max(map(accuracy, every)))
+    assert accuracy(found.thresholds[0]) == pytest.approx(found.estimate.value)
+    assert found.estimate.why_no_interval == "its threshold is chosen on the same pairs"
+    # items as groups: one threshold has the best mean over items
+    item = np.arange(30) // 5
+    pairs = [np.flatnonzero((item[i] == g) & (item[j] == g)) for g in range(6)]
+    of_items, (ε, _) = calibrated_within(x, y, item, ties="in-sample")
+    best = max(np.mean([accuracy(e, p) for p in pairs]) for e in every)
+    assert np.mean(list(of_items.values())) == pytest.approx(best)
+    assert np.mean([accuracy(ε, p) for p in pairs]) == pytest.approx(best)
