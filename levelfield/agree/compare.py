@@ -199,7 +199,7 @@ def compare(
     pairs: list[MetricComparison] = []
     parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
     for aspect in table.aspects:
-        usable, why_not = _usable(table, aspect)
+        usable, why_not = _usable(table, aspect, "pearson" if names is not None else by)
         rows = table.rows(aspect, *usable)
         if group_of is not None:
             rows = rows[_varying(table, aspect, usable, rows, group_of)]
@@ -352,12 +352,15 @@ def _of_true_means(
     )  # fmt: skip
 
 
-def _usable(table: RatedScores, aspect: str) -> tuple[list[str], dict[str, str]]:
-    """The metrics that vary over the rated samples, and why the others do not."""
+def _usable(table: RatedScores, aspect: str, by: CompareBy) -> tuple[list[str], dict[str, str]]:
+    """The metrics that have a correlation over the rated samples, and why the others do not.
+
+    Means of systems have none, by ranks either, where a value is infinite.
+    """
     usable, why_not = [], {}
     for metric in table.metrics:
         rows = table.rows(aspect, metric)
-        reason = why_undefined("pearson", table.metrics[metric][rows], table.aspects[aspect][rows])
+        reason = why_undefined(by, table.metrics[metric][rows], table.aspects[aspect][rows])
         if reason:
             why_not[metric] = reason
         else:

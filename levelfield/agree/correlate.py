@@ -27,7 +27,7 @@ from levelfield.stats.correlation import (
 )
 from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
-from levelfield.stats.measures import why_undefined
+from levelfield.stats.measures import INFINITE, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
@@ -280,6 +280,8 @@ def _group_mean(
     results: dict[Statistic, Estimate] = {}
     for s in kinds:
         defined = [g.estimates[s].value for g in groups if not g.estimates[s].why_undefined]
+        # a group with an infinite value has no r, and can't be drawn as one that has
+        infinite = s == "pearson" and any(g.estimates[s].why_undefined == INFINITE for g in groups)
         whys = {g.estimates[s].why_undefined for g in groups}
         reason = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
         value = float(np.mean(defined)) if defined else math.nan
@@ -288,6 +290,8 @@ def _group_mean(
         )
         if s == "calibrated" and not reason:
             e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")
+        if infinite and not reason:
+            e = replace(e, low=math.nan, high=math.nan, why_no_interval=INFINITE)
         results[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
     reasons: dict[str, tuple[str, ...]] = {}
     for g in groups:
@@ -320,6 +324,7 @@ def _source_mean(
     order = np.argsort(source, kind="stable")
     names, starts = np.unique(source[order], return_index=True)
     parts = np.split(order, starts[1:]) if rows.size else []
+    infinite = bool(np.isinf(x).any() or np.isinf(y).any())
     plain = [s for s in kinds if s != "calibrated"]
     of_source: dict[Statistic, list[float]] = {s: [] for s in kinds}
     reasons: dict[str, tuple[str, ...]] = {}
@@ -329,7 +334,9 @@ def _source_mean(
         reason = why_undefined(kinds[0], x[part], y[part])
         if reason:
             reasons[reason] = (*reasons.get(reason, ()), _source_name(table, int(rows[part[0]])))
-    if "calibrated" in kinds:
+    if "calibrated" in kinds and infinite:
+        of_source["calibrated"] = [math.nan] * names.size
+    elif "calibrated" in kinds:
         accuracy, _ = calibrated_within(x, y, source, ties=ties, seed=resampling.seed)
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
@@ -368,8 +375,10 @@ def _system_level(
     lacking = table.rows(aspect).size - rows.size
     S, system = coded(names[rows])
     K, cluster = coded(table.clusters[rows])
-    if S < 2:
-        none = undefined("one system" if S else "no samples", n=S, clusters=K)
+    values = table.metrics[metric][rows], table.aspects[aspect][rows]
+    if S < 2 or any(np.isinf(v).any() for v in values):
+        reason = "one system" if S == 1 else INFINITE if S else "no samples"
+        none = undefined(reason, n=S, clusters=K)
         return Correlation(metric, aspect, ALL, dict.fromkeys(kinds, none), rows.size, lacking, S)
     results, corrected = system_correlations(
         table.metrics[metric][rows], table.aspects[aspect][rows], cluster, system, kinds,

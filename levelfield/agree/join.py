@@ -139,7 +139,7 @@ def join(
     """Scores and ratings by id.
 
     Args:
-        columns: one a metric. Infinite values count as undefined.
+        columns: one a metric. Infinite values have a rank, and no Pearson's r.
         rated: ratings; a sample's rating on an aspect is the mean over its raters.
         aspects, metrics: those to keep, all if empty; `ctrleval` stands for its family.
         flip: metrics of which lower is better; their values change sign, so that every
@@ -191,7 +191,6 @@ def join(
 
     def values(column: ScoreColumn) -> Floats:
         v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
-        v[~np.isfinite(v)] = np.nan
         return -v if column.metric in turned else v
 
     return RatedScores(

@@ -266,13 +266,15 @@ def _sign_flips(
     resampling: Resampling,
 ) -> list[Swapped]:
     """`swap_tests` where every group lies in one cluster."""
+    if not pairs:
+        return []
     G, group = coded(groups)
     if ranks:
         y, *columns = (ranked_within(v, group) for v in (y, *columns))
     of_group = np.zeros(G, np.intp)
     of_group[group] = cluster
     r = [r_within(v, y, group, G) for v in columns]
-    d = np.stack([r[a] - r[b] for a, b in pairs], axis=1) if pairs else np.empty((G, 0))
+    d = np.stack([r[a] - r[b] for a, b in pairs], axis=1)
     parts = (~np.isnan(d)).sum(axis=0)
     S = cluster_sums(np.nan_to_num(d), of_group, K) / np.maximum(parts, 1)
     p = sign_flips(S, np.ones_like(S), resampling=resampling).p

@@ -23,7 +23,14 @@ from levelfield.stats.estimands import Statistic, TieChoice
 from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.first_order import FirstOrder
 from levelfield.stats.grouped import of_groups, ranked_within, standardised_within, varies_within
-from levelfield.stats.measures import OF_PAIRS, constant, finite_pair, why_undefined
+from levelfield.stats.measures import (
+    INFINITE,
+    OF_PAIRS,
+    constant,
+    defined_pair,
+    ordered_pair,
+    why_undefined,
+)
 from levelfield.stats.moments import moments, r_of_moments
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.reweighted import Reweighted
@@ -161,14 +168,14 @@ def deletions(
     Up to 64 systems or sources are left out exactly. More of them, and cells, are left out to first
     order, which is exact for Pearson's r, and for pairs where a unit is one sample.
     """
-    x, y = finite_pair(x, y)
+    x, y = defined_pair(x, y)
     G, group = (1, np.zeros(x.size, np.intp)) if groups is None else coded(groups)
     results: dict[Statistic, Deleted] = {}
     if "pearson" in kinds:
         results["pearson"] = _of_pearson(x, y, crossed, group, G)
     ranked: tuple[Statistic, ...] = tuple(s for s in kinds if s not in ("pearson", "calibrated"))
     if ranked:
-        results |= _of_ranks(x, y, crossed, group, G, ranked)
+        results |= _of_ranks(*ordered_pair(x, y), crossed, group, G, ranked)
     return {s: results[s] for s in kinds if s in results}
 
 
@@ -186,6 +193,9 @@ def _axes(crossed: Crossed) -> tuple[Codes, Codes, Codes]:
 
 def _of_pearson(x: Floats, y: Floats, crossed: Crossed, group: Codes, G: int) -> Deleted:
     varies = varies_within(x, group, G) & varies_within(y, group, G)
+    for v in (x, y):
+        varies[group[np.isinf(v)]] = False
+    x, y = (np.where(np.isinf(v), 0.0, v) for v in (x, y))
     x, y = (standardised_within(v, group, G) for v in (x, y))
     M = moments(x, y, group, G)
     units = []
@@ -320,7 +330,7 @@ def spread_shift(
     at (1 − level) / 2 with S − 1 degrees of freedom. The second r is that of the covariance matrix
     whose part between systems is so many times as large. Both are taken within groups.
     """
-    x, y = finite_pair(x, y)
+    x, y = ordered_pair(x, y)
     G, group = (1, np.zeros(x.size, np.intp)) if groups is None else coded(groups)
     V = np.stack([standardised_within(v, group, G) for v in (x, y)])
     S = crossed.systems
@@ -365,7 +375,7 @@ def crossed_estimates(
         groups: as for `deletions`; `calibrated` is left out then.
         ties, seed: of `calibrated`.
     """
-    x, y = finite_pair(x, y)
+    x, y = defined_pair(x, y)
     crossed = Crossed.of(systems, sources)
     S, K, n = crossed.systems, crossed.sources, x.size
     found = deletions(x, y, crossed, kinds, groups)
@@ -373,9 +383,9 @@ def crossed_estimates(
     shift = spread_shift(x, y, crossed, groups, level=level) if enough else (math.nan, math.nan)
     results: dict[Statistic, Estimate] = {}
     for s, deleted in found.items():
-        why = why_undefined(s, x, y) or (
-            "undefined in every group" if math.isnan(deleted.value) else ""
-        )
+        why = why_undefined(s, x, y) if groups is None else ""
+        if not why and math.isnan(deleted.value):
+            why = "undefined in every group"
         if why:
             results[s] = undefined(why, n=n, clusters=K)
             continue
@@ -385,7 +395,12 @@ def crossed_estimates(
         results[s] = Estimate(deleted.value, low, high, n, K, why_no_interval=no, note=note)
     if "calibrated" in kinds and groups is None:
         once = Resampling(resamples=1, seed=seed)
-        e = calibrated(x, y, sources, ties=ties, resampling=once).estimate
+        why = why_undefined("calibrated", x, y)
+        e = (
+            undefined(why, n=n, clusters=K)
+            if why == INFINITE
+            else calibrated(x, y, sources, ties=ties, resampling=once).estimate
+        )
         of_ties = e.why_no_interval if ties == "in-sample" else ""
         no = e.why_undefined or too_few_systems(S) or of_ties or "its halves are of sources only"
         results["calibrated"] = replace(

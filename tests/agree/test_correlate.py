@@ -85,13 +85,38 @@ def test_names_that_are_not_there_are_named_with_those_that_are():
         join([columns[0], ScoreColumn("good", "good|v:2", {})], rated)
 
 
-def test_infinite_values_are_undefined_and_counted():
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+@pytest.mark.parametrize("group", ["all", "system", "source", "dataset"])
+def test_infinite_values_have_ranks_and_no_pearson(systems, group):
     columns, rated = made()
-    first = next(iter(columns[0].values))
-    spoiled = column("good", {**columns[0].values, first: math.inf})
-    table = join([spoiled], rated, aspects=["content"])
-    (found,) = correlations(table, wanted=("pearson",), resampling=QUICK)
-    assert (found.n, found.undefined) == (47, 1)
+    values = columns[0].values
+    first, second, *_ = values
+    low, high = min(values.values()) - 1, max(values.values()) + 1
+    infinite, finite = (
+        join([column("good", {**values, first: a, second: b})], rated, aspects=["content"])
+        for a, b in ((-math.inf, math.inf), (low, high))
+    )
+    how = {"group": group, "systems": systems, "resampling": QUICK}
+    ranks = ("spearman", "kendall", "accuracy")
+    one, other = (correlations(t, wanted=ranks, **how) for t in (infinite, finite))
+    for a, b in zip(one, other, strict=True):
+        for s in ranks:
+            assert a.estimates[s].value == pytest.approx(b.estimates[s].value)
+            assert a.estimates[s].low == pytest.approx(b.estimates[s].low, nan_ok=True)
+    whole = correlations(infinite, **how)[-1].estimates["pearson"]
+    if group == "all":
+        assert whole.why_undefined == "infinite values, which have ranks only"
+    else:
+        assert math.isfinite(whole.value)  # of the groups without
+    both = join([column("good", {**values, first: -math.inf}), columns[1]], rated)
+    found = evaluate(both, by="pearson", with_drift=True, **how)
+    assert found.comparisons.rankings[0].not_ranked["good"].startswith("infinite values")
+    by_ranks = compare(both, by="spearman", group=group, systems="these", resampling=QUICK)
+    assert by_ranks.comparisons[0].swapped.p <= 1
+    means = correlations(both, level="system", resampling=QUICK)[0]
+    assert {e.why_undefined for e in means.estimates.values()} == {
+        "infinite values, which have ranks only"
+    }
 
 
 def test_all_together_equals_the_plain_statistics():

@@ -164,9 +164,12 @@ def test_two_samples_have_a_value_and_a_warning():
     assert found.why_no_interval == "two samples"
 
 
-def test_no_nan_and_no_infinity_is_taken_in():
-    with pytest.raises(ValueError, match="finite"):
+def test_no_nan_is_taken_in_and_infinity_only_as_a_rank():
+    with pytest.raises(ValueError, match="NaN"):
         pearson([1, float("nan")], [1, 2])
+    assert math.isnan(pearson([1, 2, float("inf")], [1, 2, 3]))
+    assert spearman([-float("inf"), 2, 2, float("inf")], [1, 2, 2, 3]) == 1
+    assert kendall([-float("inf"), 2, 5, float("inf")], [1, 2, 4, 3]) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="one rating a value"):
         pearson([1, 2, 3], [1, 2])
 
