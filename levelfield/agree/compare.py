@@ -23,11 +23,13 @@ from levelfield.stats.grouped import r_within, ranked_within
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
+from levelfield.stats.swap_both import swap_both
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
+from levelfield.stats.system_level import too_few_systems
 from levelfield.stats.system_means import means_of
 from levelfield.stats.two_way import crossed_tests
 
-Test = Literal["swapped clusters", "swapped systems", "true means", "two-way"]
+Test = Literal["swapped clusters", "swapped systems", "true means", "two-way", "swapped both"]
 
 
 _KEYS: Mapping[Test, str] = {"true means": "true_means", "two-way": "two_way"}
@@ -170,6 +172,7 @@ def compare(
     group: GroupBy = "all",
     systems: Systems = "like-these",
     by: CompareBy = "pearson",
+    perm_both: bool = False,
     correction: Correction = "holm",
     alpha: float = 0.05,
     resampling: Resampling = DEFAULT,
@@ -191,6 +194,7 @@ def compare(
 
     Args:
         by: which correlation. For Spearman values are ranked within groups beforehand.
+        perm_both: test by `swap_both` where `crossed_tests` would.
         alpha: for the clusters of the ranking, on the adjusted p of the test.
     """
     group_of = None if level == "system" or group == "all" else table.groups(group)
@@ -225,7 +229,17 @@ def compare(
         metric_pairs = list(itertools.combinations(order, 2))
         of_clusters: Sequence[Swapped] = ()
         place = {m: i for i, m in enumerate(order)}
-        if crossed:
+        few = too_few_systems(np.unique(table.groups("system")[rows]).size) if crossed else ""
+        if crossed and perm_both and not few:
+            of_clusters = [
+                swap_both(
+                    table.metrics[a][rows], table.metrics[b][rows], y,
+                    table.groups("system")[rows], clusters, ranks=by == "spearman",
+                    permutations=resampling.permutations, seed=resampling.seed,
+                )
+                for a, b in metric_pairs
+            ]  # fmt: skip
+        elif crossed:
             of_clusters = crossed_tests(
                 [table.metrics[m][rows] for m in order],
                 [(place[a], place[b]) for a, b in metric_pairs],
@@ -243,7 +257,10 @@ def compare(
             )  # fmt: skip
         for i, (a, b) in enumerate(metric_pairs):
             xa, xb = table.metrics[a][rows], table.metrics[b][rows]
-            test: Test = "two-way" if crossed else "swapped clusters"
+            test: Test = (
+                "swapped both" if crossed and perm_both
+                else "two-way" if crossed else "swapped clusters"
+            )  # fmt: skip
             if within is None:
                 swapped = of_clusters[i]
             elif systems == "these":
@@ -307,7 +324,7 @@ def _williams(
         return result
     if test == "true means":
         return result._replace(note="Williams' test is for systems like these, not for these")
-    if test in ("swapped clusters", "two-way") and n > K:
+    if test in ("swapped clusters", "two-way", "swapped both") and n > K:
         return result._replace(
             note=f"Williams' test takes {n:,} samples as independent, which form {K:,} clusters: "
             "its p is too small"
@@ -322,7 +339,7 @@ def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: floa
     )
     least = 2.0 ** (1 - n)
     most = min(1.0, least * comparisons)
-    if test in _KEYS or swapped.why_undefined or most <= alpha:
+    if test in (*_KEYS, "swapped both") or swapped.why_undefined or most <= alpha:
         return swapped
     over = f", {most:.2g} over {comparisons:,} comparisons" * (comparisons > 1)
     note = f"with {n} {units} p can't go below {least:.2g}{over}: no difference can be shown"

@@ -90,6 +90,11 @@ class CorrelateOptions(Options):
         "same (acc*eq of WMT).",
     )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
+    perm_both: bool = option(
+        False,
+        "Compare metrics by exchanging whole systems and whole sources (PERM-BOTH of Deutsch, Dror "
+        "and Roth 2021) instead.",
+    )
     correction: Correction = option(
         "holm", "Correction of p for the number of comparisons in a family."
     )
@@ -116,6 +121,13 @@ class CorrelateOptions(Options):
         super().__post_init__()
         if self.level == "system" and self.group != "all":
             raise UserError("--level system compares means of systems; it takes no --group")
+        if self.perm_both and (self.level, self.group, self.systems) != (
+            "segment", "all", "like-these",
+        ):  # fmt: skip
+            raise UserError(
+                "--perm-both exchanges systems and sources of all samples together; it takes "
+                "neither --level system nor --group nor --systems these"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,8 +65,8 @@ class MetaEvaluation:
         correlations: as `correlate` orders them.
         comparisons: of the metrics; empty for a single one.
         drifts: empty if they were not asked for.
-        level, group, by, correction, alpha, resampling, systems, ties: as for `correlations` and
-            `compare`.
+        level, group, by, correction, alpha, resampling, systems, ties, perm_both: as for
+            `correlations` and `compare`.
         scores, ratings: the files that they come from.
     """
 
@@ -82,6 +82,7 @@ class MetaEvaluation:
     resampling: Resampling
     systems: Systems = "like-these"
     ties: TieChoice = "held-out"
+    perm_both: bool = False
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
 
@@ -121,6 +122,7 @@ class MetaEvaluation:
                 "interval": f"{r.level:g}",
                 "resamples": r.resamples,
                 "compare": self.by,
+                **({"test": "perm-both"} if self.perm_both else {}),
                 "permutations": r.permutations,
                 "correction": self.correction,
                 "family": "aspect" if r.family == "metric" else "run",
@@ -201,6 +203,7 @@ def evaluate(
     wanted: Sequence[Statistic] = STATISTICS,
     ties: TieChoice = "held-out",
     by: CompareBy = "pearson",
+    perm_both: bool = False,
     correction: Correction = "holm",
     alpha: float = 0.05,
     with_drift: bool = False,
@@ -225,6 +228,7 @@ def evaluate(
             group=group,
             systems=systems,
             by=by,
+            perm_both=perm_both,
             correction=correction,
             alpha=alpha,
             resampling=resampling,
@@ -238,6 +242,7 @@ def evaluate(
         resampling=resampling,
         systems=systems,
         ties=ties,
+        perm_both=perm_both,
     )
 
 
@@ -294,6 +299,7 @@ def correlate(
         wanted=chosen.statistics or STATISTICS,
         ties=chosen.ties,
         by=chosen.compare,
+        perm_both=chosen.perm_both,
         correction=chosen.correction,
         alpha=chosen.alpha,
         with_drift=chosen.drift,

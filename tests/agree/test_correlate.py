@@ -371,6 +371,19 @@ def test_the_test_follows_the_question():
     assert ranks.verdict() == "not compared"
 
 
+@pytest.mark.parametrize("perm_both", [False, True])
+def test_samples_of_six_systems_are_compared_for_systems_like_these(perm_both):
+    of_six, of_five = (
+        compare(of_systems(S).table, perm_both=perm_both, resampling=QUICK).comparisons[0]
+        for S in (6, 5)
+    )
+    assert of_six.test == ("swapped both" if perm_both else "two-way")
+    assert of_six.verdict() == "good > bad"
+    assert ("permutation" if perm_both else "two_way") in of_six.to_dict()
+    assert of_five.swapped.why_undefined.startswith("5 systems, and a claim about systems like")
+    assert of_five.verdict() == "not compared"
+
+
 def test_few_systems_show_nothing_and_it_is_said():
     evaluation = of_systems(5)
     (c,) = evaluation.comparisons.comparisons

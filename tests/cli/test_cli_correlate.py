@@ -93,6 +93,7 @@ def test_json_is_one_document_with_null_and_reasons(run, write, files):
             ("--group", "system", "--compare", "spearman"),
             {"group": "system", "compare": "spearman"},
         ),
+        (("--perm-both", "--ties", "in-sample"), {"perm_both": True, "ties": "in-sample"}),
         (("--aspect", "style", "-m", "good"), {"aspects": ["style"], "metrics": ["good"]}),
         (
             ("--drift", "--lower-is-better", "good", "--correction", "bonferroni", "--seed", "3"),
@@ -254,6 +255,7 @@ def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write
         (("--lower-is-better", "bleu"), "no metric 'bleu'"),
         (("--level", "system", "--group", "source"), "takes no --group"),
         (("--systems", "all"), "like-these"),
+        (("--perm-both", "--group", "source"), "neither --level system nor --group"),
         (("--latex", "-", "--json"), "can have stdout"),
         (("--group", "dataset"), "has a dataset"),
         (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),
