@@ -402,7 +402,8 @@ def crossed_estimates(
             else calibrated(x, y, sources, ties=ties, resampling=once).estimate
         )
         of_ties = e.why_no_interval if ties == "in-sample" else ""
-        no = e.why_undefined or too_few_systems(S) or of_ties or "its halves are of sources only"
+        held = of_ties or "its thresholds are held out by sources only"
+        no = e.why_undefined or too_few_systems(S) or held
         results["calibrated"] = replace(
             e, low=math.nan, high=math.nan, why_no_interval=no, note=e.note
         )
