@@ -19,14 +19,22 @@ from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, Williams, swap_tests, williams
 from levelfield.stats.estimands import Systems
 from levelfield.stats.estimate import finite
+from levelfield.stats.grouped import r_within, ranked_within
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
 from levelfield.stats.power import detectable_difference, level_of_family
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
+from levelfield.stats.swap_both import swap_both
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
+from levelfield.stats.system_level import too_few_systems
 from levelfield.stats.system_means import means_of
+from levelfield.stats.two_way import crossed_tests
 
-Test = Literal["swapped clusters", "swapped systems", "true means"]
+Test = Literal["swapped clusters", "swapped systems", "true means", "two-way", "swapped both"]
+
+
+_KEYS: Mapping[Test, str] = {"true means": "true_means", "two-way": "two_way"}
+"""Names in JSON of the tests that permute nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,8 @@ class MetricComparison:
         williams: Williams' test.
         swapped: the test that the verdict rests on.
         test: which that is: whole clusters are swapped between the metrics, or systems, or the
-            difference is of the true means of these systems (`corrected_difference`).
+            difference is of the true means of these systems (`corrected_difference`), or over its
+            variance among systems and sources (`crossed_tests`).
         williams_adjusted, p_adjusted: their two-sided p, adjusted over the comparisons of a
             family: those on the aspect, or all of the run.
         detectable: where no difference is shown, the true difference of the correlations that 80 %
@@ -82,7 +91,7 @@ class MetricComparison:
 
     def to_dict(self, alpha: float = 0.05) -> dict[str, Any]:
         """As JSON has it; the verdict is at `alpha`."""
-        key = "true_means" if self.test == "true means" else "permutation"
+        key = _KEYS.get(self.test, "permutation")
         tests: dict[str, dict[str, Any]] = {
             "williams": {
                 "t": finite(self.williams.t),
@@ -169,11 +178,15 @@ def compare(
     group: GroupBy = "all",
     systems: Systems = "like-these",
     by: CompareBy = "pearson",
+    perm_both: bool = False,
     correction: Correction = "holm",
     alpha: float = 0.05,
     resampling: Resampling = DEFAULT,
 ) -> Comparisons:
-    """Compares every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
+    """Compares every two metrics on every aspect: `williams`, a test, and `rank_clusters`.
+
+    At segment level the test is `crossed_tests` for systems `like-these`, where two or more are
+    named, else `swap_tests`.
 
     At system level the systems are the sample: the two metrics' standardised means are swapped
     system by system. For `these` systems the difference is of their true means, and metrics are in
@@ -187,14 +200,16 @@ def compare(
 
     Args:
         by: which correlation. For Spearman values are ranked within groups beforehand.
+        perm_both: test by `swap_both` where `crossed_tests` would.
         alpha: for the clusters of the ranking, on the adjusted p of the test.
     """
     group_of = None if level == "system" or group == "all" else table.groups(group)
     names = table.groups("system") if level == "system" else None
+    crossed = names is None and systems == "like-these" and table.has_systems
     pairs: list[MetricComparison] = []
     parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
     for aspect in table.aspects:
-        usable, why_not = _usable(table, aspect)
+        usable, why_not = _usable(table, aspect, "pearson" if names is not None else by)
         rows = table.rows(aspect, *usable)
         if group_of is not None:
             rows = rows[_varying(table, aspect, usable, rows, group_of)]
@@ -219,8 +234,26 @@ def compare(
         clusters, within = table.clusters[rows], None if names is None else names[rows]
         metric_pairs = list(itertools.combinations(order, 2))
         of_clusters: Sequence[Swapped] = ()
-        if within is None:
-            place = {m: i for i, m in enumerate(order)}
+        place = {m: i for i, m in enumerate(order)}
+        few = too_few_systems(np.unique(table.groups("system")[rows]).size) if crossed else ""
+        if crossed and perm_both and not few:
+            of_clusters = [
+                swap_both(
+                    table.metrics[a][rows], table.metrics[b][rows], y,
+                    table.groups("system")[rows], clusters, ranks=by == "spearman",
+                    permutations=resampling.permutations, seed=resampling.seed,
+                )
+                for a, b in metric_pairs
+            ]  # fmt: skip
+        elif crossed:
+            of_clusters = crossed_tests(
+                [table.metrics[m][rows] for m in order],
+                [(place[a], place[b]) for a, b in metric_pairs],
+                y, table.groups("system")[rows], clusters,
+                None if group_of is None else group_of[rows],
+                ranks=by == "spearman",
+            )  # fmt: skip
+        elif within is None:
             of_clusters = swap_tests(
                 [table.metrics[m][rows] for m in order],
                 [(place[a], place[b]) for a, b in metric_pairs],
@@ -230,7 +263,10 @@ def compare(
             )  # fmt: skip
         for i, (a, b) in enumerate(metric_pairs):
             xa, xb = table.metrics[a][rows], table.metrics[b][rows]
-            test: Test = "swapped clusters"
+            test: Test = (
+                "swapped both" if crossed and perm_both
+                else "two-way" if crossed else "swapped clusters"
+            )  # fmt: skip
             if within is None:
                 swapped = of_clusters[i]
             elif systems == "these":
@@ -305,7 +341,7 @@ def _williams(
         return result
     if test == "true means":
         return result._replace(note="Williams' test is for systems like these, not for these")
-    if test == "swapped clusters" and n > K:
+    if test in ("swapped clusters", "two-way", "swapped both") and n > K:
         return result._replace(
             note=f"Williams' test takes {n:,} samples as independent, which form {K:,} clusters: "
             "its p is too small"
@@ -316,9 +352,10 @@ def _williams(
 def _detectable(c: MetricComparison, level: float) -> float:
     """The difference that 80 % of such studies show at a level."""
     K = c.swapped.n if c.test == "swapped systems" else c.swapped.clusters
-    if c.test != "true means" and level < 2.0 ** (1 - K):
+    if c.test in ("swapped clusters", "swapped systems") and level < 2.0 ** (1 - K):
         return math.inf
-    return detectable_difference(c.swapped.se, K - 1, alpha=level)
+    df = K - 1 if math.isnan(c.swapped.df) else c.swapped.df
+    return detectable_difference(c.swapped.se, df, alpha=level)
 
 
 def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: float) -> Swapped:
@@ -328,7 +365,7 @@ def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: floa
     )
     least = 2.0 ** (1 - n)
     most = min(1.0, least * comparisons)
-    if test == "true means" or swapped.why_undefined or most <= alpha:
+    if test in (*_KEYS, "swapped both") or swapped.why_undefined or most <= alpha:
         return swapped
     over = f", {most:.2g} over {comparisons:,} comparisons" * (comparisons > 1)
     note = f"with {n} {units} p can't go below {least:.2g}{over}: no difference can be shown"
@@ -358,12 +395,15 @@ def _of_true_means(
     )  # fmt: skip
 
 
-def _usable(table: RatedScores, aspect: str) -> tuple[list[str], dict[str, str]]:
-    """The metrics that vary over the rated samples, and why the others do not."""
+def _usable(table: RatedScores, aspect: str, by: CompareBy) -> tuple[list[str], dict[str, str]]:
+    """The metrics that have a correlation over the rated samples, and why the others do not.
+
+    Means of systems have none, by ranks either, where a value is infinite.
+    """
     usable, why_not = [], {}
     for metric in table.metrics:
         rows = table.rows(aspect, metric)
-        reason = why_undefined("pearson", table.metrics[metric][rows], table.aspects[aspect][rows])
+        reason = why_undefined(by, table.metrics[metric][rows], table.aspects[aspect][rows])
         if reason:
             why_not[metric] = reason
         else:
@@ -401,8 +441,8 @@ def _agreement(
         return statistics(means_of(x, systems), means_of(y, systems), (by,))[by]
     if group_of is None:
         return statistics(x, y, (by,))[by]
-    values = [
-        statistics(x[group_of == g], y[group_of == g], (by,))[by] for g in np.unique(group_of)
-    ]
-    defined = [v for v in values if not math.isnan(v)]
-    return float(np.mean(defined)) if defined else math.nan
+    G, group = coded(group_of)
+    if by == "spearman":
+        x, y = ranked_within(x, group), ranked_within(y, group)
+    r = r_within(x, y, group, G)
+    return float(np.nanmean(r)) if not np.isnan(r).all() else math.nan

@@ -25,19 +25,26 @@ from levelfield.stats.correlation import (
     shared_estimates,
     statistics,
 )
-from levelfield.stats.estimands import SOFT_ACCURACY, STATISTICS, Statistic, Systems
+from levelfield.stats.estimands import SOFT_ACCURACY, STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
-from levelfield.stats.measures import why_undefined
+from levelfield.stats.measures import INFINITE, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.soft_accuracy import soft_pairwise_accuracy
 from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
+from levelfield.stats.two_way import crossed_estimates
 
 SYSTEMS: Mapping[Systems, str] = {
     "these": "true means of these systems",
     "like-these": "true means of systems like these",
 }
 """What an interval at system level holds the correlation of."""
+
+SUBJECTS: Mapping[Systems, str] = {
+    "these": "these systems on sources like these",
+    "like-these": "systems like these on sources like these",
+}
+"""What an interval at segment level speaks of."""
 
 ALL = "all"
 
@@ -102,6 +109,7 @@ def correlations(
     group: GroupBy = "all",
     systems: Systems = "like-these",
     wanted: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> list[Correlation]:
     """Correlates every metric with every aspect.
@@ -109,6 +117,9 @@ def correlations(
     Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
     by `source`, the mean over sources of the correlation among the outputs for one source. A group
     in which a statistic is undefined (constant ratings, one sample) is left out of its mean.
+    Intervals are for systems `like-these`, of which these are a sample (`crossed_estimates`), or
+    for `these` (`estimates`); a row of one system, and samples that name fewer than two, have the
+    latter.
     System level: means per system over the samples with a value and a rating. Values are those of
     the observed means; intervals are of true means, of these systems or of the population that they
     are a sample of (`system_correlations`).
@@ -122,26 +133,64 @@ def correlations(
             _system_level(table, metric, aspect, names, systems, wanted, resampling)
             for aspect, metric in itertools.product(table.aspects, table.metrics)
         ]
+    crossed = systems == "like-these" and table.has_systems
+    if group == "all" and not crossed:
+        return _together(table, wanted, resampling, ties)
     if group == "all":
-        return _together(table, wanted, resampling)
+        return [
+            correlation_within(
+                table, metric, aspect, None, ALL, wanted, resampling, crossed=True, ties=ties
+            )
+            for aspect, metric in itertools.product(table.aspects, table.metrics)
+        ]
     group_of = table.groups(group)
     results: list[Correlation] = []
     for aspect, metric in itertools.product(table.aspects, table.metrics):
         if group == "source":
-            results.append(_source_mean(table, metric, aspect, group_of, wanted, resampling))
-            continue
-        rows = [
-            correlation_within(
-                table, metric, aspect, group_of == name, str(name), wanted, resampling
+            mean = _source_mean(table, metric, aspect, group_of, wanted, resampling, ties)
+        else:
+            rows = [
+                correlation_within(
+                    table, metric, aspect, group_of == name, str(name), wanted, resampling,
+                    crossed=crossed and group == "dataset", ties=ties,
+                )
+                for name in np.unique(group_of[~np.isnan(table.aspects[aspect])])
+            ]  # fmt: skip
+            results += rows
+            mean = _group_mean(
+                table, metric, aspect, group_of, rows, wanted, resampling, crossed=crossed
             )
-            for name in np.unique(group_of[~np.isnan(table.aspects[aspect])])
-        ]
-        results += [*rows, _group_mean(table, metric, aspect, group_of, rows, wanted, resampling)]
+        results.append(_of_like_systems(table, mean, group_of, resampling) if crossed else mean)
     return results
 
 
+def _of_like_systems(
+    table: RatedScores, mean: Correlation, group_of: npt.NDArray[Any], resampling: Resampling
+) -> Correlation:
+    """A mean over groups, with intervals for systems like these."""
+    rows = table.rows(mean.aspect, mean.metric)
+    crossed = crossed_estimates(
+        table.metrics[mean.metric][rows], table.aspects[mean.aspect][rows],
+        table.groups("system")[rows], table.clusters[rows], tuple(mean.estimates), group_of[rows],
+        level=resampling.level,
+    )  # fmt: skip
+    estimates = dict(mean.estimates)
+    for s, e in crossed.items():
+        if not mean.estimates[s].why_undefined:
+            estimates[s] = replace(
+                mean.estimates[s], low=e.low, high=e.high, clusters=e.clusters,
+                why_no_interval=e.why_no_interval,
+            )  # fmt: skip
+    if "calibrated" in estimates and not estimates["calibrated"].why_undefined:
+        estimates["calibrated"] = replace(
+            estimates["calibrated"], low=math.nan, high=math.nan,
+            why_no_interval="a mean of calibrated accuracies has none",
+        )  # fmt: skip
+    return replace(mean, estimates=estimates)
+
+
 def _together(
-    table: RatedScores, kinds: Sequence[Statistic], resampling: Resampling
+    table: RatedScores, kinds: Sequence[Statistic], resampling: Resampling, ties: TieChoice
 ) -> list[Correlation]:
     """All samples together; metrics and aspects on the same samples share what is drawn."""
     of_rows: dict[bytes, list[tuple[str, str]]] = {}
@@ -153,7 +202,7 @@ def _together(
         rows = table.rows(*same[0])
         pairs = ((table.metrics[m][rows], table.aspects[a][rows]) for a, m in same)
         estimated = shared_estimates(
-            pairs, table.clusters[rows], kinds=kinds, resampling=resampling
+            pairs, table.clusters[rows], kinds=kinds, ties=ties, resampling=resampling
         )
         for (aspect, metric), by_statistic in zip(same, estimated, strict=True):
             lacking = table.rows(aspect).size - rows.size
@@ -171,18 +220,30 @@ def correlation_within(
     name: str,
     kinds: Sequence[Statistic],
     resampling: Resampling,
+    *,
+    crossed: bool = False,
+    ties: TieChoice = "held-out",
 ) -> Correlation:
+    """The correlation of some samples.
+
+    Args:
+        within: (n,) which; all if None.
+        name: of the group that they are.
+        crossed: whether it speaks of systems like these.
+    """
     rated = table.rows(aspect)
     rows = table.rows(aspect, metric)
     if within is not None:
         rated, rows = rated[within[rated]], rows[within[rows]]
-    results = estimates(
-        table.metrics[metric][rows],
-        table.aspects[aspect][rows],
-        table.clusters[rows],
-        wanted=kinds,
-        resampling=resampling,
-    )
+    x, y, clusters = table.metrics[metric][rows], table.aspects[aspect][rows], table.clusters[rows]
+    results = (
+        crossed_estimates(
+            x, y, table.groups("system")[rows], clusters, kinds,
+            ties=ties, level=resampling.level, seed=resampling.seed,
+        )
+        if crossed
+        else estimates(x, y, clusters, wanted=kinds, ties=ties, resampling=resampling)
+    )  # fmt: skip
     return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
 
 
@@ -194,22 +255,34 @@ def _group_mean(
     groups: Sequence[Correlation],
     kinds: Sequence[Statistic],
     resampling: Resampling,
+    *,
+    crossed: bool = False,
 ) -> Correlation:
-    """The mean over systems or datasets; the sources they share are drawn for all at once."""
+    """The mean over systems or datasets; the sources they share are drawn for all at once.
+
+    Args:
+        crossed: whether intervals come from elsewhere, so that none is drawn.
+    """
     rows = table.rows(aspect, metric)
     _, K_of = np.unique(table.clusters[rows], return_inverse=True)
-    drawn = mean_over_groups(
-        table.metrics[metric][rows],
-        table.aspects[aspect][rows],
-        K_of,
-        np.unique(group_of[rows], return_inverse=True)[1],
-        kinds=[s for s in kinds if s != "calibrated"],
-        resampling=resampling,
+    drawn = (
+        {}
+        if crossed
+        else mean_over_groups(
+            table.metrics[metric][rows],
+            table.aspects[aspect][rows],
+            K_of,
+            np.unique(group_of[rows], return_inverse=True)[1],
+            kinds=[s for s in kinds if s != "calibrated"],
+            resampling=resampling,
+        )
     )
     K = int(K_of.max(initial=-1)) + 1
     results: dict[Statistic, Estimate] = {}
     for s in kinds:
         defined = [g.estimates[s].value for g in groups if not g.estimates[s].why_undefined]
+        # a group with an infinite value has no r, and can't be drawn as one that has
+        infinite = s == "pearson" and any(g.estimates[s].why_undefined == INFINITE for g in groups)
         whys = {g.estimates[s].why_undefined for g in groups}
         reason = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
         value = float(np.mean(defined)) if defined else math.nan
@@ -218,6 +291,8 @@ def _group_mean(
         )
         if s == "calibrated" and not reason:
             e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")
+        if infinite and not reason:
+            e = replace(e, low=math.nan, high=math.nan, why_no_interval=INFINITE)
         results[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
     reasons: dict[str, tuple[str, ...]] = {}
     for g in groups:
@@ -242,6 +317,7 @@ def _source_mean(
     group_of: npt.NDArray[Any],
     kinds: Sequence[Statistic],
     resampling: Resampling,
+    ties: TieChoice,
 ) -> Correlation:
     """The mean over sources of the correlation among the outputs for one source."""
     rows = table.rows(aspect, metric)
@@ -249,6 +325,7 @@ def _source_mean(
     order = np.argsort(source, kind="stable")
     names, starts = np.unique(source[order], return_index=True)
     parts = np.split(order, starts[1:]) if rows.size else []
+    infinite = bool(np.isinf(x).any() or np.isinf(y).any())
     plain = [s for s in kinds if s != "calibrated"]
     of_source: dict[Statistic, list[float]] = {s: [] for s in kinds}
     reasons: dict[str, tuple[str, ...]] = {}
@@ -258,8 +335,10 @@ def _source_mean(
         reason = why_undefined(kinds[0], x[part], y[part])
         if reason:
             reasons[reason] = (*reasons.get(reason, ()), _source_name(table, int(rows[part[0]])))
-    if "calibrated" in kinds:
-        accuracy, _ = calibrated_within(x, y, source, seed=resampling.seed)
+    if "calibrated" in kinds and infinite:
+        of_source["calibrated"] = [math.nan] * names.size
+    elif "calibrated" in kinds:
+        accuracy, _ = calibrated_within(x, y, source, ties=ties, seed=resampling.seed)
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
     for s in kinds:
@@ -297,8 +376,10 @@ def _system_level(
     lacking = table.rows(aspect).size - rows.size
     S, system = coded(names[rows])
     K, cluster = coded(table.clusters[rows])
-    if S < 2:
-        none = undefined("one system" if S else "no samples", n=S, clusters=K)
+    values = table.metrics[metric][rows], table.aspects[aspect][rows]
+    if S < 2 or any(np.isinf(v).any() for v in values):
+        reason = "one system" if S == 1 else INFINITE if S else "no samples"
+        none = undefined(reason, n=S, clusters=K)
         return Correlation(metric, aspect, ALL, dict.fromkeys(kinds, none), rows.size, lacking, S)
     x, y = table.metrics[metric][rows], table.aspects[aspect][rows]
     plain = [s for s in kinds if s != SOFT_ACCURACY]

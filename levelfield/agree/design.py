@@ -10,7 +10,13 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
-from levelfield.stats.estimands import SOFT_ACCURACY, Measurement, Statistic, Systems
+from levelfield.stats.estimands import (
+    SOFT_ACCURACY,
+    Measurement,
+    Statistic,
+    Systems,
+    TieChoice,
+)
 from levelfield.stats.resampling import Correction, Resampling
 
 if TYPE_CHECKING:
@@ -81,8 +87,8 @@ class CorrelateOptions(JoinOptions):
     )
     systems: Systems = option(
         "like-these",
-        "Make intervals and tests hold for these systems, or for systems like these; with "
-        "--level system.",
+        "Make intervals and tests hold for systems like these, which are resampled as sources "
+        "are, or for these systems alone.",
     )
     statistics: tuple[Statistic, ...] = option(
         (),
@@ -90,7 +96,17 @@ class CorrelateOptions(JoinOptions):
         flags=("--statistic",),
         otherwise=f"all but {SOFT_ACCURACY}",
     )
+    ties: TieChoice = option(
+        "held-out",
+        "Choose the threshold of calibrated accuracy on other pairs than it is used on, or on the "
+        "same (acc*eq of WMT).",
+    )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
+    perm_both: bool = option(
+        False,
+        "Compare metrics by exchanging whole systems and whole sources (PERM-BOTH of Deutsch, Dror "
+        "and Roth 2021) instead.",
+    )
     correction: Correction = option(
         "holm", "Correction of p for the number of comparisons in a family."
     )
@@ -121,9 +137,12 @@ class CorrelateOptions(JoinOptions):
             raise UserError(
                 f"--statistic {SOFT_ACCURACY} compares means of systems; it needs --level system"
             )
-        if self.level == "segment" and self.systems != "like-these":
+        if self.perm_both and (self.level, self.group, self.systems) != (
+            "segment", "all", "like-these",
+        ):  # fmt: skip
             raise UserError(
-                "--systems says what means of systems speak of; it needs --level system"
+                "--perm-both exchanges systems and sources of all samples together; it takes "
+                "neither --level system nor --group nor --systems these"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -367,6 +367,8 @@ def estimate(
     table = join(
         merged_columns(columns), rated, aspects=chosen.aspects, samples=samples, unrated=True
     )
+    finite = {name: np.where(np.isfinite(f), f, math.nan) for name, f in table.metrics.items()}
+    table = replace(table, metrics=finite)  # a mean takes no infinite score
     metrics = chosen_names("metric", list(table.metrics), chosen.metrics)
     systems = np.where(table.systems == "", UNNAMED, table.systems)
     if not np.any(table.systems != ""):

@@ -9,7 +9,13 @@ from typing import Any
 import polars as pl
 
 from levelfield.agree.compare import Comparisons, compare
-from levelfield.agree.correlate import SYSTEMS, Correlation, correlation_table, correlations
+from levelfield.agree.correlate import (
+    SUBJECTS,
+    SYSTEMS,
+    Correlation,
+    correlation_table,
+    correlations,
+)
 from levelfield.agree.design import (
     CompareBy,
     CorrelateOptions,
@@ -22,7 +28,7 @@ from levelfield.agree.sources import ManyScores, Ratings, file_names, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
-from levelfield.stats.estimands import STATISTICS, Statistic, Systems
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 
@@ -59,8 +65,8 @@ class MetaEvaluation:
         correlations: as `correlate` orders them.
         comparisons: of the metrics; empty for a single one.
         drifts: empty if they were not asked for.
-        level, group, by, correction, alpha, resampling, systems: as for `correlations` and
-            `compare`.
+        level, group, by, correction, alpha, resampling, systems, ties, perm_both: as for
+            `correlations` and `compare`.
         scores, ratings: the files that they come from.
     """
 
@@ -75,6 +81,8 @@ class MetaEvaluation:
     alpha: float
     resampling: Resampling
     systems: Systems = "like-these"
+    ties: TieChoice = "held-out"
+    perm_both: bool = False
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
 
@@ -82,8 +90,22 @@ class MetaEvaluation:
     def what(self) -> str:
         """What is correlated, in words."""
         if self.level == "segment":
-            return _MEANS[self.group]
-        return f"means of systems; intervals and tests: {SYSTEMS[self.systems]}"
+            return f"{_MEANS[self.group]}; {self.speaks_of}"
+        return f"means of systems; {self.speaks_of}"
+
+    @property
+    def of_like_systems(self) -> bool:
+        """Whether samples are correlated, and numbers speak of systems like these."""
+        like = self.systems == "like-these" and self.table.has_systems
+        return like and self.level == "segment"
+
+    @property
+    def speaks_of(self) -> str:
+        """What intervals and tests speak of, in words."""
+        if self.level == "system":
+            return f"intervals and tests: {SYSTEMS[self.systems]}"
+        subject = SUBJECTS[self.systems] if self.table.has_systems else "texts like these"
+        return f"intervals and tests: {subject}"
 
     @property
     def signature(self) -> str:
@@ -94,11 +116,13 @@ class MetaEvaluation:
             {
                 "level": self.level,
                 "group": self.group,
-                **({"systems": self.systems} if self.level == "system" else {}),
+                "systems": self.systems if self.table.has_systems else "none",
+                **({"ties": self.ties} if self.ties != "held-out" else {}),
                 "flip": ",".join(sorted(self.table.flipped)) or "none",
                 "interval": f"{r.level:g}",
                 "resamples": r.resamples,
                 "compare": self.by,
+                **({"test": "perm-both"} if self.perm_both else {}),
                 "permutations": r.permutations,
                 "correction": self.correction,
                 "family": "aspect" if r.family == "metric" else "run",
@@ -130,7 +154,8 @@ class MetaEvaluation:
             "notes": table.notes,
             "level": self.level,
             "group": self.group,
-            "systems": self.systems if self.level == "system" else None,
+            "systems": self.systems if self.table.has_systems else None,
+            "speaks_of": self.speaks_of,
             "metrics": dict(table.signatures),
             "raters": dict(table.raters),
             "correlations": [c.to_dict() for c in self.correlations],
@@ -176,7 +201,9 @@ def evaluate(
     group: GroupBy = "all",
     systems: Systems = "like-these",
     wanted: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     by: CompareBy = "pearson",
+    perm_both: bool = False,
     correction: Correction = "holm",
     alpha: float = 0.05,
     with_drift: bool = False,
@@ -192,6 +219,7 @@ def evaluate(
             group=group,
             systems=systems,
             wanted=wanted,
+            ties=ties,
             resampling=resampling,
         ),
         comparisons=compare(
@@ -200,6 +228,7 @@ def evaluate(
             group=group,
             systems=systems,
             by=by,
+            perm_both=perm_both,
             correction=correction,
             alpha=alpha,
             resampling=resampling,
@@ -212,6 +241,8 @@ def evaluate(
         alpha=alpha,
         resampling=resampling,
         systems=systems,
+        ties=ties,
+        perm_both=perm_both,
     )
 
 
@@ -266,7 +297,9 @@ def correlate(
         group=chosen.group,
         systems=chosen.systems,
         wanted=chosen.statistics or STATISTICS,
+        ties=chosen.ties,
         by=chosen.compare,
+        perm_both=chosen.perm_both,
         correction=chosen.correction,
         alpha=chosen.alpha,
         with_drift=chosen.drift,

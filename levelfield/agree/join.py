@@ -99,6 +99,11 @@ class RatedScores:
             notes.append("nothing but ids is known of the samples: each counts as independent")
         return notes
 
+    @property
+    def has_systems(self) -> bool:
+        """Whether two or more systems are named, so that a claim may be about others like them."""
+        return np.unique(self.systems).size > 1
+
     def groups(self, group: GroupBy) -> npt.NDArray[Any]:
         """(n,) the group of every sample.
 
@@ -136,7 +141,7 @@ def join(
     """Scores and ratings by id.
 
     Args:
-        columns: one a metric. Infinite values count as undefined.
+        columns: one a metric. Infinite values have a rank, and no Pearson's r.
         rated: ratings; a sample's rating on an aspect is the mean over its raters.
         aspects, metrics: those to keep, all if empty; `ctrleval` stands for its family.
         flip: metrics of which lower is better; their values change sign, so that every
@@ -191,7 +196,6 @@ def join(
 
     def values(column: ScoreColumn) -> Floats:
         v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
-        v[~np.isfinite(v)] = np.nan
         return -v if column.metric in turned else v
 
     return RatedScores(

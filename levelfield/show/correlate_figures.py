@@ -42,10 +42,11 @@ def scatter(evaluation: MetaEvaluation, metric: str, aspect: str, *, label: str)
     least-squares line.
 
     Ratings that many samples share are spread a little. Of more than `MOST_POINTS` samples so many
-    are drawn at random, which the figure says. Empty without a sample.
+    are drawn at random, which the figure says. Infinite values have no dot. Empty without a sample.
     """
     table = evaluation.table
     rows = table.rows(aspect, metric)
+    rows = rows[np.isfinite(table.aspects[aspect][rows]) & np.isfinite(table.metrics[metric][rows])]
     if not rows.size:
         return Markup("")
     x, y = table.aspects[aspect][rows], table.metrics[metric][rows]

@@ -17,10 +17,17 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_draws, coded, shared_draws
-from levelfield.stats.estimands import STATISTICS, Statistic
-from levelfield.stats.estimate import Estimate, estimate_from_draws
+from levelfield.stats.estimands import STATISTICS, Statistic, TieChoice
+from levelfield.stats.estimate import Estimate, estimate_from_draws, undefined
 from levelfield.stats.first_order import MOST_COLUMNS, NOTE, FirstOrder, first_order
-from levelfield.stats.measures import CORRELATIONS, PairCounts, finite_pair, why_undefined
+from levelfield.stats.measures import (
+    CORRELATIONS,
+    INFINITE,
+    PairCounts,
+    defined_pair,
+    ordered_pair,
+    why_undefined,
+)
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.reweighted import Reweighted
 from levelfield.stats.ties import calibrated
@@ -71,7 +78,7 @@ def pairwise_accuracy(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 def pair_counts(x: npt.ArrayLike, y: npt.ArrayLike) -> PairCounts:
     """The pairs of samples, counted in n log n steps."""
-    x, y = finite_pair(x, y)
+    x, y = ordered_pair(x, y)
     if x.size < 2:
         return PairCounts(0, 0, 0, 0, 0)
     pairs = Reweighted(x, y, np.arange(x.size)).pairs(np.ones((1, x.size)))
@@ -82,10 +89,11 @@ def statistics(
     x: npt.ArrayLike, y: npt.ArrayLike, kinds: Sequence[Statistic] = (*CORRELATIONS, "accuracy")
 ) -> dict[Statistic, float]:
     """Several statistics of the same samples; `calibrated` is not among them."""
-    x, y = finite_pair(x, y)
+    x, y = defined_pair(x, y)
     if x.size < 2:
         return dict.fromkeys(kinds, float("nan"))
-    values = Reweighted(x, y, np.arange(x.size)).values(np.ones((1, x.size)), kinds)
+    finite = ordered_pair(x, y)
+    values = Reweighted(*finite, np.arange(x.size)).values(np.ones((1, x.size)), kinds)
     return {s: float("nan") if why_undefined(s, x, y) else float(values[s][0]) for s in kinds}
 
 
@@ -95,6 +103,7 @@ def estimates(
     clusters: npt.ArrayLike,
     *,
     wanted: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Estimate]:
     """Statistics with expanded percentile intervals from the pairs cluster bootstrap.
@@ -111,10 +120,11 @@ def estimates(
         x, y: (n,) metric and ratings, no NaN.
         clusters: (n,) anything that sorts; equal entries are one cluster.
         wanted: which statistics.
+        ties: as for `calibrated`.
         resampling: equal seeds and clusters give equal intervals, in whatever order the samples
             come.
     """
-    return shared_estimates([(x, y)], clusters, kinds=wanted, resampling=resampling)[0]
+    return shared_estimates([(x, y)], clusters, kinds=wanted, ties=ties, resampling=resampling)[0]
 
 
 def shared_estimates(
@@ -122,6 +132,7 @@ def shared_estimates(
     clusters: npt.ArrayLike,
     *,
     kinds: Sequence[Statistic] = STATISTICS,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> list[dict[Statistic, Estimate]]:
     """`estimates` of several metrics and aspects on the same samples, which share draws.
@@ -135,7 +146,8 @@ def shared_estimates(
     held: list[tuple[Floats, Floats]] = []
 
     def finish() -> None:
-        every = _drawn([pair for pair in held if plain and K > 1], code, plain, resampling)
+        finite = [ordered_pair(*pair) for pair in held if plain and K > 1]
+        every = _drawn(finite, code, plain, resampling)
         for (x, y), drawn in zip(held, every or [{}] * len(held), strict=True):
             by_statistic: dict[Statistic, Estimate] = {}
             value = statistics(x, y, plain)
@@ -148,12 +160,17 @@ def shared_estimates(
                     e = replace(e, note="; ".join(filter(None, (e.note, NOTE))))
                 by_statistic[s] = e
             if "calibrated" in kinds:
-                by_statistic["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
+                reason = why_undefined("calibrated", x, y)
+                by_statistic["calibrated"] = (
+                    undefined(reason, n=x.size, clusters=K)
+                    if reason == INFINITE
+                    else calibrated(x, y, code, ties=ties, resampling=resampling).estimate
+                )
             results.append({s: by_statistic[s] for s in kinds})
         held.clear()
 
     for x, y in pairs:
-        held.append(finite_pair(x, y))
+        held.append(defined_pair(x, y))
         if not first_order(code.size, K) or (len(held) + 1) * MOST_COLUMNS * K > _MOST_HELD:
             finish()
     finish()
@@ -203,7 +220,7 @@ def mean_over_groups(
 
     In a resample, a group in which the statistic is undefined is left out of the mean.
     """
-    x, y = finite_pair(x, y)
+    x, y = ordered_pair(x, y)
     code, groups = np.asarray(code, dtype=np.intp), np.asarray(groups, dtype=np.intp)
     K = int(code.max(initial=-1)) + 1
     if K < 2 or not kinds:

@@ -18,10 +18,13 @@ import numpy.typing as npt
 from scipy.special import stdtr
 
 from levelfield.core.arrays import Bits, Bools, Codes, Floats
-from levelfield.stats.clusters import bits_times, coded, held_together
+from levelfield.stats.clusters import bits_times, cluster_sums, coded, held_together
 from levelfield.stats.estimate import too_few
+from levelfield.stats.grouped import r_within, ranked_within
 from levelfield.stats.measures import constant
 from levelfield.stats.moments import moments, r_of_moments, standardised
+from levelfield.stats.resampling import Resampling
+from levelfield.stats.sign_flip import sign_flips
 from levelfield.stats.tilting import is_rare, tilted_p
 
 _SAME = 1e-9
@@ -110,7 +113,8 @@ class Swapped:
         note: what a reader must know of p; empty if nothing.
         se: standard error of the difference, `√(K / (K − 1) (v − d² / K))` for K clusters, v being
             the mean square of the permuted differences and d the observed one, so that the
-            difference itself does not count as error. NaN without a test.
+            difference itself does not count as error; or of the test's own. NaN without a test.
+        df: degrees of freedom of `se`; NaN for `clusters` − 1.
     """
 
     difference: float
@@ -122,6 +126,7 @@ class Swapped:
     why_undefined: str = ""
     note: str = ""
     se: float = math.nan
+    df: float = math.nan
 
 
 def swap_test(
@@ -185,7 +190,9 @@ def swap_tests(
     """`swap_test` of several pairs of metrics, for which the same clusters are swapped.
 
     A pair's sums after a swap follow from sums over the swapped clusters of each of the two
-    metrics, so that these are taken once a metric.
+    metrics, so that these are taken once a metric. Where every group lies in one cluster, as where
+    both are the sources, a swap turns the sign of what its groups differ by, and the test is that
+    of `sign_flips`, one product of matrices for all pairs.
 
     Args:
         metrics: (n,) each.
@@ -196,6 +203,9 @@ def swap_tests(
     K, cluster = coded(clusters)
     n, nan = y.size, math.nan
     group = np.zeros(n, dtype=np.intp) if groups is None else np.asarray(groups)
+    if groups is not None and not fisher and _nested(group, cluster):
+        resampling = Resampling(permutations=permutations, seed=seed)
+        return _sign_flips(columns, pairs, y, cluster, group, K, ranks, resampling)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(group[order][1:] != group[order][:-1]) + 1
     sums = [
@@ -240,6 +250,54 @@ def swap_tests(
                 p = tilted
                 p_greater = tilted / 2 if tally.observed > 0 else 1 - tilted / 2
         results.append(Swapped(tally.observed, p, p_greater, n, K, len(parts), se=tally.se(K)))
+    return results
+
+
+def _nested(group: npt.NDArray[np.generic], cluster: Codes) -> bool:
+    """Whether every group lies in one cluster."""
+    G, code = coded(group)
+    first = np.zeros(G, np.intp)
+    first[code] = cluster
+    return bool(np.array_equal(first[code], cluster))
+
+
+def _sign_flips(
+    columns: Sequence[Floats],
+    pairs: Sequence[tuple[int, int]],
+    y: Floats,
+    cluster: Codes,
+    groups: npt.NDArray[np.generic],
+    K: int,
+    ranks: bool,
+    resampling: Resampling,
+) -> list[Swapped]:
+    """`swap_tests` where every group lies in one cluster."""
+    if not pairs:
+        return []
+    G, group = coded(groups)
+    if ranks:
+        y, *columns = (ranked_within(v, group) for v in (y, *columns))
+    of_group = np.zeros(G, np.intp)
+    of_group[group] = cluster
+    r = [r_within(v, y, group, G) for v in columns]
+    d = np.stack([r[a] - r[b] for a, b in pairs], axis=1)
+    parts = (~np.isnan(d)).sum(axis=0)
+    S = cluster_sums(np.nan_to_num(d), of_group, K) / np.maximum(parts, 1)
+    flips = sign_flips(S, np.ones_like(S), resampling=resampling)
+    p, se = flips.p, flips.se * K  # of the sum over clusters, as the difference is
+    results = []
+    for j, n_groups in enumerate(parts.tolist()):
+        if not n_groups:
+            reason = "constant in every group" if y.size > 1 else _why(y)
+            results.append(Swapped(math.nan, math.nan, math.nan, y.size, K, 0, reason))
+            continue
+        difference = float(S[:, j].sum())
+        if abs(difference) < _SAME:
+            results.append(Swapped(0.0, 1.0, 0.5, y.size, K, n_groups))
+            continue
+        p_greater = float(p[j] / 2 if difference > 0 else 1 - p[j] / 2)
+        tested = Swapped(difference, float(p[j]), p_greater, y.size, K, n_groups, se=float(se[j]))
+        results.append(tested)
     return results
 
 

@@ -18,6 +18,9 @@ Systems = Literal["these", "like-these"]
 """The systems that intervals and tests speak of: those observed, or the population that they are a
 sample of."""
 
+TieChoice = Literal["held-out", "in-sample"]
+"""The pairs that the threshold of a tie is chosen on: others than it is used on, or the same."""
+
 Measurement = Literal["nominal", "ordinal", "interval"]
 """What ratings are: names, ranks, or numbers whose differences mean something."""
 

@@ -22,6 +22,13 @@ CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall", "tau-li
 OF_PAIRS: tuple[Statistic, ...] = ("kendall", "tau-like", "accuracy")
 
 
+OF_DISTANCES: tuple[Statistic, ...] = ("pearson", "calibrated")
+"""What takes differences of values, and so has none with an infinite one."""
+
+INFINITE = "infinite values, which have ranks only"
+"""Why a statistic of differences is undefined."""
+
+
 class PairCounts(NamedTuple):
     """The pairs of n samples by how two variables order them; they add up to n (n − 1) / 2."""
 
@@ -48,9 +55,11 @@ def of_pairs(
 
 def why_undefined(statistic: Statistic, x: npt.ArrayLike, y: npt.ArrayLike) -> str:
     """Why a statistic is NaN for these values; empty if it is not."""
-    x, y = finite_pair(x, y)
+    x, y = defined_pair(x, y)
     if few := too_few(x.size):
         return few
+    if statistic in OF_DISTANCES and not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return INFINITE
     if statistic in ("accuracy", "calibrated"):
         return ""
     same = [name for name, v in (("metric", x), ("rating", y)) if constant(v)]
@@ -68,9 +77,30 @@ def finite_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
     Raises:
         ValueError: they are not of one length, or not finite.
     """
+    x, y = defined_pair(x, y)
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("values and ratings must be finite; leave out what is undefined")
+    return x, y
+
+
+def defined_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Values and ratings as arrays; they may be infinite.
+
+    Raises:
+        ValueError: they are not of one length, or NaN.
+    """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"expected one rating a value, got {y.shape} for {x.shape}")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError("values and ratings must be finite; leave out what is undefined")
+    if np.isnan(x).any() or np.isnan(y).any():
+        raise ValueError("values and ratings must not be NaN; leave out what is undefined")
+    return x, y
+
+
+def ordered_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Finite values in the same order: ranks instead, where one is infinite."""
+    from scipy.stats import rankdata
+
+    x, y = defined_pair(x, y)
+    x, y = (v if np.isfinite(v).all() else np.asarray(rankdata(v), np.float64) for v in (x, y))
     return x, y

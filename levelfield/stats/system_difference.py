@@ -14,7 +14,7 @@ from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, swap_test
 from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import ONE_CLUSTER
-from levelfield.stats.system_level import FEWEST
+from levelfield.stats.system_level import FEWEST, too_few_systems
 from levelfield.stats.system_means import (
     JITTER,
     covariances,
@@ -40,13 +40,16 @@ def swap_systems(
 ) -> Swapped:
     """`swap_test` of the means of systems, each system a cluster: for systems like these.
 
-    The systems are the sample, so with S of them p is never below 2 / 2^S: five can't show a
-    difference at 0.05. It assumes that a system's two standardised means are exchangeable (Deutsch,
+    The systems are the sample, so with S of them p is never below 2 / 2^S; fewer than 6 have no
+    test. It assumes that a system's two standardised means are exchangeable (Deutsch,
     Dror and Roth 2021, section 4, PERM-SYSTEMS); correlations differ by Fisher's z, which keeps the
     level where they are high. Swapping inputs keeps the systems: of metrics that agree equally well
     over the population it calls a pair different in 4 to 81 % of simulations.
     """
     of_a, of_b, of_y = (means_of(v, systems) for v in (a, b, y))
+    if reason := too_few_systems(of_y.size):
+        nan = math.nan
+        return Swapped(nan, nan, nan, of_y.size, of_y.size, 0, reason)
     swapped = swap_test(
         of_a, of_b, of_y, np.arange(of_y.size),
         ranks=ranks, fisher=True, permutations=permutations, seed=seed,

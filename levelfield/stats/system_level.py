@@ -36,10 +36,13 @@ from levelfield.stats.system_means import (
 )
 
 FEWEST = 4
-"""Systems that an interval needs."""
+"""Systems that an interval for these systems needs."""
+
+FEWEST_LIKE_THESE = 6
+"""Systems that a claim about systems like these needs."""
 
 FEW = 8
-"""Below so many systems a note says that little can be said."""
+"""Below so many systems ranks have no interval, and a note says that little can be said."""
 
 _GRID = np.concatenate([[-1.0], np.tanh(np.linspace(-3.5, 3.5, 57)), [1.0]])
 """Correlations at which the distribution of a rank statistic is simulated."""
@@ -48,6 +51,13 @@ _TABLE_DRAWS = 1000
 _MOST_DRAWN = 50
 _BLOCK = 100_000
 """Draws held at a time."""
+
+
+def too_few_systems(S: int) -> str:
+    """Why S systems allow no claim about systems like these; empty if they do."""
+    if S >= FEWEST_LIKE_THESE:
+        return ""
+    return f"{S} systems, and a claim about systems like these needs {FEWEST_LIKE_THESE}"
 
 
 class SystemCorrelations(NamedTuple):
@@ -90,8 +100,9 @@ def system_correlations(
     Their order under shrinkage depends on how the systems are spread, so for these systems there is
     none.
 
-    No interval: fewer than 4 systems, a system with one cluster, true means of the metric or of the
-    ratings that can't be told apart by an F test at (1 − level) / 2. `calibrated` is undefined.
+    No interval: fewer than 4 systems, or 6 for like-these; of ranks fewer than 8, which would be
+    0.9 to 1.9 wide; a system with one cluster; true means of the metric or of the ratings that
+    can't be told apart by an F test at (1 − level) / 2. `calibrated` is undefined.
 
     Args:
         x, y: (n,) metric and ratings, no NaN.
@@ -105,7 +116,8 @@ def system_correlations(
     if np.ptp(X) > 0 and np.ptp(Y) > 0:
         moments = system_means((x, y), cluster, system)
         why_none = (
-            ("two systems" if S == 2 else f"fewer than {FEWEST} systems") if S < FEWEST
+            too_few_systems(S) if systems == "like-these" and too_few_systems(S)
+            else ("two systems" if S == 2 else f"fewer than {FEWEST} systems") if S < FEWEST
             else ONE_CLUSTER if K < 2
             else moments.indistinct(("metric", "ratings"), resampling.level)
         )  # fmt: skip
@@ -123,7 +135,11 @@ def system_correlations(
             results[s] = undefined(reason, n=S, clusters=K)
             continue
         low, high = ends.get(s, (math.nan, math.nan))
-        no = why_none or ("" if s in ends else "noise can't be taken out of ranks")
+        few_ranks = f"{S} systems, and ranks need {FEW}" if systems == "like-these" else ""
+        no = why_none or (
+            "" if s in ends else few_ranks if S < FEW and few_ranks
+            else "noise can't be taken out of ranks"
+        )  # fmt: skip
         results[s] = Estimate(v, low, high, S, K, why_no_interval=no, note=few)
     return SystemCorrelations(results, corrected)
 
@@ -142,7 +158,7 @@ def _ends(
             float(np.quantile(np.where(lost, -1.0, drawn), q)),
             float(np.quantile(np.where(lost, 1.0, drawn), 1 - q)),
         )
-    if systems == "like-these":
+    if systems == "like-these" and len(moments.means) >= FEW:
         (cx, cy), (ex, ey), exy = np.diag(moments.C), np.diag(moments.E), moments.E[0, 1]
         for s, v in value.items():
             if s in ("pearson", "calibrated") or math.isnan(v):
@@ -154,7 +170,7 @@ def _ends(
                               / math.sqrt((cx - ex) * (cy - ey)), -1, 1))
                 for ρ in of_means
             )  # fmt: skip
-            ends[s] = (_of_normal(s, low), _of_normal(s, high))
+            ends[s] = (of_normal(s, low), of_normal(s, high))
     return ends
 
 
@@ -170,7 +186,7 @@ def _drawn_r(
     return np.asarray(r_of_covariances(T - E)[:, 0, 1])
 
 
-def _of_normal(s: Statistic, ρ: float) -> float:
+def of_normal(s: Statistic, ρ: float) -> float:
     """A rank statistic of the normal distribution with correlation ρ (Kendall; Spearman)."""
     if s == "spearman":
         return 6 / math.pi * math.asin(ρ / 2)
@@ -211,6 +227,6 @@ def _copula_quantiles(S: int, level: float) -> Floats:
                 np.quantile(values, (1 - level) / 2, method="lower"),
                 np.quantile(values, (1 + level) / 2, method="higher"),
             )
-            center = _of_normal(s, float(ρ))
+            center = of_normal(s, float(ρ))
             of_statistic[k] = center + (np.array(ends) - center) * math.sqrt(n / S)
     return table

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_draws, coded
+from levelfield.stats.estimands import TieChoice
 from levelfield.stats.estimate import ONE_CLUSTER, Estimate, estimate_from_draws, too_few, undefined
 from levelfield.stats.measures import finite_pair
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -64,6 +65,7 @@ def calibrated(
     y: npt.ArrayLike,
     clusters: npt.ArrayLike,
     *,
+    ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> Calibrated:
     """Pairwise accuracy with ties after tie calibration, on pairs that did not choose the tie.
@@ -74,12 +76,17 @@ def calibrated(
     so the clusters are split into two halves at random, ε is chosen on the pairs of each and used
     on the pairs of the other, and the accuracy is over the pairs of both.
 
+    With ties `in-sample`, ε is chosen and used on all pairs, as WMT's `acc*eq` has it; this has no
+    interval.
+
     Undefined: fewer than two clusters, or a half without a pair. Of more than `MOST_CALIBRATED`
     samples, whole clusters are taken at random until there are so many; the note says so.
     """
     x, y = finite_pair(x, y)
     K, code = coded(clusters)
     n, nan = x.size, math.nan
+    if ties == "in-sample":
+        return _in_sample(x, y, K, resampling.seed)
     rng = np.random.default_rng(resampling.seed)
     shuffled = rng.permutation(K)
     sizes = np.bincount(code, minlength=K)[shuffled]
@@ -120,6 +127,23 @@ def calibrated(
     return Calibrated(replace(estimate, note=notes), thresholds)
 
 
+def _in_sample(x: Floats, y: Floats, K: int, seed: int) -> Calibrated:
+    """The accuracy on the pairs that choose the threshold."""
+    n, nan = x.size, math.nan
+    if why := too_few(n):
+        return Calibrated(undefined(why, n=n, clusters=K), (nan, nan))
+    rows, note = np.arange(n), ""
+    if n > MOST_CALIBRATED:
+        rows = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_CALIBRATED])
+        note = f"; calibrated on {rows.size:,} of {n:,} samples, drawn at random"
+    table = _HalfPairs(x[rows], y[rows], np.zeros(rows.size, np.intp), np.array([0]))
+    ε = table.threshold()
+    value = float(table.right(ε).sum() / (rows.size * (rows.size - 1)))
+    reason = "its threshold is chosen on the same pairs"
+    note = f"tie threshold {ε:.3g}{note}"
+    return Calibrated(Estimate(value, nan, nan, n, K, "", reason, note), (ε, ε))
+
+
 class _HalfPairs:
     """All pairs of the samples in some clusters. sizes: (k,) samples of each cluster."""
 
@@ -148,13 +172,19 @@ class _HalfPairs:
 
 
 def calibrated_within(
-    x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike, *, seed: int = 0
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    ties: TieChoice = "held-out",
+    seed: int = 0,
 ) -> tuple[dict[object, float], tuple[float, float]]:
     """Calibrated accuracy among the samples of each group, e.g. the outputs for one source.
 
     Half of the groups choose the threshold for the other half and the other way round; in the
-    choice every group weighs the same. Returns the accuracy of each group with at least one pair,
-    and the two thresholds.
+    choice every group weighs the same. With ties `in-sample`, all groups choose one threshold for
+    all, as WMT's `acc*eq` with items as groups. Returns the accuracy of each group with at least
+    one pair, and the two thresholds.
     """
     x, y = finite_pair(x, y)
     names, code = np.unique(np.asarray(groups), return_inverse=True)
@@ -170,6 +200,8 @@ def calibrated_within(
         differences.append((x[rows][i] - x[rows][j], y[rows][i] - y[rows][j]))
     shuffled = np.random.default_rng(seed).permutation(len(paired))
     halves = (shuffled[: len(paired) // 2], shuffled[len(paired) // 2 :])
+    if ties == "in-sample":
+        halves = (shuffled, shuffled)
     chosen = []
     for half in halves:
         dx = np.concatenate([differences[k][0] for k in half])

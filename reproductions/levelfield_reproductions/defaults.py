@@ -327,7 +327,7 @@ def _correlated(
     if rated.shared:
         _, clusters = coded([rated.cluster(table.samples[id]) for id in table.ids])
         table = replace(table, clusters=clusters)
-    results = correlations(table, wanted=STATISTICS)
+    results = correlations(table, systems="these", wanted=STATISTICS)
     results.sort(key=lambda c: c.metric)
     return {metric: list(group) for metric, group in groupby(results, key=lambda c: c.metric)}
 

@@ -85,13 +85,38 @@ def test_names_that_are_not_there_are_named_with_those_that_are():
         join([columns[0], ScoreColumn("good", "good|v:2", {})], rated)
 
 
-def test_infinite_values_are_undefined_and_counted():
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+@pytest.mark.parametrize("group", ["all", "system", "source", "dataset"])
+def test_infinite_values_have_ranks_and_no_pearson(systems, group):
     columns, rated = made()
-    first = next(iter(columns[0].values))
-    spoiled = column("good", {**columns[0].values, first: math.inf})
-    table = join([spoiled], rated, aspects=["content"])
-    (found,) = correlations(table, wanted=("pearson",), resampling=QUICK)
-    assert (found.n, found.undefined) == (47, 1)
+    values = columns[0].values
+    first, second, *_ = values
+    low, high = min(values.values()) - 1, max(values.values()) + 1
+    infinite, finite = (
+        join([column("good", {**values, first: a, second: b})], rated, aspects=["content"])
+        for a, b in ((-math.inf, math.inf), (low, high))
+    )
+    how = {"group": group, "systems": systems, "resampling": QUICK}
+    ranks = ("spearman", "kendall", "accuracy")
+    one, other = (correlations(t, wanted=ranks, **how) for t in (infinite, finite))
+    for a, b in zip(one, other, strict=True):
+        for s in ranks:
+            assert a.estimates[s].value == pytest.approx(b.estimates[s].value)
+            assert a.estimates[s].low == pytest.approx(b.estimates[s].low, nan_ok=True)
+    whole = correlations(infinite, **how)[-1].estimates["pearson"]
+    if group == "all":
+        assert whole.why_undefined == "infinite values, which have ranks only"
+    else:
+        assert math.isfinite(whole.value)  # of the groups without
+    both = join([column("good", {**values, first: -math.inf}), columns[1]], rated)
+    found = evaluate(both, by="pearson", with_drift=True, **how)
+    assert found.comparisons.rankings[0].not_ranked["good"].startswith("infinite values")
+    by_ranks = compare(both, by="spearman", group=group, systems="these", resampling=QUICK)
+    assert by_ranks.comparisons[0].swapped.p <= 1
+    means = correlations(both, level="system", resampling=QUICK)[0]
+    assert {e.why_undefined for e in means.estimates.values()} == {
+        "infinite values, which have ranks only"
+    }
 
 
 def test_all_together_equals_the_plain_statistics():
@@ -107,7 +132,7 @@ def test_all_together_equals_the_plain_statistics():
 def test_by_system_there_is_a_row_each_and_their_mean():
     columns, rated = made()
     table = join(columns, rated, aspects=["content"], metrics=["good"])
-    *rows, mean = correlations(table, group="system", resampling=QUICK)
+    *rows, mean = correlations(table, group="system", systems="these", resampling=QUICK)
     assert [r.group for r in rows] == sorted(SYSTEMS)
     for r in rows:
         mine = table.systems == r.group
@@ -150,7 +175,8 @@ def test_by_dataset_too():
 def test_system_level_correlates_means_of_systems():
     columns, rated = made(sources=30)
     table = join(columns, rated, aspects=["content"])
-    found = {c.metric: c for c in correlations(table, level="system", resampling=QUICK)}
+    of_these = correlations(table, level="system", systems="these", resampling=QUICK)
+    found = {c.metric: c for c in of_these}
     mean = {
         m: [v[table.systems == s].mean() for s in SYSTEMS]
         for m, v in (*table.metrics.items(), ("rating", table.aspects["content"]))
@@ -192,7 +218,7 @@ def test_constant_metrics_have_reasons_everywhere():
 def test_the_better_metric_is_ranked_first_and_alone():
     columns, rated = made(sources=40)
     columns.append(column("twin", {id: 2 * v + 1 for id, v in columns[0].values.items()}))
-    found = compare(join(columns, rated), resampling=Resampling(permutations=2000))
+    found = compare(join(columns, rated), systems="these", resampling=Resampling(permutations=2000))
     content, style = found.rankings
     assert content.clusters == (("good", "twin"), ("bad",))
     assert len(style.clusters) == 1
@@ -206,10 +232,14 @@ def test_the_better_metric_is_ranked_first_and_alone():
 )
 def test_comparisons_follow_level_group_and_statistic(how):
     columns, rated = made(sources=40)
-    found = compare(join(columns, rated, aspects=["content"]), resampling=QUICK, **how)
+    table = join(columns, rated, aspects=["content"])
+    found = compare(table, systems="these", resampling=QUICK, **how)
     (c,) = found.comparisons
     assert (c.a, c.b) == ("good", "bad")
-    assert c.r_a - c.r_b == pytest.approx(c.swapped.difference, abs=0.02)
+    if "level" in how:
+        assert "true means of the metric bad can't be told apart" in c.swapped.why_undefined
+    else:
+        assert c.r_a - c.r_b == pytest.approx(c.swapped.difference, abs=0.02)
     assert c.n == (4 if "level" in how else 160)
     assert bool(c.williams.why_undefined) == ("group" in how)
 
@@ -219,7 +249,9 @@ def test_a_correction_counts_the_comparisons_on_an_aspect_or_all(family, compari
     columns, rated = made()
     table = join(columns, rated)
     resampling = replace(QUICK, family=family)
-    found = compare(table, correction="bonferroni", resampling=resampling).comparisons
+    found = compare(
+        table, systems="these", correction="bonferroni", resampling=resampling
+    ).comparisons
     assert len(found) == 2
     for c in found:
         assert c.p_adjusted == pytest.approx(min(1, comparisons * c.swapped.p))
@@ -258,7 +290,8 @@ def test_nothing_depends_on_the_order_of_the_input():
     other = join(mixed, Rated(tuple(rated.ratings[i] for i in order), rated.samples),
                  aspects=["content", "style"])  # fmt: skip
     one, two = (
-        evaluate(t, with_drift=True, resampling=QUICK) for t in (join(columns, rated), other)
+        evaluate(t, systems="these", with_drift=True, resampling=QUICK)
+        for t in (join(columns, rated), other)
     )
     for a, b in zip(one.correlations, two.correlations, strict=True):
         assert a.estimates["pearson"].high == pytest.approx(b.estimates["pearson"].high)
@@ -339,16 +372,31 @@ def test_the_test_follows_the_question():
     assert ranks.verdict() == "not compared"
 
 
+@pytest.mark.parametrize("perm_both", [False, True])
+def test_samples_of_six_systems_are_compared_for_systems_like_these(perm_both):
+    of_six, of_five = (
+        compare(of_systems(S).table, perm_both=perm_both, resampling=QUICK).comparisons[0]
+        for S in (6, 5)
+    )
+    assert of_six.test == ("swapped both" if perm_both else "two-way")
+    assert of_six.verdict() == "good > bad"
+    assert ("permutation" if perm_both else "two_way") in of_six.to_dict()
+    assert of_five.swapped.why_undefined.startswith("5 systems, and a claim about systems like")
+    assert of_five.verdict() == "not compared"
+
+
 def test_few_systems_show_nothing_and_it_is_said():
     evaluation = of_systems(5)
     (c,) = evaluation.comparisons.comparisons
-    assert c.swapped.p >= 0.0625
-    assert c.verdict() == "no difference shown"
-    assert c.to_dict()["permutation"]["note"] == (
-        "with 5 systems p can't go below 0.062: no difference can be shown"
-    )
+    assert c.verdict() == "not compared"
+    why = "5 systems, and a claim about systems like these needs 6"
+    assert c.to_dict()["permutation"]["why_undefined"] == why
     assert len(evaluation.comparisons.rankings[0].clusters) == 1
-    assert evaluation.correlations[0].estimates["pearson"].note == "5 systems: little can be said"
+    e = evaluation.correlations[0].estimates["pearson"]
+    assert (e.note, e.why_no_interval) == ("5 systems: little can be said", why)
+    of_seven = of_systems(7).correlations[0].estimates
+    assert not of_seven["pearson"].why_no_interval
+    assert of_seven["kendall"].why_no_interval == "7 systems, and ranks need 8"
     assert not of_systems(8).comparisons.comparisons[0].swapped.note
 
 
@@ -384,7 +432,7 @@ def test_williams_finds_too_much_in_clustered_ratings_and_the_swap_test_does_not
 
 def test_few_sources_say_that_they_can_show_nothing():
     columns, rated = made(sources=4)
-    (c, *_) = compare(join(columns, rated), resampling=QUICK).comparisons
+    (c, *_) = compare(join(columns, rated), systems="these", resampling=QUICK).comparisons
     assert c.swapped.note == "with 4 clusters p can't go below 0.12: no difference can be shown"
     assert "no difference" in c.verdict()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,11 +85,6 @@ def test_system_level_takes_no_group():
         correlate(GOOD, RATED, level="system", group="source")
 
 
-def test_systems_needs_system_level():
-    with pytest.raises(UserError, match="needs --level system"):
-        correlate(GOOD, RATED, systems="these")
-
-
 @pytest.mark.parametrize("systems", ["these", "like-these"])
 def test_every_output_says_whose_means_it_speaks_of(systems):
     six = [
@@ -108,15 +104,24 @@ def test_every_output_says_whose_means_it_speaks_of(systems):
     corrected = frame.filter(statistic="pearson")["corrected"].to_list()
     assert corrected == [evaluation.correlations[0].corrected]
     assert frame.filter(statistic="kendall")["corrected"].to_list() == [None]
-    assert "systems" not in correlate(metric, six, **QUICK).signature
-    assert correlate(metric, six, **QUICK).to_dict()["systems"] is None
+    of_samples = correlate(metric, six, systems=systems, **QUICK)
+    words = f"{'these systems' if systems == 'these' else 'systems like these'} on sources like"
+    assert f"|systems:{systems}|" in of_samples.signature
+    assert words in of_samples.to_latex()
+    assert words in of_samples.to_dict()["speaks_of"]
+    nameless = correlate(metric, [replace(s, system="") for s in six], systems=systems, **QUICK)
+    assert "|systems:none|" in nameless.signature
+    assert nameless.to_dict()["speaks_of"] == "intervals and tests: texts like these"
+    assert nameless.to_dict()["systems"] is None
+    one, other = (e.to_dict()["correlations"] for e in (nameless, of_samples))
+    assert (one == other) == (systems == "these")
 
 
 def test_two_metrics_that_are_not_told_apart_have_a_detectable_difference():
     rng = np.random.default_rng(0)
     y = np.array([np.nanmean([*s.ratings["style"].values()]) for s in RATED])
     alike = [scores(name, (y + rng.normal(0, 1, 20)).tolist()) for name in ("x", "y", "z")]
-    evaluation = correlate(alike, RATED, permutations=500, resamples=40)
+    evaluation = correlate(alike, RATED, systems="these", permutations=500, resamples=40)
     comparisons = evaluation.comparisons.comparisons
     assert any(c.p_adjusted > 0.05 for c in comparisons)
     shown = sum(c.p_adjusted <= 0.05 for c in comparisons)
@@ -135,6 +140,6 @@ def test_so_few_clusters_that_no_p_is_small_detect_nothing():
         scores("x", [1.0, 2, 3, 4, 5, 7]),
         scores("y", [2.0, 1, 5, 3, 7, 4]),
     ]
-    (c,) = correlate(pair, few, **QUICK).comparisons.comparisons
+    (c,) = correlate(pair, few, systems="these", **QUICK).comparisons.comparisons
     assert math.isinf(c.detectable)
     assert c.to_dict()["detectable"] is None

@@ -50,10 +50,10 @@ def files(write):
 
 
 def test_the_table_names_metrics_numbers_intervals_and_the_ranking(run, files):
-    done = run("correlate", files[0], "--ratings", files[1], *SMALL)
+    done = run("correlate", files[0], "--ratings", files[1], "--systems", "these", *SMALL)
     assert done.code == 0, done.err
     words = [
-        "content: all samples together",
+        "content: all samples together; intervals and tests: these systems on sources like these",
         "fam_ily.x",
         "95 % interval",
         "ranking (r)",
@@ -93,6 +93,7 @@ def test_json_is_one_document_with_null_and_reasons(run, write, files):
             ("--group", "system", "--compare", "spearman"),
             {"group": "system", "compare": "spearman"},
         ),
+        (("--perm-both", "--ties", "in-sample"), {"perm_both": True, "ties": "in-sample"}),
         (("--aspect", "style", "-m", "good"), {"aspects": ["style"], "metrics": ["good"]}),
         (
             ("--drift", "--lower-is-better", "good", "--correction", "bonferroni", "--seed", "3"),
@@ -253,7 +254,8 @@ def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write
         (("--metric", "bleu"), "no metric 'bleu'"),
         (("--lower-is-better", "bleu"), "no metric 'bleu'"),
         (("--level", "system", "--group", "source"), "takes no --group"),
-        (("--systems", "these"), "needs --level system"),
+        (("--systems", "all"), "like-these"),
+        (("--perm-both", "--group", "source"), "neither --level system nor --group"),
         (("--latex", "-", "--json"), "can have stdout"),
         (("--group", "dataset"), "has a dataset"),
         (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),

@@ -78,7 +78,7 @@ def test_it_shows_plots_heat_comparisons_and_drift():
 
 
 def test_every_two_metrics_meet_in_a_matrix_that_says_which_differences_are_shown():
-    evaluation = found(metrics=4, constant=False)
+    evaluation = found(metrics=4, constant=False, systems="these")
     html = page(evaluation)
     section = html[html.index('id="comparisons"') : html.index('id="methods"')]
     assert section.index('class="heat difference"') < section.index("<details")

@@ -158,9 +158,12 @@ def test_two_samples_have_a_value_and_a_warning():
     assert found.why_no_interval == "two samples"
 
 
-def test_no_nan_and_no_infinity_is_taken_in():
-    with pytest.raises(ValueError, match="finite"):
+def test_no_nan_is_taken_in_and_infinity_only_as_a_rank():
+    with pytest.raises(ValueError, match="NaN"):
         pearson([1, float("nan")], [1, 2])
+    assert math.isnan(pearson([1, 2, float("inf")], [1, 2, 3]))
+    assert spearman([-float("inf"), 2, 2, float("inf")], [1, 2, 2, 3]) == 1
+    assert kendall([-float("inf"), 2, 5, float("inf")], [1, 2, 4, 3]) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="one rating a value"):
         pearson([1, 2, 3], [1, 2])
 
@@ -315,3 +318,36 @@ def test_ten_thousand_samples_take_seconds():
     start = time.process_time()
     estimates(x, y, np.arange(10_000) // 4, wanted=("pearson",))
     assert time.process_time() - start < 5
+
+
+def test_a_mean_of_many_standard_deviations_costs_pearson_no_digits():
+    rng = np.random.default_rng(16)
+    x = np.round(rng.normal(size=40), 2)
+    y = x + rng.normal(size=40)
+    far = np.round(x * 256) / 256  # so that adding a large number is exact
+    assert pearson(far + 2.0**28, y) == pytest.approx(pearson(far, y), rel=1e-14)
+
+
+def test_ties_in_sample_are_the_best_of_all_thresholds():
+    rng = np.random.default_rng(17)
+    y = rng.integers(0, 3, 30).astype(float)
+    x = y + rng.normal(size=30)
+    i, j = np.triu_indices(30, k=1)
+    dx, dy = x[i] - x[j], y[i] - y[j]
+
+    def accuracy(ε, of=slice(None)):
+        sign = np.where(np.abs(dx[of]) <= ε, 0, np.sign(dx[of]))
+        return np.mean(sign == np.sign(dy[of]))
+
+    found = calibrated(x, y, np.arange(30), ties="in-sample")
+    every = [0.0, *np.abs(dx)]
+    assert found.estimate.value == pytest.approx(max(map(accuracy, every)))
+    assert accuracy(found.thresholds[0]) == pytest.approx(found.estimate.value)
+    assert found.estimate.why_no_interval == "its threshold is chosen on the same pairs"
+    # items as groups: one threshold has the best mean over items
+    item = np.arange(30) // 5
+    pairs = [np.flatnonzero((item[i] == g) & (item[j] == g)) for g in range(6)]
+    of_items, (ε, _) = calibrated_within(x, y, item, ties="in-sample")
+    best = max(np.mean([accuracy(e, p) for p in pairs]) for e in every)
+    assert np.mean(list(of_items.values())) == pytest.approx(best)
+    assert np.mean([accuracy(ε, p) for p in pairs]) == pytest.approx(best)

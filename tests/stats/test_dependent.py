@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_identical_metrics_are_never_called_different():
         assert williams(pearson(a, y), pearson(b, y), pearson(a, b), 80).p == 1
     groups = np.arange(80) % 5
     assert swap_test(a, a, y, np.arange(80), groups, permutations=100).p == 1
-    assert swap_systems(a, a, y, groups, permutations=100).p == 1
+    assert swap_systems(a, a, y, np.arange(80) % 8, permutations=100).p == 1
     y, a = y + groups, a + groups
     assert corrected_difference(a, a, y, np.arange(80) // 5, groups).p == 1
 
@@ -227,6 +228,45 @@ def test_clusters_are_swapped_once_for_all_pairs(monkeypatch):
     metrics = rng.normal(size=(4, 30))
     swap_tests(metrics, [(0, 1), (0, 2), (1, 3)], rng.normal(size=30), range(30), permutations=99)
     assert len(drawn) == 1
+
+
+@pytest.mark.parametrize("ranks", [False, True])
+def test_groups_that_are_clusters_turn_the_sign_of_their_difference(ranks):
+    rng = np.random.default_rng(14)
+    group = np.repeat(np.arange(10), 5)
+    y = np.round(rng.normal(size=50), 1)
+    a, b = y + rng.normal(size=50), y + 2 * rng.normal(size=50)
+    y[group == 3] = 2.0
+    (flipped,) = swap_tests([a, b], [(0, 1)], y, group, group, ranks=ranks)
+    of = scipy.stats.spearmanr if ranks else scipy.stats.pearsonr
+    d = [
+        of(a[mine], y[mine])[0] - of(b[mine], y[mine])[0]
+        for mine in (group == g for g in range(10) if g != 3)
+    ]
+    signs = np.array(list(itertools.product((1, -1), repeat=9)))
+    reached = np.abs(signs @ d) >= abs(np.sum(d)) - 1e-9
+    assert flipped.p == pytest.approx(reached.mean())
+    assert flipped.difference == pytest.approx(np.mean(d))
+    assert flipped.groups == 9
+    # two groups in a cluster turn together
+    pair = group // 2
+    (together,) = swap_tests([a, b], [(0, 1)], y, pair, group, ranks=ranks)
+    d = np.insert(d, 3, 0.0).reshape(5, 2).sum(axis=1)
+    signs = np.array(list(itertools.product((1, -1), repeat=5)))
+    reached = np.abs(signs @ d) >= abs(np.sum(d)) - 1e-9
+    assert together.p == pytest.approx(reached.mean())
+
+
+def test_a_thousand_sources_are_compared_in_a_second():
+    rng = np.random.default_rng(15)
+    source = np.repeat(np.arange(1000), 4)
+    y = rng.normal(size=4000)
+    metrics = [y + noise * rng.normal(size=4000) for noise in (1, 1, 3)]
+    start = time.process_time()
+    equal, clear = swap_tests(metrics, [(0, 1), (0, 2)], y, source, source)
+    assert time.process_time() - start < 2
+    assert equal.p > 0.01
+    assert clear.p < 1e-20
 
 
 def test_sums_of_swaps_in_many_groups_are_bounded(monkeypatch):

@@ -68,12 +68,13 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
 def _what(evaluation: MetaEvaluation) -> str:
     if evaluation.level == "system":
         return evaluation.what
-    return {
+    grouping = {
         "all": "all samples together",
         "system": "by system",
         "source": "mean over sources",
         "dataset": "by dataset",
     }[evaluation.group]
+    return f"{grouping}; {evaluation.speaks_of}"
 
 
 def _remarks(c: Correlation) -> list[str]:
@@ -99,7 +100,7 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
     if c.swapped.why_undefined:
         p = f"not compared: {c.swapped.why_undefined}"
     else:
-        test = "permutation"
+        test = "two-way t test" if c.test == "two-way" else "permutation"
         if c.test == "true means":
             test = f"without noise {_shown(c.swapped.difference)}, true means"
         p = f"{test} p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"

@@ -67,11 +67,10 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
     columns = metric_columns(samples, scoring)
     every = join(columns.values, rated(samples), flip=columns.flipped)
     distinct = join(columns.values, rated(judgements(samples)), flip=columns.flipped)
+    within = correlations(every, group="system", systems="these", wanted=("pearson",))
     estimates = [
-        _by_metric(correlations(distinct, wanted=("tau-like",))),
-        _by_metric(
-            c for c in correlations(every, group="system", wanted=("pearson",)) if c.is_mean
-        ),
+        _by_metric(correlations(distinct, systems="these", wanted=("tau-like",))),
+        _by_metric(c for c in within if c.is_mean),
         _by_metric(correlations(every, level="system", wanted=("pearson",))),
     ]
     notes = [
