@@ -65,7 +65,7 @@ def _notes(groups: Sequence[Agreement]) -> list[str]:
     """Why numbers are missing, each reason once with where it holds."""
     where: dict[str, dict[str, None]] = {}
     for group in groups:
-        shown = {"α": group.alpha, **{name: group.icc[name] for name in _SHOWN_ICC}}
+        shown = {"α": group.alpha, **{n: icc for n, icc in group.icc.items() if n in _SHOWN_ICC}}
         for name, e in shown.items():
             missing = e.why_undefined or (e.why_no_interval and f"no interval: {e.why_no_interval}")
             for reason in filter(None, (missing, e.note)):
