@@ -19,7 +19,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
-from levelfield.io.comparisons import FIELDS, Comparison, load_comparisons
+from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
 from levelfield.io.reading import PathLike
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -211,7 +211,7 @@ def _as_probability(e: Estimate) -> Estimate:
 
 @keywords(StrengthOptions)
 def strengths(
-    comparisons: PathLike | Sequence[PathLike] | Sequence[Comparison],
+    comparisons: PathLike | Sequence[PathLike] | Sequence[PairChoice],
     chosen: StrengthOptions | None = None,
     **words: Any,
 ) -> StrengthReport:
@@ -235,7 +235,7 @@ def strengths(
     chosen = StrengthOptions.of(chosen, **words)
     single = isinstance(comparisons, str | os.PathLike)
     several: list[Any] = [comparisons] if single else list(comparisons)  # type: ignore[arg-type]
-    read = [c for c in several if isinstance(c, Comparison)]
+    read = [c for c in several if isinstance(c, PairChoice)]
     if not read:
         of_samples = {k: v for k, v in chosen.mapping.items() if k not in FIELDS}
         read = load_comparisons(
@@ -264,13 +264,13 @@ def strengths(
             {"model": "bradley-terry", "ties": "half", "cluster": chosen.cluster,
              "interval": f"{LEVEL:g}", "correction": "holm"},
         ),
-        files=file_names([c for c in several if not isinstance(c, Comparison)]),
+        files=file_names([c for c in several if not isinstance(c, PairChoice)]),
     )  # fmt: skip
 
 
 def _one_aspect(
     aspect: str,
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[PairChoice],
     chosen: StrengthOptions,
     results: list[SystemStrength],
     differences: list[StrengthDifference],

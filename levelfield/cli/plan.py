@@ -11,7 +11,7 @@ from levelfield.cli.outputs import INPUT, Delivery, Writing, delivers
 from levelfield.planning.design import MetricPlanOptions, RaterPlanOptions, SystemPlanOptions
 
 if TYPE_CHECKING:
-    from levelfield.planning.result import Plan
+    from levelfield.planning.result import SizePlan
 
 
 @click.group()
@@ -64,7 +64,7 @@ def raters(ratings: tuple[str, ...], chosen: RaterPlanOptions, delivery: Deliver
     delivery.give(plan_raters(ratings, chosen), _show)
 
 
-def _show(result: Plan) -> None:
+def _show(result: SizePlan) -> None:
     from levelfield.show.terminal import console
     from levelfield.show.terminal.blocks import print_table
 

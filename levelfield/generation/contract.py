@@ -19,7 +19,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
 from levelfield.io.reading import ReadingOptions, pairs
-from levelfield.workers.place_options import Place
+from levelfield.workers.place_options import WorkPlace
 
 BATCH = 16
 """How many requests a worker answers at a time, where a technique does not say."""
@@ -381,4 +381,4 @@ class GenerationOptions(Options):
         metavar="N",
     )
     decoding: Decoding = group(Decoding())
-    place: Place = group(Place())
+    place: WorkPlace = group(WorkPlace())

@@ -21,7 +21,7 @@ TIES = ("tie", "neither", "both", "equal", "same", "draw")
 """Words of `better` for a tie; in any case, and also with more behind, as `tie (bothbad)`."""
 
 
-class Comparison(NamedTuple):
+class PairChoice(NamedTuple):
     """Two systems' texts, compared by one rater.
 
     Attributes:
@@ -45,7 +45,7 @@ def load_comparisons(
     *,
     format: str | None = None,
     mapping: Mapping[str, str] = {},
-) -> list[Comparison]:
+) -> list[PairChoice]:
     """Returns the comparisons in files, in their order.
 
     A record with `samples` and `better` or `ranks` is one of `pairs.jsonl` or `rankings.jsonl` of
@@ -72,7 +72,7 @@ class _ComparisonBook(Book):
 
     def __init__(self, samples: Mapping[str, Sample], mapping: Mapping[str, str]) -> None:
         super().__init__(Problems())
-        self.comparisons: list[Comparison] = []
+        self.comparisons: list[PairChoice] = []
         self._samples = samples
         self._mapping = mapping
 
@@ -98,7 +98,7 @@ class _ComparisonBook(Book):
     def _field(self, record: Record, name: str, source: Input) -> Any:
         return field_of(record, name, self._mapping.get(name, name), source.cells)
 
-    def _choice(self, record: Record, source: Input) -> Comparison:
+    def _choice(self, record: Record, source: Input) -> PairChoice:
         names = dict.fromkeys(FIELDS, "")
         for name in FIELDS:
             value = self._field(record, name, source)
@@ -118,9 +118,9 @@ class _ComparisonBook(Book):
             raise Wrong(
                 f"better: expected {shown(a)}, {shown(b)}, a, b or tie, found {shown(better)}"
             )
-        return Comparison(a, b, outcome, names["aspect"], names["rater"], names["prompt"])
+        return PairChoice(a, b, outcome, names["aspect"], names["rater"], names["prompt"])
 
-    def _exported(self, record: Record, source: Input) -> Iterator[Comparison]:
+    def _exported(self, record: Record, source: Input) -> Iterator[PairChoice]:
         samples = values.array(record["samples"], source.cells)
         is_nested = isinstance(samples, list) and all(isinstance(ids, list) for ids in samples)
         if not is_nested or not all(samples):
@@ -138,7 +138,7 @@ class _ComparisonBook(Book):
             outcome = 0.5 if places[i] == places[k] else float(places[i] < places[k])
             for a, b in itertools.product(texts[i], texts[k]):
                 if a != b:
-                    yield Comparison(
+                    yield PairChoice(
                         a, b, outcome, str(record.get("aspect", "")),
                         str(record.get("rater", "")), prompt,
                     )  # fmt: skip

@@ -19,7 +19,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.io import Rated
 from levelfield.planning.design import MetricPlanOptions
-from levelfield.planning.result import Plan, PlanColumn, rows_of, stated
+from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
 from levelfield.stats.dependent import williams
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.power import fewest, t_power
@@ -121,7 +121,7 @@ class _Expected:
 @keywords(MetricPlanOptions)
 def plan_metrics(
     scores: ManyScores = (), chosen: MetricPlanOptions | None = None, **words: Any
-) -> Plan:
+) -> SizePlan:
     """Says how many rated samples, by how many raters, a metric's agreement with people needs.
 
     Needed are samples for an interval of `width` (`samples_for_width`), for a correlation that is
@@ -176,7 +176,7 @@ def plan_metrics(
             *(_rows(p, chosen) for p in pilots), (_pair_row(c, pairs, chosen) for c in pairs)
         )
     ]
-    return Plan(
+    return SizePlan(
         question="metrics",
         caption=(
             f"samples for a 95 % interval of r no wider than {chosen.width:g}, to show that r is "

@@ -22,7 +22,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.planning.design import RaterPlanOptions
 from levelfield.planning.metrics import mean_reliability
-from levelfield.planning.result import Plan, PlanColumn, rows_of, stated
+from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.power import fewest
 
@@ -73,7 +73,7 @@ class _Expected:
 @keywords(RaterPlanOptions)
 def plan_raters(
     ratings: Ratings = (), chosen: RaterPlanOptions | None = None, **words: Any
-) -> Plan:
+) -> SizePlan:
     """Says how many items and raters give the agreement of raters an interval of a width.
 
     The items are those of `items_for_width`. Beside them stands the reliability of the mean of all
@@ -114,7 +114,7 @@ def plan_raters(
         for n in [items_for_width(p.agreement, k, chosen.width, design=p.design)]
         for reliability in [mean_reliability(p.agreement, k)]
     ]
-    return Plan(
+    return SizePlan(
         question="raters",
         caption=f"items that give Krippendorff's α a 95 % interval no wider than {chosen.width:g}",
         columns=columns,

@@ -31,7 +31,7 @@ class PlanColumn:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SizePlan:
     """How large a study has to be.
 
     Attributes:

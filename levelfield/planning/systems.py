@@ -21,7 +21,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.scores import ScoreColumn
 from levelfield.planning.design import SystemPlanOptions
-from levelfield.planning.result import Plan, PlanColumn, rows_of, stated
+from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.power import fewest, t_power
 from levelfield.stats.seeds import VarianceParts
@@ -178,7 +178,7 @@ class _Pilot:
 @keywords(SystemPlanOptions)
 def plan_systems(
     scores: ManyScores = (), chosen: SystemPlanOptions | None = None, **words: Any
-) -> Plan:
+) -> SizePlan:
     """Says how many inputs and seeds a comparison of systems needs.
 
     Every two of k systems are compared on equal inputs, each at α / m for m = k (k − 1) / 2: the
@@ -213,7 +213,7 @@ def plan_systems(
     columns = _columns(chosen, pilots)
     rows = rows_of(columns, [row for p in pilots for row in _rows(p, chosen, columns)])
     systems = chosen.systems or pilots[0].systems
-    return Plan(
+    return SizePlan(
         question="systems",
         caption=_caption(chosen, systems),
         columns=columns,

@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.stats.resampling import Family, check_margins, margin_option
-from levelfield.workers.place_options import Place
+from levelfield.workers.place_options import WorkPlace
 
 if TYPE_CHECKING:
     from levelfield.scoring.summary import MetricSummary
@@ -126,7 +126,7 @@ samples have the fields for."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution(Place):
+class Execution(WorkPlace):
     """How and where texts are scored.
 
     Raises:

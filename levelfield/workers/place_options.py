@@ -39,7 +39,7 @@ def _is_shard(text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place(Options):
+class WorkPlace(Options):
     """Where partitions are worked on, and which of them.
 
     Raises:
@@ -82,7 +82,7 @@ class Place(Options):
         """Returns the part of a list of n that the shard is; parts follow each other, and differ
         in length by one at most.
 
-        >>> [Place(shard=f"{k}/3").part(7) for k in (1, 2, 3)]
+        >>> [WorkPlace(shard=f"{k}/3").part(7) for k in (1, 2, 3)]
         [slice(0, 2, None), slice(2, 4, None), slice(4, 7, None)]
         """
         number, count = map(int, (self.shard or "1/1").split("/"))

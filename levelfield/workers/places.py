@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from levelfield.core.machine import usable_processors
 from levelfield.workers.executor import Executor, InThisProcess, Subject, WorkerPool
 from levelfield.workers.memory import worker_count
-from levelfield.workers.place_options import Place
+from levelfield.workers.place_options import WorkPlace
 
 
 @contextlib.contextmanager
 def working_place(
-    place: Place,
+    place: WorkPlace,
     subjects: Sequence[Subject],
     items: int,
     device: str = "auto",

@@ -9,12 +9,12 @@ import pytest
 import levelfield
 from levelfield.agree.strengths import strengths
 from levelfield.core.errors import UserError
-from levelfield.io.comparisons import Comparison
+from levelfield.io.comparisons import PairChoice
 
 
 def comparisons(aspect="", wins=(1, 1, 0, 1, 0.5, 1)):
     return [
-        Comparison(a, b, float(w), aspect, f"r{n % 2}", f"s{n}")
+        PairChoice(a, b, float(w), aspect, f"r{n % 2}", f"s{n}")
         for a, b in ("xy", "yz", "xz")
         for n, w in enumerate(wins)
     ]
@@ -39,14 +39,14 @@ def test_strengths_are_by_aspect_with_pairs_and_probabilities():
 
 
 def test_what_has_no_scale_is_said():
-    report = strengths([*comparisons(), Comparison("w", "x", 1, "", "r0", "s0")])
+    report = strengths([*comparisons(), PairChoice("w", "x", 1, "", "r0", "s0")])
     assert report.strengths[-1].system == "w"
     assert "w has no strength: never beaten" in report.notes
     apart = [c._replace(a=c.a.upper(), b=c.b.upper()) for c in comparisons()]
     (note,) = [n for n in strengths([*comparisons(), *apart]).notes if "no common scale" in n]
     assert "X, Y, Z" in note
     assert "x, y, z" in note
-    itself = strengths([*comparisons(), Comparison("x", "x", 1, "", "", "")])
+    itself = strengths([*comparisons(), PairChoice("x", "x", 1, "", "", "")])
     assert "comparisons of a system with itself are left out: 1" in itself.notes
 
 

@@ -19,14 +19,14 @@ from levelfield.generation.contract import Answer
 from levelfield.io import open_samples
 from levelfield.scoring.options import ScoreOptions
 from levelfield.scoring.score import measure
-from levelfield.workers.place_options import Place
+from levelfield.workers.place_options import WorkPlace
 from stub_technique import Stub
 
 
 @given(st.integers(0, 500), st.integers(1, 40))
 def test_shards_hold_each_part_once_and_in_order(n, count):
     items = list(range(n))
-    parts = [items[Place(shard=f"{k}/{count}").part(n)] for k in range(1, count + 1)]
+    parts = [items[WorkPlace(shard=f"{k}/{count}").part(n)] for k in range(1, count + 1)]
     assert [item for part in parts for item in part] == items
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -34,7 +34,7 @@ def test_shards_hold_each_part_once_and_in_order(n, count):
 @pytest.mark.parametrize("word", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
 def test_a_shard_that_cannot_be_one_says_what_is_expected(word):
     with pytest.raises(UserError, match="expected K/N, with K from 1 to N, such as 2/8"):
-        Place(shard=word)
+        WorkPlace(shard=word)
 
 
 def scores_of(texts: Path, out: Path, **words: object) -> list[str]:
