@@ -7,7 +7,7 @@ import pytest
 from command_line import Run, Write
 from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
-from levelfield.io.comparisons import Comparison, load_comparisons
+from levelfield.io.comparisons import PairChoice, load_comparisons
 
 TEXTS = {
     f"{s}{i}": Sample(f"{s}{i}", f"{s} {i}", source=f"s{i}", system=s)
@@ -25,18 +25,18 @@ def test_pairs_and_rankings_of_an_export_are_read_alike(write: Write):
     ]  # fmt: skip
     read = load_comparisons(write("pairs.jsonl", pairs), TEXTS)
     assert read[:3] == [
-        Comparison("x", "y", 1, "style", "r1", "s0"),
-        Comparison("x", "z", 0.5, "style", "r1", "s0"),
-        Comparison("y", "z", 1, "style", "r1", "s0"),
+        PairChoice("x", "y", 1, "style", "r1", "s0"),
+        PairChoice("x", "z", 0.5, "style", "r1", "s0"),
+        PairChoice("y", "z", 1, "style", "r1", "s0"),
     ]
     ranking = {"item": "q", "rater": "r1", "aspect": "style", "ranks": [2, 1, 2],
                "samples": [["x0", "y1"], ["y0"], ["z0"]]}  # fmt: skip
     assert load_comparisons(write("rankings.jsonl", [ranking]), TEXTS) == [
-        Comparison("x", "y", 0, "style", "r1", "s0"),
+        PairChoice("x", "y", 0, "style", "r1", "s0"),
         # y1 and y0 are of one system, and say nothing
-        Comparison("x", "z", 0.5, "style", "r1", "s0"),
-        Comparison("y", "z", 0.5, "style", "r1", "s0"),
-        Comparison("y", "z", 1, "style", "r1", "s0"),
+        PairChoice("x", "z", 0.5, "style", "r1", "s0"),
+        PairChoice("y", "z", 0.5, "style", "r1", "s0"),
+        PairChoice("y", "z", 1, "style", "r1", "s0"),
     ]
 
 
