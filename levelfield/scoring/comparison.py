@@ -390,11 +390,20 @@ def _tested(systems: ValuesOfSystems) -> _Tested:
     texts = systems.seeded
     if texts is not None:
         omega = use / np.maximum(use.sum(axis=0), 1)
-        contrasts = [texts.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
+        prior = texts.prior()
+        contrasts = [
+            texts.difference(*p, w, prior=prior) for p, w in zip(pairs, omega.T, strict=False)
+        ]
         for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
             for column, ends in ((k, (worst, best)), (k + 1, (best, worst))):
                 contrasts.append(
-                    texts.difference(*pairs[j], omega[:, column], filled=ends, uneven=pair.uneven)
+                    texts.difference(
+                        *pairs[j],
+                        omega[:, column],
+                        prior=prior,
+                        filled=ends,
+                        uneven=pair.uneven,
+                    )
                 )
     seeds = {} if texts is None else {s: texts.seeds_of(s) for s in range(len(names))}
     drafts = []

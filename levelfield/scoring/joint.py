@@ -231,7 +231,8 @@ class _PairComparison:
         """The difference with seeds as a sample; None where they are none."""
         if self.texts is None or not self.complete.any():
             return None
-        c = self.texts.difference(*pair, self.complete / self.complete.sum())
+        weights = self.complete / self.complete.sum()
+        c = self.texts.difference(*pair, weights, prior=self.texts.prior())
         return c if c is not None and c.of_seeds and c.variance else None
 
     def _bounds(self, values: Floats, answered: Bools, seeded: Contrast | None) -> Bounds | None:

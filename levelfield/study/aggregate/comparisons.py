@@ -89,8 +89,11 @@ def _compared(control: ControlData, observed: Observed) -> Iterator[Comparison]:
     measured = MeasuredTexts.of(
         control, np.asarray(observed.texts), measured=_measured(control, observed)
     )
+    prior = measured.prior()
     sampled = [
-        measured.difference(*column.pair, weights, filled=column.ends, uneven=column.uneven)
+        measured.difference(
+            *column.pair, weights, prior=prior, filled=column.ends, uneven=column.uneven
+        )
         for column, weights in zip(columns, omega.T, strict=True)
     ]
     tests, of_seeds = difference_tests(T, W, sampled, control.resampling)

@@ -491,7 +491,9 @@ def test_bounds_of_undefined_values_hold_seeds_as_well():
     [c] = aggregate(cells, resampling=QUICK).controls[0].comparisons[SLOR]
     [expected] = aggregate(filled, resampling=QUICK).controls[0].comparisons[SLOR]
     assert c.bounds is not None
-    assert (c.bounds.lowest, c.bounds.p_lowest) == pytest.approx((expected.difference, expected.p))
+    assert c.bounds.lowest == pytest.approx(expected.difference)
+    # how far seeds of other systems differ is taken from the values that there are
+    assert c.bounds.p_lowest == pytest.approx(expected.p, rel=0.1)
     assert c.bounds.p_highest != c.bounds.p_lowest
 
 
