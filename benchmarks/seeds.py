@@ -184,13 +184,16 @@ def measure(setting: Setting, studies: int, seed: int = 0) -> list[float]:
         joined = {name: np.concatenate([getattr(x, name) for x in own]) for name in names}
         return joined | {"systems": np.repeat(range(len(own)), [x.inputs.size for x in own])}
 
-    pair, single = codes((a, b)), codes((a,))
+    pair, single, second = codes((a, b)), codes((a,)), codes((b,))
     weights = np.concatenate([a.weights, -b.weights])
     rejected = powerful = covered = 0
     for x, y in zip(*drawn, strict=True):
-        c = contrast(np.concatenate([x, y]), weights, **pair)
-        mean = contrast(x, a.weights, **single)
-        if c is None or mean is None:
+        mean, other = contrast(x, a.weights, **single), contrast(y, b.weights, **second)
+        if mean is None or other is None:
+            raise ValueError(f"{setting.name}: nothing varies")
+        prior = seed_prior([*mean.seed_variances, *other.seed_variances])
+        c = contrast(np.concatenate([x, y]), weights, **pair, prior=prior)
+        if c is None:
             raise ValueError(f"{setting.name}: nothing varies")
         rejected += c.variance > 0 and c.p <= 0.05
         low_d, _ = c.ends(0.95)

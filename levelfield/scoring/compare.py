@@ -1,4 +1,4 @@
-"""`levelfield.compare`: which system is better, on the inputs that all of them answered."""
+"""`levelfield.compare`: which system is better, every two on the inputs that both answered."""
 
 from __future__ import annotations
 
@@ -109,6 +109,9 @@ _SCHEMA = {
     "p_adjusted": pl.Float64,
     "lowest": pl.Float64,
     "highest": pl.Float64,
+    "tipping_a": pl.Float64,
+    "tipping_b": pl.Float64,
+    "unpaired": pl.Boolean,
     "note": pl.String,
     "verdict": pl.String,
 }

@@ -362,6 +362,9 @@ def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, An
             "p_adjusted": finite(c.p_adjusted),
             "lowest": finite(c.bounds.lowest) if c.bounds else None,
             "highest": finite(c.bounds.highest) if c.bounds else None,
+            "tipping_a": finite(c.tipping.a) if c.tipping else None,
+            "tipping_b": finite(c.tipping.b) if c.tipping else None,
+            "unpaired": c.unpaired,
             "note": c.note,
         }
         for c in comparisons

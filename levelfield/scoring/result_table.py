@@ -210,6 +210,7 @@ class ResultTable:
         if self.compares and len(self.groups) > 1:
             lines += _shared(self.columns, _why_not_compared)
             lines += _shared(self.columns, _rests_on)
+            lines += _shared(self.columns, _own_values)
             lines += _shared(self.columns, _withheld)
         elif len(self.groups) > 1:
             lines.append(f"{self.by}s are not compared with each other: their inputs differ")
@@ -424,22 +425,55 @@ def _rests_on(column: ResultColumn) -> str:
     return "; ".join([f"compared on {_inputs(compared)}", *_common_notes(compared)])
 
 
+def _own_values(column: ResultColumn) -> str:
+    """That means and comparisons rest on different inputs, where systems lack different ones."""
+    cells = column.cells.values()
+    counts = {cell.group.mean.n for cell in cells} | {cell.group.n for cell in cells}
+    if len(counts) < 2 or not column.summary.comparisons:
+        return ""
+    return (
+        "each mean rests on the values of its own system, each comparison on the inputs that two "
+        "systems share"
+    )
+
+
 def _withheld(column: ResultColumn) -> str:
-    """How many verdicts undefined values could turn."""
+    """How many verdicts undefined values could turn, and where they would."""
     better = column.summary.higher_is_better
-    withheld = sum(verdict(c, better) == WITHHELD for c in column.summary.comparisons)
+    comparisons = column.summary.comparisons
+    withheld = [c for c in comparisons if verdict(c, better) == WITHHELD]
     if not withheld:
         return ""
-    share = f"{withheld:,} of {len(column.summary.comparisons):,} verdicts"
-    return f"{share} withheld: values undefined for one system alone could turn them"
+    share = f"{len(withheld):,} of {len(comparisons):,} verdicts"
+    text = f"{share} withheld: values undefined for one system alone could turn them"
+    conditions = [
+        f"{c.a} − {c.b}: {c.tipping.words(c.a, c.b)}" for c in withheld if c.tipping is not None
+    ]
+    more = ["; …"] if len(conditions) > _CONDITIONS else []
+    shown = "; ".join([*conditions[:_CONDITIONS]]) + "".join(more)
+    return f"{text} ({shown})" if conditions else text
+
+
+_CONDITIONS = 3
+"""So many tipping points are named below a table; `--pairs` has all."""
 
 
 def _inputs(comparisons: Sequence[Comparison]) -> str:
+    parts = [
+        _counted([c for c in comparisons if c.unpaired == unpaired], unit)
+        for unpaired, unit in ((False, "input"), (True, "text"))
+    ]
+    return " or ".join(filter(None, parts))
+
+
+def _counted(comparisons: Sequence[Comparison], unit: str) -> str:
+    if not comparisons:
+        return ""
     counts = sorted({c.inputs for c in comparisons})
     totals = sorted({c.inputs + c.left_out for c in comparisons})
     shown = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     of_all = f" of {totals[-1]:,}" if counts[0] < totals[-1] else ""
-    return f"{shown}{of_all} input{'' if totals[-1] == 1 else 's'}"
+    return f"{shown}{of_all} {unit}{'' if totals[-1] == 1 else 's'}"
 
 
 def _common_notes(comparisons: Sequence[Comparison]) -> list[str]:

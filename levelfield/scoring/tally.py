@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.sample import INPUT_FIELDS, Sample, wanted_name
 from levelfield.core.scores import Scores
 from levelfield.scoring.seeds import SeededTexts
+from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import coded
 
 Input = tuple[object, ...]
@@ -32,6 +33,7 @@ class SystemTable:
 
     Attributes:
         ids, clusters, inputs: (n,) hashes; `NONE` where there is none.
+        strata: (n,) hashes of data set and control.
         groups: (n,) positions in `names`.
         seeds: (n,) positions among all seeds of the run, none being one of them; None if no
             sample has a seed.
@@ -47,6 +49,7 @@ class SystemTable:
     ids: Hashes
     clusters: Hashes
     inputs: Hashes
+    strata: Hashes
     groups: Codes
     seeds: Codes | None
     names: tuple[str, ...]
@@ -65,7 +68,7 @@ class SystemTable:
 class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
-    Samples and scores may come in any order and in any partition; memory is 37 bytes a sample and
+    Samples and scores may come in any order and in any partition; memory is 45 bytes a sample and
     16 bytes a value; of texts, one input a group is kept. Ids, inputs and clusters are kept as
     8-byte hashes: among a million of them the chance that any two collide is 3 in 100 million.
 
@@ -78,6 +81,7 @@ class RunTally:
         self._ids = array("Q")
         self._clusters = array("Q")
         self._inputs = array("Q")
+        self._strata = array("Q")
         self._groups = array("i")
         self._seeds = array("i")
         self._labels = array("i")
@@ -102,6 +106,7 @@ class RunTally:
         self._ids.append(_hash(b"id", sample.id))
         self._clusters.append(_hash(b"cluster", shared) if shared else NONE)
         self._inputs.append(_hash(b"input", input) if input else NONE)
+        self._strata.append(_hash(b"stratum", (sample.dataset, *sorted(sample.control.items()))))
         if input:
             self._keep_example(group, shared, input)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
@@ -160,6 +165,7 @@ class RunTally:
             ids=ids,
             clusters=np.array(self._clusters, dtype=np.uint64)[rows],
             inputs=np.array(self._inputs, dtype=np.uint64)[rows],
+            strata=np.array(self._strata, dtype=np.uint64)[rows],
             groups=_positions([self._codes[name] for name in names], self._groups)[rows],
             seeds=(
                 None
@@ -218,6 +224,7 @@ class Pairing:
     """Which rows of a table answer the same input."""
 
     def __init__(self, table: SystemTable) -> None:
+        self._table = table
         self._rows = np.flatnonzero(table.inputs != NONE)
         inputs = table.inputs[self._rows]
         of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
@@ -234,18 +241,10 @@ class Pairing:
         self._examples = table.examples
 
     def why_empty(self, a: str, b: str) -> str:
-        """Why two systems have no input in common on which they can be compared.
-
-        Systems are compared on what all of them answered, so others may be the reason.
-        """
-        if np.any(self.texts.all(axis=1)):
-            return "no input has a value from every system"
-        pairs = [(a, b), *itertools.combinations(self._names, 2)]
-        apart = (pair for pair in pairs if not self._share_inputs(*pair))
-        pair = next(apart, None)
-        if pair is None:
-            return "no shared inputs: every two systems have some, but none is of all systems"
-        return f"no shared inputs: {_difference(*pair, self._examples)}"
+        """Why two systems have no input in common on which they can be compared."""
+        if self._share_inputs(a, b):
+            return "no input has a value from both"
+        return f"no shared inputs: {_difference(a, b, self._examples)}"
 
     def _share_inputs(self, a: str, b: str) -> bool:
         columns = [self._names.index(a), self._names.index(b)]
@@ -271,6 +270,27 @@ class Pairing:
             clusters=self._cluster,
             strata=np.zeros(self._shape[0], np.intp),
         )
+
+    def separate(self, values: Floats) -> SeparateTexts:
+        """The texts of all groups, those without an input included."""
+        table = self._table
+        seeds = np.zeros(table.groups.size, np.intp) if table.seeds is None else table.seeds
+        return SeparateTexts(
+            values=values,
+            systems=table.groups,
+            seeds=seeds,
+            inputs=coded(np.where(table.inputs == NONE, table.ids, table.inputs))[1],
+            clusters=self._own_clusters,
+            strata=self._strata,
+        )
+
+    @cached_property
+    def _own_clusters(self) -> Codes:
+        return coded(self._table.own_clusters)[1]
+
+    @cached_property
+    def _strata(self) -> Codes:
+        return coded(self._table.strata)[1]
 
     def lacking(self, values: Floats) -> Codes:
         """(inputs, systems): how many texts of a system on an input are undefined."""

@@ -243,7 +243,8 @@ def standing_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
 def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
     """Yields the comparisons of systems with their verdicts; what is undefined is None.
 
-    `lowest` and `highest` bound the difference where values are undefined for one system alone.
+    `lowest` and `highest` bound the difference where values are undefined for one system alone;
+    `tipping_a` and `tipping_b` are what these must average for a withheld verdict not to hold.
     """
     for control in summary.controls:
         for measure, comparisons in control.comparisons.items():
@@ -258,6 +259,9 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                     **{name: _defined(getattr(c, name)) for name in numbers},
                     "lowest": c.bounds and _defined(c.bounds.lowest),
                     "highest": c.bounds and _defined(c.bounds.highest),
+                    "tipping_a": c.tipping and _defined(c.tipping.a),
+                    "tipping_b": c.tipping and _defined(c.tipping.b),
+                    "unpaired": c.unpaired,
                     "seeds_a": control.seeds_of_systems[c.a],
                     "seeds_b": control.seeds_of_systems[c.b],
                     "verdict": verdict(c, better),

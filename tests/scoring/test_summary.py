@@ -143,7 +143,7 @@ def test_samples_without_a_seed_are_said_nothing_of():
     assert c.note == ""
 
 
-def test_inputs_that_one_system_lacks_are_left_out_for_all():
+def test_inputs_that_one_system_lacks_are_left_out_of_its_pairs_only():
     rows = [
         (s, NAN if (s.system, s.prompt) == ("z", "Prompt 0") else v)
         for s, v in study(["x", "y", "z"], prompts=8)
@@ -151,7 +151,51 @@ def test_inputs_that_one_system_lacks_are_left_out_for_all():
     ]
     (summary,) = summarise(tally(rows))
     assert len(summary.comparisons) == 3
-    assert {(c.inputs, c.left_out) for c in summary.comparisons} == {(6, 2)}
+    assert [(c.a + c.b, c.inputs, c.left_out) for c in summary.comparisons] == [
+        ("xy", 7, 1),
+        ("xz", 7, 1),
+        ("yz", 6, 2),
+    ]
+
+
+def test_texts_with_a_label_only_are_compared_as_independent_ones():
+    rng = np.random.default_rng(5)
+    rows = [
+        (
+            Sample(id=f"{s}{i}", text="Rain.", system=s, control={"sentiment": wanted}),
+            rng.normal(2 * (s == "y") + 5 * (wanted == "positive")),
+        )
+        for s in "xy"
+        for i, wanted in enumerate(["positive", "negative"] * 50)
+    ]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.unpaired
+    assert (c.inputs, c.clusters) == (200, 200)
+    assert c.p < 1e-9
+    assert c.difference == pytest.approx(-2, abs=0.5)
+    assert c.note.startswith("unpaired: Welch's t test of 100 and 100 texts within control values")
+
+
+def test_systems_with_other_prompts_are_compared_as_independent_and_why_is_said():
+    rows = [(sample(f"{s}{i}", s, f"{s} prompt {i}"), float(i % 7)) for s in "xy" for i in range(9)]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.unpaired
+    assert "no shared inputs: x has prompt" in c.note
+    assert c.p == pytest.approx(1)
+
+
+def test_an_unpaired_comparison_is_bounded_by_its_undefined_values():
+    rng = np.random.default_rng(6)
+    rows = []
+    for s in "xy":
+        values = np.sort(rng.normal(size=100))
+        if s == "x":
+            values[:30] = NAN
+        rows += [(sample(f"{s}{i}", s, f"{s} {i}"), float(v)) for i, v in enumerate(values)]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.p < 0.05
+    assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (30, 0, 200)
+    assert verdict(c, higher_is_better=True) == "withheld"
 
 
 def test_one_undefined_seed_does_not_cost_the_input():
@@ -301,7 +345,7 @@ def test_nothing_defined_gives_nan_everywhere_and_no_error():
     (summary,) = summarise(tally([(s, NAN) for s, _ in study(["x", "y"], prompts=3)]))
     assert math.isnan(summary.overall.mean.value)
     assert summary.overall.mean.why_no_interval == "no values"
-    assert summary.comparisons[0].note == "no input has a value from every system"
+    assert summary.comparisons[0].note == "no input has a value from both"
     assert summary.comparisons[0].left_out == 3
 
 
