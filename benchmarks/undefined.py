@@ -3,7 +3,8 @@
     python benchmarks/undefined.py [--runs 500]
 
 Two systems answer 100 inputs; a value is the effect of the input (sd 0.9) and the text's own (sd
-1.32, normal or skewed to the left). A share of the first system's values is undefined. Percent of runs in which it is called better at p ≤ 0.05:
+1.32, normal or skewed to the left). A share of the first system's values is undefined.
+Percent of runs in which it is called better at p ≤ 0.05:
 
 - by the inputs that both have a value for;
 - where the undefined values may be the least value of the run ("least");

@@ -16,10 +16,10 @@ from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.comparison import Comparison, verdict
 from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
 from levelfield.scoring.score import Texts, score
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import Scale, p_value
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally
-from levelfield.stats.multiplicity import FAMILY_NAMES
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Family, Resampling
 
 _SYSTEMS = Grouping("system")
@@ -79,16 +79,22 @@ class SystemComparisons:
         """A booktabs table: a row a metric and pair of systems."""
         write = Scale(3, scientific=False)
         names = [TableColumn(name, words=True) for name in ("metric", "a", "b")]
-        numbers = ("n", "a − b", "low", "high", "d_z", "p (Holm)")
+        numbers = ("n", "a − b", "low", "high", "d_z", "p")
         table = Table(
             [*names, *(TableColumn(name) for name in numbers)],
             [
-                [s.metric, c.a, c.b, f"{c.inputs:,}", *map(write, numbers)]
+                [
+                    s.metric,
+                    c.a,
+                    c.b,
+                    f"{c.inputs:,}",
+                    *map(write, (c.difference, c.low, c.high, c.effect)),
+                    p_value(c.p_adjusted),
+                ]
                 for s, c in self
-                for numbers in [(c.difference, c.low, c.high, c.effect, c.p_adjusted)]
             ],
-            caption="systems on equal inputs: paired tests, Holm over the rows of "
-            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals",
+            caption=f"systems on equal inputs; p by {adjustment(self.resampling.family)}; "
+            f"{100 * self.resampling.level:g} % intervals, not adjusted",
             signatures=[s.signature for s in self.summaries],
         )
         return table.to_latex()
@@ -126,14 +132,15 @@ def compare(
     family: Family = "metric",
     **options: Any,
 ) -> SystemComparisons:
-    """Compares systems on equal inputs: paired tests, Holm over each family.
+    """Compares systems on equal inputs: paired tests, p adjusted over each family.
 
     Args:
         texts: as for `score`; or what `score` returned, whose comparisons are taken as they are.
         metrics: what to compare them by, as for `score`.
         scores: or values of the same samples that are there already.
         seed: of resampling.
-        family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`.
+        family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`, by
+            Holm; or of the run for the false discovery rate, `fdr`.
         options: as for `score`; with `scores`, how the texts are read.
 
     Raises:

@@ -172,8 +172,8 @@ class Comparison:
         effect: d_z, the difference over its standard deviation between inputs; of an unpaired
             comparison Cohen's d, over that of texts.
         p: two-sided, of the test that the interval agrees with.
-        p_adjusted: `p_bounded` by Holm over the comparisons of its family.
-        p_unbounded: p by Holm over them, whatever the bounds.
+        p_adjusted: `p_bounded`, adjusted over the comparisons of its family.
+        p_unbounded: p adjusted over them, whatever the bounds.
         note: what a reader must know of these numbers; empty if nothing.
         bounds: None where no input is undefined for one of the two alone.
         least_p: the smallest p that differences of so many clusters can have.
@@ -290,7 +290,7 @@ def undefined_pair(
 def adjusted_comparisons(
     of_metrics: Sequence[Sequence[Comparison]], resampling: Resampling = DEFAULT
 ) -> list[tuple[Comparison, ...]]:
-    """The comparisons of each metric with p by Holm over their family, and all notes.
+    """The comparisons of each metric with p adjusted over their family, and all notes.
 
     Where so few inputs can't give p that stays small when it is adjusted, the note says so.
     """
@@ -301,14 +301,14 @@ def adjusted_comparisons(
             [[c.p for c in comparisons] for comparisons in of_metrics],
         )
     )
-    total = sum(map(len, of_metrics))
+    sizes = {"run": sum(map(len, of_metrics)), "fdr": 1}  # the factor of the smallest p, at worst
     return [
         tuple(
             _noted(replace(c, p_adjusted=p, p_unbounded=p_unbounded), size)
             for c, p, p_unbounded in zip(comparisons, *of_metric, strict=True)
         )
         for comparisons, *of_metric in zip(of_metrics, bounded, unbounded, strict=True)
-        for size in [len(comparisons) if resampling.family == "metric" else total]
+        for size in [sizes.get(resampling.family, len(comparisons))]
     ]
 
 
@@ -358,6 +358,7 @@ class ValuesOfSystems:
         seeded: the texts behind the values, with their seeds; None if they have none.
         why_empty: the note for two systems where no input counts.
         ends: `undefined_ends` of the texts.
+        binary: whether the values of texts are 0 or 1 (in percent 100).
         separate: all texts, for pairs that share too few inputs; None if there is no other test.
         strata: (inputs,) codes of data sets.
         weights: (datasets,) what a data set weighs in a difference; None if all inputs weigh alike.
@@ -372,6 +373,7 @@ class ValuesOfSystems:
     seeded: SeededTexts | None
     why_empty: Callable[[str, str], str]
     ends: tuple[float, float]
+    binary: bool = False
     separate: Callable[[], SeparateTexts] | None = None
     strata: Codes | None = None
     weights: Floats | None = None
@@ -408,6 +410,7 @@ def compared_systems(
                 _beside([d.S for d in held]),
                 _beside([d.W for d in held]),
                 [c for d in held for c in d.contrasts],
+                np.repeat([d.binary for d in held], [d.S.shape[1] for d in held]),
                 resampling,
             )
             start = 0
@@ -444,6 +447,7 @@ class _Tested:
         contrasts: of the columns; None without seeds.
         drafts: of each pair, what no test says.
         undefined: pair -> its bounds without their p.
+        binary: whether values are 0 or 1.
     """
 
     S: Floats
@@ -452,6 +456,7 @@ class _Tested:
     contrasts: Sequence[Contrast | None]
     drafts: Sequence[_Draft]
     undefined: Mapping[int, Bounds]
+    binary: bool
 
     def comparisons(self, tests: SignFlips, of_seeds: Bools) -> list[Comparison]:
         """The comparisons with the tests of the columns."""
@@ -593,7 +598,7 @@ def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
         of_pair = {names[s]: seeds[s] for s in (a, b)} if seeds else {}
         differing = int(np.count_nonzero(S[:, j]))
         drafts.append(_Draft(comparison, differing, of_pair, notes))
-    return _Tested(S, W, means, contrasts, drafts, bounds)
+    return _Tested(S, W, means, contrasts, drafts, bounds, systems.binary)
 
 
 def _variances(

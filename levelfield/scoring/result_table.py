@@ -23,8 +23,11 @@ from levelfield.scoring.standing import (
 )
 from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
 from levelfield.stats.estimate import finite
-from levelfield.stats.multiplicity import FAMILY_NAMES
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
+
+_OFF_CENTRE = 0.05
+"""A mean no farther from the centre of its interval than this share of the width is in it."""
 
 _NARROW = 4
 """So many columns of means fit into one column of a page that has two."""
@@ -60,10 +63,16 @@ class ResultCell:
         return self.scale(self.group.mean.value)
 
     @property
-    def half_width(self) -> str:
-        """Half the width of the interval as it is written; empty without one."""
+    def interval(self) -> str:
+        """The interval as it is written beside the mean: half its width after ±, or both ends where
+        the mean is off its centre by more than 5 % of its width; empty without one."""
         i = self.group.mean
-        return self.scale((i.high - i.low) / 2) if math.isfinite(i.low) else ""
+        if not math.isfinite(i.low + i.high):
+            return ""
+        width = i.high - i.low
+        if abs((i.low + i.high) / 2 - i.value) <= _OFF_CENTRE * width:
+            return f"± {self.scale(width / 2)}"
+        return f"[{self.scale(i.low)}, {self.scale(i.high)}]"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it; a number that is not finite is None."""
@@ -189,7 +198,10 @@ class ResultTable:
         """What the numbers mean, in words."""
         cells = [cell for _, row in self.rows() for cell in row]
         level = f"{100 * self.resampling.level:g} % interval"
-        lines = [f"± half the {level}"] if any(cell and cell.half_width for cell in cells) else []
+        intervals = [cell.interval for cell in cells if cell]
+        lines = [f"± half the {level}"] if any(i.startswith("±") for i in intervals) else []
+        if any(i.startswith("[") for i in intervals):
+            lines.append("[ends] of one" if lines else f"[ends] of the {level}")
         if any(cell is None or not cell.group.mean.n for cell in cells):
             lines.append(f"{NONE} no value")
         return lines
@@ -198,7 +210,7 @@ class ResultTable:
         """What letters mean; empty if there are none."""
         if not any(cell.letters for column in self.columns for cell in column.cells.values()):
             return ""
-        return letters_in_words(self.by, FAMILY_NAMES[self.resampling.family])
+        return letters_in_words(self.by, adjustment(self.resampling.family))
 
     def notes(self) -> list[str]:
         """What a reader must know of the numbers: undefined values, why there are no intervals or
@@ -369,9 +381,8 @@ def label_table(
 def _drawn_cell(cell: ResultCell | None) -> TableCell:
     if cell is None or not cell.group.mean.n:
         return TableCell()
-    half = f"± {cell.half_width}" if cell.half_width else ""
     mean = cell.group.mean.value
-    return TableCell(cell.mean, cell.best, half, cell.letters, value=mean)
+    return TableCell(cell.mean, cell.best, cell.interval, cell.letters, value=mean)
 
 
 def _undefined(column: ResultColumn) -> Iterator[str]:

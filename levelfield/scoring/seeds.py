@@ -137,6 +137,7 @@ def difference_tests(
     S: Floats,
     W: Floats,
     contrasts: Sequence[Contrast | None],
+    mid: Bools,
     resampling: Resampling = DEFAULT,
 ) -> tuple[SignFlips, Bools]:
     """Returns the tests of comparisons, and of which the seeds are a sample.
@@ -147,12 +148,14 @@ def difference_tests(
     Args:
         S, W: (clusters, comparisons), for `sign_flips`.
         contrasts: of each comparison; None without one.
+        mid: (comparisons,) which have mid-p, as their values are 0 or 1.
     """
     of_seeds = np.array([c is not None and c.of_seeds and c.variance > 0 for c in contrasts])
     if not of_seeds.any():
-        return sign_flips(S, W, resampling=resampling), of_seeds
+        return sign_flips(S, W, mid=mid, resampling=resampling), of_seeds
     p, low, high, least = (np.zeros(len(contrasts)) for _ in range(4))
-    flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
+    rest = ~of_seeds
+    flipped = sign_flips(S[:, rest], W[:, rest], mid=mid[rest], resampling=resampling)
     for column, of_flips in zip(
         (p, low, high, least), (flipped.p, flipped.low, flipped.high, flipped.least), strict=True
     ):

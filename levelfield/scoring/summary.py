@@ -156,6 +156,7 @@ def summarise(
                 seeded=pairing.seeded(values),
                 why_empty=pairing.why_empty,
                 ends=undefined_ends(values),
+                binary=votes_of(values[~np.isnan(values)]) == 1,
                 separate=partial(pairing.separate, values),
             )
 

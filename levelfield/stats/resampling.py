@@ -10,9 +10,10 @@ from levelfield.core.options import Options, option
 
 Correction = Literal["holm", "bonferroni"]
 
-Family = Literal["metric", "run"]
-"""Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
-metrics: those on one rated aspect, or all of a run."""
+Family = Literal["metric", "run", "fdr"]
+"""Comparisons that p is adjusted over: those under one metric, or all of a run, by Holm; or all of
+a run for the false discovery rate. Of comparisons of metrics: those on one rated aspect, or all of
+a run."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Resampling(Options):
     level: float = option(0.95, "Level of the intervals.", above=0, below=1)
     seed: int = option(0, "Seed of every random draw.", least=0, metavar="N")
     family: Family = option(
-        "metric", "Comparisons that p is adjusted over: those under one metric, or of the run."
+        "metric",
+        "Comparisons that p is adjusted over: those under one metric, or of the run; or, of the "
+        "run, for the false discovery rate.",
     )
 
 

@@ -23,6 +23,7 @@ from levelfield.scoring.comparison import verdict
 from levelfield.scoring.gallery import DRAWN, InputDraw, ShownSample
 from levelfield.scoring.seeds import seeds_in_words
 from levelfield.scoring.standing import BEST, Scale, Standing, letters_in_words
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import Family
 from levelfield.study.aggregate.results import (
     ControlSummary,
@@ -35,7 +36,11 @@ from levelfield.study.audit.findings import Finding
 from levelfield.study.cells import Cell, bytes_in_words
 from levelfield.study.plan import SystemTechnique
 
-_FAMILIES: dict[Family, str] = {"metric": "a measure", "run": "a kind of control"}
+_FAMILIES: dict[Family, str] = {
+    "metric": "a measure",
+    "run": "a kind of control",
+    "fdr": "a kind of control",
+}
 
 
 def results_table(control: ControlSummary, summary: StudySummary) -> Table:
@@ -82,7 +87,7 @@ def results_table(control: ControlSummary, summary: StudySummary) -> Table:
         caption=f"results for {control.control}: mean over datasets and seeds",
         legend=legend,
         best=BEST if any(standing.best for standing in marks) else "",
-        letters=letters_in_words("system", _FAMILIES[summary.resampling.family])
+        letters=letters_in_words("system", adjustment(summary.resampling.family, _FAMILIES))
         if any(standing.letters for standing in marks)
         else "",
         notes=control.notes,

@@ -311,3 +311,10 @@ def test_so_few_inputs_for_so_many_comparisons_are_said():
 def test_a_comparison_without_bounds_rests_on_its_p():
     c = Comparison("a", "b", 9, 0, 9, 1.0, 0.5, 1.5, 1.0, 0.01, 0.01, "")
     assert c.p_bounded == 0.01
+
+
+def test_ties_are_named_where_they_are_why_p_can_not_be_small():
+    values = np.zeros((40, 2))
+    values[:3, 0] = 1
+    (c,) = compared(values)
+    assert c.note == "ties on 37 of 40 independent inputs: p can't go below 0.25"

@@ -17,7 +17,7 @@ from levelfield.scoring.comparison import verdict
 from levelfield.scoring.summary import POINTS, summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.multiplicity import holm
+from levelfield.stats.multiplicity import false_discovery_rate, holm
 from levelfield.stats.resampling import Family, Resampling
 
 NAN = float("nan")
@@ -280,14 +280,15 @@ def test_one_shared_input_says_so():
 
 
 @pytest.mark.parametrize("family", get_args(Family))
-def test_holm_runs_over_the_comparisons_of_a_metric_or_of_all(family):
+def test_p_is_adjusted_over_the_comparisons_of_a_metric_or_of_all(family):
     rows = study(["x", "y", "z"], metrics=2, shift=0.3)
     summaries = summarise(
         tally(rows, ("coherence", "consistency")), resampling=Resampling(family=family)
     )
     p = [[c.p for c in s.comparisons] for s in summaries]
-    of_family = [[*p[0], *p[1]]] if family == "run" else p
-    expected = [p for of in of_family for p in holm(of).tolist()]
+    of_family = p if family == "metric" else [[*p[0], *p[1]]]
+    adjust = false_discovery_rate if family == "fdr" else holm
+    expected = [p for of in of_family for p in adjust(of).tolist()]
     assert [c.p_adjusted for s in summaries for c in s.comparisons] == expected
 
 

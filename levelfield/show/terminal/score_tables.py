@@ -11,9 +11,11 @@ from levelfield.io.problems import printable
 from levelfield.scoring.comparison import Comparison, verdict
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
-from levelfield.scoring.standing import Scale, scale_of
+from levelfield.scoring.standing import Scale, p_value, scale_of
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table, print_wrapped
+from levelfield.stats.multiplicity import adjustment
+from levelfield.stats.resampling import Family
 
 _EFFECT = Scale(2, scientific=False)
 
@@ -40,6 +42,7 @@ def print_results(result: ScoreSummary, *, pairs: bool) -> None:
             s.comparisons,
             higher_is_better=s.higher_is_better,
             scale=scale_of(s),
+            family=result.resampling.family,
         )
     out.print()
     for signature in table.signatures():
@@ -71,17 +74,25 @@ def print_pairs(
     *,
     higher_is_better: bool,
     scale: Scale,
+    family: Family,
 ) -> None:
     """Prints every comparison under a metric, with its numbers, its verdict and its notes."""
     for i, c in enumerate(comparisons):
         if i == 0:
             out.print()
-            out.print(Text(metric, "bold"))
-        p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
+            out.print(
+                Text.assemble(
+                    (metric, "bold"),
+                    (f"  p by {adjustment(family)}; intervals are not adjusted", "dim"),
+                )
+            )
+        p = f"p = {p_value(c.p_adjusted)}, d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
+        p = p.replace("= <", "<")
         left = f", {c.left_out:,} left out" if c.left_out else ""
         line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
-            f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, higher_is_better)}"
+            f"{p}n = {c.inputs:,} {'texts' if c.unpaired else 'inputs'}{left}: "
+            f"{verdict(c, higher_is_better)}"
         )
         out.print(Text(printable(line)), soft_wrap=True)
         if c.note:

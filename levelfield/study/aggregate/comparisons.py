@@ -19,6 +19,7 @@ from levelfield.scoring.comparison import (
     undefined_ends,
 )
 from levelfield.scoring.unpaired import SeparateTexts
+from levelfield.stats.shares import votes_of
 from levelfield.study.aggregate.control import ControlData, MeasuredTexts
 from levelfield.study.observations import ALL, Observed
 
@@ -46,7 +47,7 @@ def _values_of_systems(control: ControlData, observed: Observed) -> ValuesOfSyst
     means, texts, lacking = _by_input(control, observed)
     _, first = np.unique(observations.input, return_index=True)
     values = np.asarray(observed.texts)
-    percent = observed.measure.percent
+    unit = 100 if observed.measure.percent else 1
     return ValuesOfSystems(
         names=control.systems,
         values=means,
@@ -55,7 +56,8 @@ def _values_of_systems(control: ControlData, observed: Observed) -> ValuesOfSyst
         clusters=observations.prompt[first],
         seeded=MeasuredTexts.of(control, values, measured=_measured(control, observed)),
         why_empty=lambda *_: "no request has a value from both",
-        ends=undefined_ends(values, 100 if percent else 1),
+        ends=undefined_ends(values, unit),
+        binary=votes_of(values[~np.isnan(values)] / unit) == 1,
         separate=lambda: _separate(control, observed),
         strata=control.codes("dataset")[first],
         weights=np.array([control.weights[d] for d in control.datasets]),
