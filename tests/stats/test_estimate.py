@@ -28,13 +28,16 @@ nan = math.nan
         (1, 1, "a corpus", "one value"),
         (5, 1, "", "one cluster"),
         (5, 1, "a corpus", "a corpus"),
-        (5, 2, "", ""),
+        (9, 4, "", "fewer than 5 independent inputs"),
+        (9, 5, "", ""),
     ],
 )
 def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
     mean = estimate_of_mean(0.5, nan, nan, n=n, clusters=clusters, why_no_interval=given)
     assert mean.why_no_interval == why
     assert mean.why_undefined == ("no values" if n == 0 else "")
+    ends = estimate_of_mean(0.5, 0.4, 0.6, n=n, clusters=clusters, why_no_interval=given)
+    assert math.isnan(ends.low) == bool(why)
 
 
 def test_the_ends_of_many_clusters_hold_the_central_share_of_the_resamples():
