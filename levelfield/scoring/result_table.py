@@ -216,7 +216,10 @@ class ResultTable:
         """What a reader must know of the numbers: undefined values, why there are no intervals or
         comparisons, and what comparisons rest on."""
         if self.of_labels:
-            return ["means by label are not compared"]
+            counts = sorted({cell.group.mean.n for c in self.columns for cell in c.cells.values()})
+            several = f" to {counts[-1]:,}" if counts[1:] else ""
+            n = [f"n = {counts[0]:,}{several} values a cell"] if counts else []
+            return ["means by label are not compared", *n]
         lines = [line for column in self.columns for line in _undefined(column)]
         lines += _shared(self.columns, _why_no_interval)
         if self.compares and len(self.groups) > 1:

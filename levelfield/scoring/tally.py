@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,15 @@ from levelfield.core.scores import Scores
 from levelfield.scoring.seeds import SeededTexts
 from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import coded
+
+_WORDS = 3
+"""Texts that begin with so many equal words may continue one prompt."""
+
+_SUFFIX = re.compile(r"[-_./:#][0-9A-Za-z]{1,3}$")
+"""What tells ids of texts of one prompt apart."""
+
+_FEWEST_TEXTS = 10
+"""Among fewer texts nothing is suggested."""
 
 Input = tuple[object, ...]
 """As `Sample.input` gives it."""
@@ -68,9 +78,10 @@ class SystemTable:
 class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
-    Samples and scores may come in any order and in any partition; memory is 45 bytes a sample and
-    16 bytes a value; of texts, one input a group is kept. Ids, inputs and clusters are kept as
-    8-byte hashes: among a million of them the chance that any two collide is 3 in 100 million.
+    Samples and scores may come in any order and in any partition; memory is 45 bytes a sample, 16
+    more where it names no prompt, and 16 a value; of texts, one input a group is kept. Ids, inputs
+    and clusters are kept as 8-byte hashes: among a million of them the chance that any two collide
+    is 3 in 100 million.
 
     >>> from levelfield.core.sample import Sample
     >>> tally = RunTally()
@@ -91,6 +102,7 @@ class RunTally:
         self._label_codes: dict[str, int] = {}
         self._columns: dict[str, MetricColumn] = {}
         self._examples: dict[str, tuple[int, str, Input]] = {}
+        self._beginnings, self._stems = array("Q"), array("Q")
 
     def __len__(self) -> int:
         """How many samples were added."""
@@ -107,12 +119,42 @@ class RunTally:
         self._clusters.append(_hash(b"cluster", shared) if shared else NONE)
         self._inputs.append(_hash(b"input", input) if input else NONE)
         self._strata.append(_hash(b"stratum", (sample.dataset, *sorted(sample.control.items()))))
+        if not shared:
+            words = sample.text.split()
+            told = len(words) > _WORDS  # a text of its beginning alone tells nothing
+            self._beginnings.append(_hash(b"begins", (group, *words[:_WORDS])) if told else NONE)
+            self._stems.append(_hash(b"stem", (group, _SUFFIX.sub("", sample.id))))
         if input:
             self._keep_example(group, shared, input)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
         self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
         self._labels.append(self._label_codes.setdefault(label, len(self._label_codes)))
         self._empty.append(not sample.text.strip())
+
+    def sharing_note(self) -> str:
+        """What suggests that texts share prompts that they do not name; empty if nothing does.
+
+        That is so where half of the texts without source, prompt and context begin with the same
+        three words as another of their group, or where their ids without a short suffix are half as
+        many as the texts or fewer, yet five a group or more.
+        """
+        n = len(self._stems)
+        if n < _FEWEST_TEXTS:
+            return ""
+        begin = np.array(self._beginnings, dtype=np.uint64)
+        _, counts = np.unique(begin[begin != NONE], return_counts=True)
+        alike = int(counts[counts > 1].sum())
+        stems = np.unique(np.array(self._stems, dtype=np.uint64)).size
+        if 2 * alike >= n:
+            why = f"{alike:,} of them begin with the same words as another of their group"
+        elif 5 * len(self._codes) <= stems <= n / 2:
+            why = f"their ids are {stems:,} but for a suffix"
+        else:
+            return ""
+        return (
+            f"{n:,} texts name no prompt, and {why}: if these share prompts, name them in the file "
+            "(`prompt`); taken as independent, intervals and p are too small"
+        )
 
     def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:
         """Keeps the input whose prompt has the smallest hash, which is the same in every group
