@@ -23,7 +23,7 @@ from levelfield.scoring.seeds import SeededTexts, verdict_basis
 from levelfield.scoring.summary import OVERALL, GroupSummary, MetricSummary
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.bootstrap import OfMeans, cluster_bootstrap
-from levelfield.stats.estimate import Estimate
+from levelfield.stats.estimate import Estimate, without_few_clusters
 from levelfield.stats.permutation import slopes, swap_permutation
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast
@@ -120,7 +120,7 @@ def joint(
                     low, high = replace(c, value=mean.value).ends(resampling.level)
                     mean = replace(mean, low=low, high=high)
         name = OVERALL if code is None else table.names[code]
-        return GroupSummary(name, len(v), len(v) - mean.n, mean)
+        return GroupSummary(name, len(v), len(v) - mean.n, without_few_clusters(mean))
 
     def compared(joint_mean: OfMeans) -> list[Comparison]:
         if pairing is None or len(table.names) < 2:

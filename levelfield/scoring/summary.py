@@ -24,7 +24,7 @@ from levelfield.scoring.seeds import mean_with_seeds
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.bootstrap import BootstrapMeans
 from levelfield.stats.clusters import coded
-from levelfield.stats.estimate import Estimate, estimate_of_mean
+from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.shares import votes_of
 
@@ -134,7 +134,7 @@ def summarise(
             row = GroupSummary(name, n, undefined, mean, points)
             return lambda: row
         drawn = means.add(v, clusters[rows], votes=votes)
-        return lambda: GroupSummary(name, n, undefined, drawn(), points)
+        return lambda: GroupSummary(name, n, undefined, without_few_clusters(drawn()), points)
 
     def group_summaries(within: Bools, values: Floats, *, votes: int) -> list[_Row]:
         every = ((code, within & (table.groups == code)) for code in range(len(table.names)))

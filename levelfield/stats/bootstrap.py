@@ -63,8 +63,8 @@ def cluster_bootstrap_mean(
         resampling: how many means are drawn, and the share of them inside the interval; equal
             seeds and equal clusters give equal intervals, in whatever order they come.
 
-    Undefined: no ends with fewer than five clusters, which hardly show how clusters differ; no mean
-    without a value. `Estimate.why_no_interval` says so.
+    Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ;
+    no mean without a value. `Estimate.why_no_interval` says so.
     """
     means = BootstrapMeans(resampling)
     return means.add(values, clusters, votes=votes)()
