@@ -656,16 +656,24 @@ def _unpaired(
     if any(lacking):
         a, b = pair
         worst, best = systems.ends
-        ends = [
+        middle = (worst + best) / 2
+        filled = [
             texts.filled(a, of_a, b, of_b).difference(a, b)
-            for of_a, of_b in ((worst, best), (best, worst))
+            for of_a, of_b in ((worst, best), (middle, middle), (best, worst))
         ]
-        (lowest, p_lowest), (highest, p_highest) = (
-            (math.nan, 1.0) if e is None else (e.contrast.value, e.contrast.p) for e in ends
-        )
-        n = difference.n_a + difference.n_b + sum(lacking)
-        bounds = Bounds(lowest, highest, p_lowest, p_highest, lacking[0], lacking[1], n)
-    why = systems.why_empty(c.a, c.b) if not c.inputs else f"only {c.clusters} shared inputs"
+        low_end, half, high_end = (None if f is None else f.contrast for f in filled)
+        if low_end is None or half is None or high_end is None:
+            return None
+        D = (low_end.value, high_end.value)
+        V_01 = 2 * half.variance - (low_end.variance + high_end.variance) / 2
+        V = (low_end.variance, V_01, high_end.variance)
+        bounds = Bounds(
+            *D, low_end.p, high_end.p, lacking[0], lacking[1],
+            difference.n_a + difference.n_b + sum(lacking),
+            UndefinedLine(D, V, min(low_end.df, high_end.df), systems.ends),
+        )  # fmt: skip
+    shared = "1 shared input" if c.inputs == 1 else f"{c.inputs:,} shared inputs"
+    why = f"only {shared}" if c.inputs else systems.why_empty(c.a, c.b)
     test = (
         f"unpaired: Welch's t test of {difference.n_a:,} and {difference.n_b:,} texts within "
         "control values and data sets"

@@ -199,9 +199,9 @@ class ResultTable:
         cells = [cell for _, row in self.rows() for cell in row]
         level = f"{100 * self.resampling.level:g} % interval"
         intervals = [cell.interval for cell in cells if cell]
-        lines = [f"± half the {level}"] if any(i.startswith("±") for i in intervals) else []
-        if any(i.startswith("[") for i in intervals):
-            lines.append("[ends] of one" if lines else f"[ends] of the {level}")
+        halves, ends = (any(i.startswith(mark) for i in intervals) for mark in "±[")
+        words = f"± half the {level}{', or its [ends]' if ends else ''}" if halves else ""
+        lines = [words or f"[ends] of the {level}"] if halves or ends else []
         if any(cell is None or not cell.group.mean.n for cell in cells):
             lines.append(f"{NONE} no value")
         return lines
@@ -475,7 +475,7 @@ _CONDITIONS = 3
 def _inputs(comparisons: Sequence[Comparison]) -> str:
     parts = [
         _counted([c for c in comparisons if c.unpaired == unpaired], unit)
-        for unpaired, unit in ((False, "input"), (True, "text"))
+        for unpaired, unit in ((False, "input"), (True, "independent text"))
     ]
     return " or ".join(filter(None, parts))
 

@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -196,6 +197,10 @@ def test_an_unpaired_comparison_is_bounded_by_its_undefined_values():
     assert c.p < 0.05
     assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (30, 0, 200)
     assert verdict(c, higher_is_better=True) == "withheld"
+    values = {s.id: v for s, v in rows}
+    x, y = (np.array([values[f"{s}{i}"] for i in range(100)]) for s in "xy")
+    filled = np.where(np.isnan(x), c.tipping.a, x)
+    assert scipy.stats.ttest_ind(filled, y, equal_var=False).pvalue == pytest.approx(0.05, rel=0.01)
 
 
 def test_one_undefined_seed_does_not_cost_the_input():
