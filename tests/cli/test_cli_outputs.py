@@ -47,6 +47,7 @@ WORDS = {
         "--without",
     ),
     "--tried-by",
+    "--margin",
     *("id", "name", "rater"),
 }
 """Options and arguments whose value names no file that a command opens for writing or protects."""
