@@ -28,12 +28,13 @@ from levelfield.core.arrays import Floats
 from levelfield.planning.metrics import plan_metrics
 from levelfield.planning.raters import plan_raters
 from levelfield.planning.systems import plan_systems
+from levelfield.scoring.seeds import SeededTexts
 from levelfield.stats.correlation import estimates
 from levelfield.stats.dependent import swap_test
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.power import alike_p, cluster_errors, detectable_difference
 from levelfield.stats.resampling import Resampling
-from levelfield.stats.seeds import contrast
+from levelfield.stats.seeds import Contrast
 from levelfield.stats.sign_flip import sign_flips
 
 _FAST = Resampling(resamples=400, permutations=1000)
@@ -68,30 +69,33 @@ SPREADS = (
 def texts(
     spread: Spread, inputs: int, seeds: int, difference: float, rng: np.random.Generator
 ) -> Floats:
-    """(systems, inputs, seeds) values of two systems."""
+    """(systems, inputs, seeds) values, of which the first system's are higher."""
     of_input = math.sqrt(max(0.0, spread.sd**2 / 2 - spread.sd_texts**2))
     values = (
         rng.normal(0, 1, (1, inputs, 1))
-        + rng.normal(0, of_input, (2, inputs, 1))
-        + rng.normal(0, spread.sd_seeds, (2, 1, seeds))
-        + rng.normal(0, spread.sd_texts, (2, inputs, seeds))
+        + rng.normal(0, of_input, (spread.systems, inputs, 1))
+        + rng.normal(0, spread.sd_seeds, (spread.systems, 1, seeds))
+        + rng.normal(0, spread.sd_texts, (spread.systems, inputs, seeds))
     )
     values[0] += difference
     return values
 
 
 def p_of(values: Floats) -> float:
-    """p of the difference of two systems, as `score` and `study report` have it."""
-    _, n, S = values.shape
-    if S == 1:
+    """p of the difference of the first two systems, as `score` and `study report` have it."""
+    if values.shape[2] == 1:
         d = values[0] - values[1]
         return float(sign_flips(d, np.ones_like(d), resampling=_FAST).p[0])
-    a, i, s = (codes.ravel() for codes in np.indices(values.shape))
-    c = contrast(
-        values.ravel(), np.repeat([1.0, -1.0], n * S) / (n * S),
-        systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i),
-    )  # fmt: skip
+    c = difference_of(values)
     return 1.0 if c is None else c.p
+
+
+def difference_of(values: Floats) -> Contrast | None:
+    """The difference of the first two systems with seeds as a sample."""
+    n = values.shape[1]
+    a, i, s = (codes.ravel() for codes in np.indices(values.shape))
+    run = SeededTexts(values.ravel(), a, s, i, np.arange(n), np.zeros(n, np.intp))
+    return run.difference(0, 1, np.full(n, 1 / n), prior=run.prior())
 
 
 def of_systems(studies: int, rng: np.random.Generator) -> Iterator[str]:
@@ -195,11 +199,7 @@ def of_detectable(studies: int, rng: np.random.Generator) -> Iterator[str]:
         found = []
         for _ in range(max(1, studies // 4)):
             values = texts(spread, n, seeds, 0.0, rng)
-            a, i, s = (codes.ravel() for codes in np.indices(values.shape))
-            c = contrast(
-                values.ravel(), np.repeat([1.0, -1.0], n * seeds) / (n * seeds),
-                systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i),
-            )  # fmt: skip
+            c = difference_of(values)
             if c is not None:
                 found.append(detectable_difference(math.sqrt(c.variance), c.df))
         low, middle, high = np.quantile(found, [0.1, 0.5, 0.9])

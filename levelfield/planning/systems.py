@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from levelfield.planning.design import SystemPlanOptions
 from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.power import fewest, t_power
-from levelfield.stats.seeds import VarianceParts
+from levelfield.stats.seeds import SeedComponent, SeedPrior, VarianceParts, seed_prior
 
 _INPUTS = 100
 """Inputs that a plan without a pilot speaks of."""
@@ -66,26 +67,33 @@ class DifferenceSpread:
         """Standard deviation over seeds of a system's mean."""
         return None if self.seeds is None else math.sqrt(self.seeds / 2)
 
-    def error(self, inputs: int, seeds: int) -> ErrorOfPlan:
-        """Returns the error that the difference of two systems will have in a study.
+    def error(self, inputs: int, seeds: int, systems: int = 2) -> ErrorOfPlan:
+        """Returns the error that the difference of two systems will have in a study of several.
 
         With n inputs and S seeds, `V = (σ_i² + σ_t² / S) / n`, and for S > 1 `σ_s² / S` besides.
         With one seed the claim is about these runs, and V is estimated with n − 1 degrees of
         freedom. With several, `stats.seeds.contrast` estimates it from parts whose expectations
         are V_p, the V without seeds, `V_a = (σ_s² + σ_t² / n) / 2S` of each system, and
-        `R = σ_t² / (n S)`.
+        `R = σ_t² / (n S)`; each V_a is drawn towards those of all systems (`seed_prior`).
         """
         n, S = inputs, seeds
         prompts = (self.inputs + self.texts / S) / n
         if S == 1:
             return ErrorOfPlan(math.sqrt(prompts), np.array([prompts]), np.array([n - 1.0]), True)
         of_seeds, R = (self.seeds or 0.0) / S, self.texts / (n * S)
-        df = np.array([n - 1, (n - 1) * (S - 1) * 2, S - 1, S - 1])
-        expected = np.array([prompts, R, (of_seeds + R) / 2, (of_seeds + R) / 2])
-        drawn = expected * chdtri(df, _SHARES) / df
+        of_one = (of_seeds + R) / 2 * S
+        df = np.array([n - 1, (n - 1) * (S - 1) * 2])
+        drawn = np.array([prompts, R]) * chdtri(df, _SHARES) / df
         estimates = [
-            VarianceParts(V_p, texts, tuple(V_a), n - 1, (S - 1, S - 1)).total()
-            for V_p, texts, *V_a in drawn.tolist()
+            VarianceParts(
+                V_p,
+                n - 1,
+                tuple(SeedComponent(of_one * s, 1 / S, texts / 2, S - 1) for s in of_systems[:2]),
+                prior and replace(prior, variance=of_one * prior.variance),
+            ).total()
+            for (V_p, texts), (of_systems, prior) in zip(
+                drawn.tolist(), _drawn_seeds(min(systems, _MOST_DRAWN), S), strict=True
+            )
         ]
         V, df_V = np.array(estimates).T
         return ErrorOfPlan(math.sqrt(prompts + of_seeds), V, df_V)
@@ -101,7 +109,22 @@ def _latin_hypercube(draws: int, dimensions: int) -> Floats:
     return (np.random.default_rng(0).permuted(places, axis=1).T + 0.5) / draws
 
 
-_SHARES = _latin_hypercube(_DRAWS, 4)
+_SHARES = _latin_hypercube(_DRAWS, 2)
+
+
+_MOST_DRAWN = 50
+"""Systems that seed variances are drawn of; more lend little more to one."""
+
+
+@cache
+def _drawn_seeds(systems: int, seeds: int) -> list[tuple[list[float], SeedPrior | None]]:
+    """Returns `_DRAWS` times the seed variance that each system would show if the true one of all
+    were 1, with the prior of these."""
+    # other places than those of `_SHARES`
+    shares = _latin_hypercube(_DRAWS, 2 + systems)[:, 2:]
+    df = seeds - 1
+    drawn = (chdtri(df, shares) / df).tolist()
+    return [(of_run, seed_prior([(s2, df) for s2 in of_run])) for of_run in drawn]
 
 
 @dataclass(frozen=True)
@@ -285,12 +308,12 @@ def _rows(
             continue
 
         def shows(n: int, S: int = S) -> bool:
-            error = pilot.spread.error(n, S)
+            error = pilot.spread.error(n, S, systems)
             return error.power(chosen.difference or 0.0, level) >= chosen.power
 
         n = chosen.inputs or pilot.inputs
         needed = None if chosen.difference is None else fewest(shows, least if S == 1 else 2)
-        detectable = pilot.spread.error(n, S).detectable(level, chosen.power)
+        detectable = pilot.spread.error(n, S, systems).detectable(level, chosen.power)
         row = {
             "metric": pilot.metric,
             "seeds": S,
@@ -373,7 +396,8 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
     seeds = [1]
     for a, b in itertools.combinations(range(len(table.names)), 2):
         shared = ~np.isnan(means[:, [a, b]]).any(axis=1)
-        c = None if texts is None else texts.difference(a, b, shared / max(1, shared.sum()))
+        weights = shared / max(1, shared.sum())
+        c = None if texts is None else texts.difference(a, b, weights, prior=None)
         if texts is None or c is None or c.parts is None:
             continue
         S = min(texts.seeds_of(a), texts.seeds_of(b)) if c.of_seeds else 1

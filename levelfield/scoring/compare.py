@@ -1,4 +1,4 @@
-"""`levelfield.compare`: which system is better, on the inputs that all of them answered."""
+"""`levelfield.compare`: which system is better, every two on the inputs that both answered."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
 from levelfield.scoring.score import Texts, score
 from levelfield.scoring.sensitivity import SHARE
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import Scale, p_value
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally
-from levelfield.stats.multiplicity import FAMILY_NAMES
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Family, Resampling
 
 _SYSTEMS = Grouping("system")
@@ -80,16 +80,23 @@ class SystemComparisons:
         """A booktabs table: a row a metric and pair of systems."""
         write = Scale(3, scientific=False)
         names = [TableColumn(name, words=True) for name in ("metric", "a", "b")]
-        numbers = ("n", "a − b", "low", "high", "d_z", "p (Holm)", "detectable")
+        numbers = ("n", "a − b", "low", "high", "d_z", "p", "detectable")
         table = Table(
             [*names, *(TableColumn(name) for name in numbers)],
             [
-                [s.metric, c.a, c.b, f"{c.inputs:,}", *map(write, numbers)]
+                [
+                    s.metric,
+                    c.a,
+                    c.b,
+                    f"{c.inputs:,}",
+                    *map(write, (c.difference, c.low, c.high, c.effect)),
+                    p_value(c.p_adjusted),
+                    write(c.detectable),
+                ]
                 for s, c in self
-                for numbers in [(c.difference, c.low, c.high, c.effect, c.p_adjusted, c.detectable)]
             ],
-            caption="systems on equal inputs: paired tests, Holm over the rows of "
-            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals; "
+            caption=f"systems on equal inputs; p by {adjustment(self.resampling.family)}; "
+            f"{100 * self.resampling.level:g} % intervals, not adjusted; "
             f"detectable: where no difference is shown, the one that {SHARE} of such studies show",
             signatures=[s.signature for s in self.summaries],
         )
@@ -111,6 +118,9 @@ _SCHEMA = {
     "p_adjusted": pl.Float64,
     "lowest": pl.Float64,
     "highest": pl.Float64,
+    "tipping_a": pl.Float64,
+    "tipping_b": pl.Float64,
+    "unpaired": pl.Boolean,
     "detectable": pl.Float64,
     "margin": pl.Float64,
     "p_alike": pl.Float64,
@@ -129,14 +139,15 @@ def compare(
     margin: Mapping[str, float] = {},
     **options: Any,
 ) -> SystemComparisons:
-    """Compares systems on equal inputs: paired tests, Holm over each family.
+    """Compares systems on equal inputs: paired tests, p adjusted over each family.
 
     Args:
         texts: as for `score`; or what `score` returned, whose comparisons are taken as they are.
         metrics: what to compare them by, as for `score`.
         scores: or values of the same samples that are there already.
         seed: of resampling.
-        family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`.
+        family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`, by
+            Holm; or of the run for the false discovery rate, `fdr`.
         margin: metric, family or `all` -> a difference that is too small to matter; verdicts say
             whether two systems are alike within it.
         options: as for `score`; with `scores`, how the texts are read.

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.scoring.power import NO_ERROR, ErrorOfTest
 from levelfield.scoring.seeds import SeededTexts, difference_tests, verdict_basis
+from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import MANY, cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.multiplicity import adjusted_by_family
 from levelfield.stats.power import level_of_family
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast
+from levelfield.stats.shares import votes_of
 from levelfield.stats.sign_flip import SignFlips, paired_differences
 
 ALPHA = 0.05
@@ -37,8 +40,8 @@ class Bounds:
 
     Attributes:
         lowest, highest: the difference a − b on the inputs that both answered and either has a
-            value for. Where more texts of one are undefined than of the other, undefined ones have
-            the worst and the best value of the run.
+            value for. Where more texts of one are undefined than of the other, undefined ones lie
+            at one of `undefined_ends`.
         p_lowest, p_highest: of the same test on these.
         only_a, only_b: on how many inputs more texts of a, and of b, have no value.
         inputs: how many inputs these differences rest on.
@@ -51,34 +54,135 @@ class Bounds:
     only_a: int
     only_b: int
     inputs: int
+    line: UndefinedLine | None = field(default=None, compare=False, repr=False)
 
-    def words(self, a: str, b: str) -> str:
+    def words(self, a: str, b: str, tipping: Tipping | None = None) -> str:
         """What a reader must know of them."""
-        return (
+        bounds = (
             f"undefined on {self.only_a:,} of {self.inputs:,} inputs for {a} alone and on "
             f"{self.only_b:,} for {b} alone: with these, the difference is between "
             f"{self.lowest:.4g} and {self.highest:.4g}"
         )
+        return f"{bounds}; {tipping.words(a, b)}" if tipping else bounds
+
+
+class Tipping(NamedTuple):
+    """What undefined values must average for a difference to be shown no longer.
+
+    Attributes:
+        a, b: of each system; NaN if it has none.
+        above: whether a difference above 0 is shown.
+    """
+
+    a: float
+    b: float
+    above: bool
+
+    def words(self, a: str, b: str) -> str:
+        """The condition, in words.
+
+        >>> Tipping(0.314, math.nan, above=True).words("x", "y")
+        'the difference is shown unless those of x average below 0.314'
+        """
+        sides = [
+            f"those of {system} average {'below' if below else 'above'} "
+            + f"{value:.3g}".replace("-", "−")
+            for system, value, below in ((a, self.a, self.above), (b, self.b, not self.above))
+            if not math.isnan(value)
+        ]
+        return f"the difference is shown unless {' and '.join(sides)}"
+
+
+class UndefinedLine(NamedTuple):
+    """A difference while undefined values move from one of their ends to the other.
+
+    At λ from 0 to 1 undefined values of a are `worst + λ (best − worst)`, those of b
+    `best − λ (best − worst)`. The difference is `D(λ) = D_0 + λ (D_1 − D_0)`, its variance
+    `V(λ) = (1 − λ)² V_0 + 2 λ (1 − λ) V_01 + λ² V_1`.
+
+    Attributes:
+        D: D_0 and D_1.
+        V: V_0, V_01 and V_1.
+        df: degrees of freedom of V.
+        ends: worst and best.
+    """
+
+    D: tuple[float, float]
+    V: tuple[float, float, float]
+    df: float
+    ends: tuple[float, float]
+
+    def turning(self, *, above: bool, p: float) -> tuple[float, float] | None:
+        """The values of a and of b at which Student's t has this p; None if it has it nowhere.
+
+        Args:
+            above: whether the difference is above 0.
+        """
+        (D_0, D_1), (V_0, V_01, V_1) = self.D, self.V
+        t2 = float(stdtrit(self.df, p / 2)) ** 2
+        D = np.polynomial.Polynomial([D_0, D_1 - D_0])
+        V = np.polynomial.Polynomial([V_0, 2 * (V_01 - V_0), V_0 - 2 * V_01 + V_1])
+        roots = np.asarray((D * D - t2 * V).roots(), dtype=np.complex128)
+        shares: Floats = roots.real[np.abs(roots.imag) < _ROUNDING]
+        inside = shares[(shares >= 0) & (shares <= 1) & ((D(shares) > 0) == above)]
+        if not inside.size:
+            return None
+        share = float(inside.max() if above else inside.min())
+        worst, best = self.ends
+        return worst + share * (best - worst), best - share * (best - worst)
+
+
+_ROUNDING = 1e-9
+"""An imaginary part below this is rounding."""
+
+_QUANTILE = 0.025
+"""Undefined values lie between the quantiles at this and 1 − this of the values of a run."""
+
+
+def undefined_ends(values: Floats, unit: float = 1.0) -> tuple[float, float]:
+    """Between what numbers undefined values of a metric lie, for `Bounds`.
+
+    0 and 1 where values are shares of a few votes, which have no worse value; else the quantiles at
+    0.025 and 0.975 of the values of the run. The least and the greatest value would withhold nearly
+    every verdict, for one outlier alone decides them; with quantiles at 0.05 a system that loses
+    its worst texts is called better in up to 8 % of runs (docs/numbers.md).
+
+    Args:
+        values: (texts,) NaN where undefined.
+        unit: what a share of 1 is in these values.
+
+    Undefined (NaN): no values.
+    """
+    defined = values[np.isfinite(values)]
+    if not defined.size:
+        return math.nan, math.nan
+    if votes_of(defined / unit):
+        return 0.0, unit
+    worst, best = np.quantile(defined, [_QUANTILE, 1 - _QUANTILE])
+    return float(worst), float(best)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems under one metric, on the inputs that every system answered.
+    """Two systems under one metric, on the inputs that they share.
 
     Attributes:
         a, b: the systems.
-        inputs: how many inputs the comparison rests on.
-        left_out: how many inputs some system has no defined value for.
+        inputs: how many inputs the comparison rests on; of an unpaired one, how many texts.
+        left_out: how many inputs of the run, or texts, one of the two has no defined value for.
         clusters: how many independent clusters the inputs form.
         difference: mean over the inputs of a − b.
         low, high: ends of its interval; not adjusted for the number of comparisons.
-        effect: d_z, the difference over its standard deviation between inputs.
+        effect: d_z, the difference over its standard deviation between inputs; of an unpaired
+            comparison Cohen's d, over that of texts.
         p: two-sided, of the test that the interval agrees with.
-        p_adjusted: `p_bounded` by Holm over the comparisons of its family.
-        p_unbounded: p by Holm over them, whatever the bounds.
+        p_adjusted: `p_bounded`, adjusted over the comparisons of its family.
+        p_unbounded: p adjusted over them, whatever the bounds.
         note: what a reader must know of these numbers; empty if nothing.
         bounds: None where no input is undefined for one of the two alone.
         least_p: the smallest p that differences of so many clusters can have.
+        unpaired: whether the texts of the two are independent samples, as they share too little.
+        tipping: where undefined values could turn a difference that the defined ones show.
         error: the standard error that the test rests on.
         detectable: where no difference is shown, the true difference that 80 % of such studies
             show, at the level that the family leaves (`level_of_family`); infinite where p can't be
@@ -87,7 +191,7 @@ class Comparison:
             where seeds are no sample.
         margin: differences below it do not matter; NaN where none is set.
         p_alike: of "the two differ by the margin or more" (`alike_p`), at whichever of `bounds`
-            fits it worst, by Holm over the family; NaN without a margin or a test.
+            fits it worst, adjusted over the family; NaN without a margin or a test.
     """
 
     a: str
@@ -105,6 +209,8 @@ class Comparison:
     bounds: Bounds | None = None
     least_p: float = 0.0
     p_unbounded: float = math.nan
+    unpaired: bool = False
+    tipping: Tipping | None = None
     error: ErrorOfTest = NO_ERROR
     detectable: float = math.nan
     detectable_with_more: float = math.nan
@@ -186,10 +292,6 @@ class UndefinedPair(NamedTuple):
     only_a: int
     only_b: int
 
-    def bounds(self, ends: tuple[float, float], p: tuple[float, float]) -> Bounds:
-        """The bounds, from the means of `lowest` and `highest` and their p."""
-        return Bounds(*ends, *p, self.only_a, self.only_b, self.inputs)
-
     @property
     def inputs(self) -> int:
         """On how many inputs the bounds rest."""
@@ -228,7 +330,7 @@ def adjusted_comparisons(
     resampling: Resampling = DEFAULT,
     names: Sequence[str] = (),
 ) -> list[tuple[Comparison, ...]]:
-    """The comparisons of each metric with p by Holm over their family, what they could have shown,
+    """The comparisons of each metric with p adjusted over their family, what they could have shown,
     and all notes.
 
     Where so few inputs can't give p that stays small when it is adjusted, the note says so.
@@ -248,25 +350,29 @@ def adjusted_comparisons(
             ],
         )
     )
-    total = sum(map(len, of_metrics))
-    whole_run = level_of_family(itertools.chain(*bounded), alpha=ALPHA)
+    family = resampling.family
+    whole_run = level_of_family(
+        itertools.chain(*bounded), alpha=ALPHA, correction="fdr" if family == "fdr" else "holm"
+    )
+    sizes = {"run": sum(map(len, of_metrics)), "fdr": 1}  # the factor of the smallest p, at worst
     results = []
     for comparisons, margin, *of_metric in zip(
         of_metrics, margins, bounded, unbounded, alike, strict=True
     ):
-        by_metric = resampling.family == "metric"
-        level = level_of_family(of_metric[0], alpha=ALPHA) if by_metric else whole_run
-        size = len(comparisons) if by_metric else total
+        level = level_of_family(of_metric[0], alpha=ALPHA) if family == "metric" else whole_run
+        size = sizes.get(family, len(comparisons))
         results.append(
             tuple(
-                replace(
-                    c,
-                    p_adjusted=p,
-                    p_unbounded=p_unbounded,
-                    p_alike=math.nan if math.isnan(margin) else p_alike,
-                    margin=margin,
-                    note="; ".join([*filter(None, [c.note]), *_warnings(c, size)]),
-                    **_detectable(c, p, level),
+                _noted(
+                    replace(
+                        c,
+                        p_adjusted=p,
+                        p_unbounded=p_unbounded,
+                        p_alike=math.nan if math.isnan(margin) else p_alike,
+                        margin=margin,
+                        **_detectable(c, p, level),
+                    ),
+                    size,
                 )
                 for c, p, p_unbounded, p_alike in zip(comparisons, *of_metric, strict=True)
             )
@@ -293,15 +399,33 @@ def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, flo
     }
 
 
-def _warnings(c: Comparison, family: int) -> list[str]:
-    warnings = [] if c.bounds is None else [c.bounds.words(c.a, c.b)]
+def _noted(c: Comparison, family: int) -> Comparison:
+    """The comparison with its tipping point and all notes."""
+    tipping = _tipping(c)
+    warnings = [] if c.bounds is None else [c.bounds.words(c.a, c.b, tipping)]
     if c.least_p <= ALPHA < family * c.least_p and c.difference:
         smallest = min(1.0, family * c.least_p)
         warnings.append(
             f"few independent inputs for {family:,} comparisons: the smallest of their adjusted p "
             f"is {smallest:.3g} or more"
         )
-    return warnings
+    return replace(c, tipping=tipping, note="; ".join([*filter(None, [c.note]), *warnings]))
+
+
+def _tipping(c: Comparison) -> Tipping | None:
+    """What turns a withheld verdict; None of another, or where it can't be told."""
+    if c.bounds is None or c.bounds.line is None or not c.p_unbounded <= ALPHA < c.p_adjusted:
+        return None
+    above = c.difference > 0
+    p = ALPHA * (c.p / c.p_unbounded if c.p_unbounded else 1.0)
+    values = c.bounds.line.turning(above=above, p=p)
+    if values is None:
+        return None
+    of_a, of_b = (
+        value if count else math.nan
+        for value, count in zip(values, (c.bounds.only_a, c.bounds.only_b), strict=True)
+    )
+    return Tipping(of_a, of_b, above)
 
 
 _MOST_HELD = 1 << 23
@@ -320,15 +444,37 @@ class ValuesOfSystems:
         clusters: (inputs,).
         seeded: the texts behind the values, with their seeds; None if they have none.
         why_empty: the note for two systems where no input counts.
+        ends: `undefined_ends` of the texts.
+        binary: whether the values of texts are 0 or 1 (in percent 100).
+        separate: all texts, for pairs that share too few inputs; None if there is no other test.
+        strata: (inputs,) codes of data sets.
+        weights: (datasets,) what a data set weighs in a difference; None if all inputs weigh alike.
+        datasets: their names, which a note gives where a pair does not share all.
     """
 
     names: Sequence[str]
     values: Floats
     texts: Codes
     lacking: Codes
-    clusters: Hashes
+    clusters: Hashes | Codes
     seeded: SeededTexts | None
     why_empty: Callable[[str, str], str]
+    ends: tuple[float, float]
+    binary: bool = False
+    separate: Callable[[], SeparateTexts] | None = None
+    strata: Codes | None = None
+    weights: Floats | None = None
+    datasets: Sequence[str] = ()
+
+    def omega(self, use: Bools) -> Floats:
+        """(inputs, columns): the weights of the inputs that count, which sum to 1."""
+        if self.strata is None or self.weights is None:
+            return np.asarray(use / np.maximum(use.sum(axis=0), 1), dtype=np.float64)
+        w = self.weights[:, None]
+        n = np.stack([np.bincount(self.strata, u, len(w)) for u in use.T], axis=1)
+        share = np.where(n > 0, w / np.maximum(n, 1), 0.0)
+        share /= np.maximum((w * (n > 0)).sum(axis=0), np.finfo(float).tiny)
+        return np.where(use, share[self.strata], 0.0)
 
 
 def compared_systems(
@@ -336,10 +482,11 @@ def compared_systems(
 ) -> list[list[Comparison]]:
     """Every two systems under every metric by their values on equal inputs; p is not adjusted.
 
-    An input counts if every system has a value there (listwise; systems without any value are left
-    aside); tests and intervals are those of
+    An input counts for a pair if both have a value there; tests and intervals are those of
     `difference_tests`. Two systems of which one lacks values that the other has get `Bounds`
-    besides. Metrics with more than `MANY` clusters are tested together, as many as memory allows.
+    besides. Two that share fewer than six clusters, and have far more of their own, are compared by
+    `SeparateTexts.difference`. Metrics with more than `MANY` clusters are tested together, as many
+    as memory allows.
     """
     results: list[list[Comparison]] = []
     held: list[_Tested] = []
@@ -350,6 +497,7 @@ def compared_systems(
                 _beside([d.S for d in held]),
                 _beside([d.W for d in held]),
                 [c for d in held for c in d.contrasts],
+                np.repeat([d.binary for d in held], [d.S.shape[1] for d in held]),
                 resampling,
             )
             start = 0
@@ -360,7 +508,7 @@ def compared_systems(
         held.clear()
 
     for values in of_metrics:
-        differences = _tested(values)
+        differences = _tested(values, resampling)
         few = differences.S.shape[0] <= MANY
         if few or sum(d.S.size for d in held) + differences.S.size > _MOST_HELD:
             test()
@@ -378,12 +526,13 @@ class _Tested:
     """The differences of every two systems under one metric and their bounds, to be tested.
 
     Attributes:
-        S, W: (clusters, columns) sums of differences and how many they are: of the pairs, then the
+        S, W: (clusters, columns) weighted sums of differences and weights: of the pairs, then the
             lowest and the highest of each pair with bounds.
         means: of the columns.
         contrasts: of the columns; None without seeds.
         drafts: of each pair, what no test says.
-        undefined: pair -> `only_a`, `only_b` and `inputs` of its bounds.
+        undefined: pair -> its bounds without their p.
+        binary: whether values are 0 or 1.
     """
 
     S: Floats
@@ -391,14 +540,15 @@ class _Tested:
     means: Sequence[float]
     contrasts: Sequence[Contrast | None]
     drafts: Sequence[_Draft]
-    undefined: Mapping[int, tuple[int, int, int]]
+    undefined: Mapping[int, Bounds]
+    binary: bool
 
     def comparisons(self, tests: SignFlips, of_seeds: Bools) -> list[Comparison]:
         """The comparisons with the tests of the columns."""
         pairs = len(self.drafts)
         bounds = {
-            j: Bounds(self.means[k], self.means[k + 1], tests.p[k], tests.p[k + 1], *counts)
-            for k, (j, counts) in zip(itertools.count(pairs, 2), self.undefined.items())
+            j: replace(b, p_lowest=float(tests.p[k]), p_highest=float(tests.p[k + 1]))
+            for k, (j, b) in zip(itertools.count(pairs, 2), self.undefined.items())
         }
         return [
             draft.comparison(tests, j, self.contrasts[j] if of_seeds[j] else None, bounds.get(j))
@@ -411,45 +561,63 @@ class _Draft:
     """What no test says of a comparison.
 
     Attributes:
-        untested: the comparison without it.
-        differs: whether any difference is not 0.
+        untested: the comparison without it; one that is unpaired with it.
+        differing: how many clusters have a difference that is not 0.
         seeds: system -> how many it has; empty without seeds.
         notes: on numbers that are missing.
     """
 
     untested: Comparison
-    differs: bool
+    differing: int
     seeds: Mapping[str, int]
     notes: Sequence[str]
 
     def comparison(
         self, tests: SignFlips, j: int, contrast: Contrast | None, bounds: Bounds | None
     ) -> Comparison:
+        if self.untested.unpaired:
+            return self.untested
         least = float(tests.least[j])
         of_seeds = contrast is not None
         basis = [verdict_basis(self.seeds, of_seeds)] if self.seeds and self.untested.inputs else []
-        few = f"too few independent inputs: p can't go below {least:.3g}"
         return replace(
             self.untested,
             low=float(tests.low[j]),
             high=float(tests.high[j]),
             p=float(tests.p[j]),
-            note="; ".join([*basis, *self.notes, *[few] * (least > ALPHA and self.differs)]),
+            note="; ".join([*basis, *self.notes, *self._few(least)]),
             bounds=bounds,
             least_p=least if self.untested.inputs else 0.0,
             error=ErrorOfTest.of(tests.se[j], tests.df[j], contrast, self.seeds),
         )
 
+    def _few(self, least: float) -> Iterator[str]:
+        """Why p can't be small, if it can't."""
+        clusters = self.untested.clusters
+        if not self.differing or not least > ALPHA:
+            return
+        reason = (
+            "too few independent inputs"
+            if 2.0 ** (1 - clusters) > ALPHA
+            else f"ties on {clusters - self.differing:,} of {clusters:,} independent inputs"
+        )
+        yield f"{reason}: p can't go below {least:.3g}"
 
-def _tested(systems: ValuesOfSystems) -> _Tested:
+
+_FEW_CLUSTERS = 6
+"""Sign flips of fewer clusters reject nothing at 5 %."""
+
+_MANY_MORE = 3
+"""An unpaired test replaces a paired one of few clusters where it has so many times as many."""
+
+
+def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
     values, names = systems.values, systems.names
-    has_values = ~np.isnan(values).all(axis=0)
-    complete = ~np.isnan(values[:, has_values]).any(axis=1) & has_values.any()
     pairs = list(itertools.combinations(range(len(names)), 2))
-    columns = [np.where(complete, paired_differences(*values[:, p].T), np.nan) for p in pairs]
+    columns = [paired_differences(*values[:, p].T) for p in pairs]
     undefined: dict[int, UndefinedPair] = {}
-    if not np.isnan(values).all():
-        worst, best = float(np.nanmin(values)), float(np.nanmax(values))
+    worst, best = systems.ends
+    if not math.isnan(worst):
         for j, p in enumerate(pairs):
             pair = undefined_pair(
                 values[:, p], systems.texts[:, p], systems.lacking[:, p], worst, best
@@ -460,20 +628,38 @@ def _tested(systems: ValuesOfSystems) -> _Tested:
     D = np.stack(columns, axis=1)
     use = ~np.isnan(D)
     K, code = coded(systems.clusters)
-    S = cluster_sums(np.where(use, D, 0.0), code, K)
-    W = cluster_sums(use.astype(np.float64), code, K)
+    omega = systems.omega(use)
+    S = cluster_sums(omega * np.where(use, D, 0.0), code, K)
+    W = cluster_sums(omega, code, K)
     with np.errstate(invalid="ignore"):
         means = (S.sum(axis=0) / W.sum(axis=0)).tolist()
     contrasts: list[Contrast | None] = [None] * D.shape[1]
+    halfway: dict[int, Contrast | None] = {}
     texts = systems.seeded
     if texts is not None:
-        omega = use / np.maximum(use.sum(axis=0), 1)
-        contrasts = [texts.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
+        prior = texts.prior()
+        contrasts = [
+            texts.difference(*p, w, prior=prior) for p, w in zip(pairs, omega.T, strict=False)
+        ]
+        middle = (worst + best) / 2
         for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
-            for column, ends in ((k, (worst, best)), (k + 1, (best, worst))):
-                contrasts.append(
-                    texts.difference(*pairs[j], omega[:, column], filled=ends, uneven=pair.uneven)
+            *of_ends, halfway[j] = (
+                texts.difference(
+                    *pairs[j], omega[:, k], prior=prior, filled=ends, uneven=pair.uneven
                 )
+                for ends in ((worst, best), (best, worst), (middle, middle))
+            )
+            contrasts += of_ends
+    bounds: dict[int, Bounds] = {}
+    for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
+        ends = slice(k, k + 2)
+        of_seeds = (contrasts[k], halfway.get(j), contrasts[k + 1])
+        D_ends = (means[k], means[k + 1])
+        V, df = _variances(S[:, ends], W[:, k], of_seeds)
+        bounds[j] = Bounds(
+            *D_ends, math.nan, math.nan, pair.only_a, pair.only_b, pair.inputs,
+            UndefinedLine(D_ends, V, df, systems.ends),
+        )  # fmt: skip
     seeds = {} if texts is None else {s: texts.seeds_of(s) for s in range(len(names))}
     drafts = []
     for j, (a, b) in enumerate(pairs):
@@ -488,22 +674,111 @@ def _tested(systems: ValuesOfSystems) -> _Tested:
             difference=means[j],
             low=math.nan,
             high=math.nan,
-            effect=cohen_dz(d),
+            effect=cohen_dz(d, omega[rows, j] if systems.weights is not None else None),
             p=math.nan,
             p_adjusted=math.nan,
             note="",
         )
+        notes = [*_notes(comparison, rows, systems)]
+        if clusters < _FEW_CLUSTERS and systems.separate is not None:
+            comparison = _unpaired(comparison, (a, b), systems, resampling) or comparison
         of_pair = {names[s]: seeds[s] for s in (a, b)} if seeds else {}
-        notes = _notes(comparison) if d.size else [systems.why_empty(names[a], names[b])]
-        drafts.append(_Draft(comparison, bool(d.any()), of_pair, notes))
-    counts = {j: (pair.only_a, pair.only_b, pair.inputs) for j, pair in undefined.items()}
-    return _Tested(S, W, means, contrasts, drafts, counts)
+        differing = int(np.count_nonzero(S[:, j]))
+        drafts.append(_Draft(comparison, differing, of_pair, notes))
+    return _Tested(S, W, means, contrasts, drafts, bounds, systems.binary)
 
 
-def _notes(comparison: Comparison) -> list[str]:
-    """Why numbers are missing."""
-    if comparison.inputs == 1:
-        return ["one input: no interval, no effect size"]
-    one_cluster = ["one cluster: no interval"] * (comparison.clusters == 1)
-    equal = ["all differences are equal: no effect size"] * math.isnan(comparison.effect)
-    return one_cluster + equal
+def _variances(
+    S: Floats, w: Floats, of_seeds: Sequence[Contrast | None]
+) -> tuple[tuple[float, float, float], float]:
+    """The variances of `UndefinedLine` with their degrees of freedom.
+
+    Args:
+        S: (clusters, 2) sums at both ends.
+        w: (clusters,) weights, which sum to 1.
+        of_seeds: the differences at both ends and halfway where seeds are a sample.
+    """
+    contrasts = [c for c in of_seeds if c is not None and c.of_seeds]
+    if len(contrasts) == 3:
+        V_0, V_half, V_1 = (c.variance for c in contrasts)
+        return (V_0, 2 * V_half - (V_0 + V_1) / 2, V_1), min(c.df for c in contrasts)
+    K = int(np.count_nonzero(w))
+    residual = S - w[:, None] * S.sum(axis=0)
+    V = residual.T @ residual * (K / max(K - 1, 1))
+    return (float(V[0, 0]), float(V[0, 1]), float(V[1, 1])), float(max(K - 1, 1))
+
+
+def _notes(c: Comparison, rows: Bools, systems: ValuesOfSystems) -> Iterator[str]:
+    """Why numbers are missing, and on what data sets a comparison rests."""
+    if not c.inputs:
+        yield systems.why_empty(c.a, c.b)
+        return
+    if systems.strata is not None:
+        shared = np.unique(systems.strata[rows])
+        if len(shared) < len(systems.datasets):
+            names = ", ".join(systems.datasets[i] for i in shared)
+            yield f"on the inputs that both have: {names}"
+    if c.inputs == 1:
+        yield "one input: no interval, no effect size"
+        return
+    if c.clusters == 1:
+        yield "one cluster: no interval"
+    if math.isnan(c.effect):
+        yield "all differences are equal: no effect size"
+
+
+def _unpaired(
+    c: Comparison, pair: tuple[int, int], systems: ValuesOfSystems, resampling: Resampling
+) -> Comparison | None:
+    """The comparison by independent texts; None if these are not many more clusters."""
+    if systems.separate is None:
+        return None
+    texts = systems.separate()
+    difference = texts.difference(*pair)
+    if difference is None or difference.clusters < 2 * _MANY_MORE * c.clusters:
+        return None
+    low, high = difference.contrast.ends(resampling.level)
+    bounds = None
+    lacking = [texts.lacking(s) for s in pair]
+    if any(lacking):
+        a, b = pair
+        worst, best = systems.ends
+        middle = (worst + best) / 2
+        filled = [
+            texts.filled(a, of_a, b, of_b).difference(a, b)
+            for of_a, of_b in ((worst, best), (middle, middle), (best, worst))
+        ]
+        low_end, half, high_end = (None if f is None else f.contrast for f in filled)
+        if low_end is None or half is None or high_end is None:
+            return None
+        D = (low_end.value, high_end.value)
+        V_01 = 2 * half.variance - (low_end.variance + high_end.variance) / 2
+        V = (low_end.variance, V_01, high_end.variance)
+        bounds = Bounds(
+            *D, low_end.p, high_end.p, lacking[0], lacking[1],
+            difference.n_a + difference.n_b + sum(lacking),
+            UndefinedLine(D, V, min(low_end.df, high_end.df), systems.ends),
+        )  # fmt: skip
+    shared = "1 shared input" if c.inputs == 1 else f"{c.inputs:,} shared inputs"
+    why = f"only {shared}" if c.inputs else systems.why_empty(c.a, c.b)
+    test = (
+        f"unpaired: Welch's t test of {difference.n_a:,} and {difference.n_b:,} texts within "
+        "control values and data sets"
+    )
+    return replace(
+        c,
+        inputs=difference.n_a + difference.n_b,
+        left_out=difference.left_out,
+        clusters=difference.clusters,
+        difference=difference.contrast.value,
+        low=low,
+        high=high,
+        effect=difference.effect,
+        p=difference.contrast.p,
+        note=f"{test}; {why}",
+        bounds=bounds,
+        error=ErrorOfTest.of(
+            math.sqrt(difference.contrast.variance), difference.contrast.df, None, {}
+        ),
+        unpaired=True,
+    )

@@ -19,13 +19,13 @@ from scipy.special import stdtrit
 from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
-from levelfield.scoring.comparison import ALPHA, Bounds, Comparison
+from levelfield.scoring.comparison import ALPHA, Bounds, Comparison, undefined_ends
 from levelfield.scoring.power import NO_ERROR, ErrorOfTest
 from levelfield.scoring.seeds import SeededTexts, verdict_basis
 from levelfield.scoring.summary import OVERALL, GroupSummary, MetricSummary
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.bootstrap import OfMeans, cluster_bootstrap
-from levelfield.stats.estimate import Estimate
+from levelfield.stats.estimate import Estimate, without_few_clusters
 from levelfield.stats.permutation import slopes, swap_permutation
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast
@@ -104,7 +104,7 @@ def joint(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare else None
     ends_of_range = (
-        np.stack([np.nanmin(values, axis=0), np.nanmax(values, axis=0)])
+        np.array([undefined_ends(column) for column in values.T]).T
         if not np.isnan(values).all(axis=0).any()
         else None
     )
@@ -122,22 +122,25 @@ def joint(
                     low, high = replace(c, value=mean.value).ends(resampling.level)
                     mean = replace(mean, low=low, high=high)
         name = OVERALL if code is None else table.names[code]
-        return GroupSummary(name, len(v), len(v) - mean.n, mean)
+        return GroupSummary(name, len(v), len(v) - mean.n, without_few_clusters(mean))
 
     def compared(joint_mean: OfMeans) -> list[Comparison]:
         if pairing is None or len(table.names) < 2:
             return []
         of_content, of_style = (pairing.means(column) for column in values.T)
         content_and_style = np.stack([of_content, of_style], axis=2)  # (inputs, systems, 2)
-        complete: Bools = np.asarray(~np.isnan(content_and_style).any(axis=(1, 2)))
         texts = None
-        if complete.any():
+        defined: Bools = np.asarray(~np.isnan(content_and_style).any(axis=2))
+        if defined.any(axis=0).all():
             of_systems = np.stack(
-                [slopes(joint_mean, means) for means in content_and_style[complete].mean(axis=0)]
+                [
+                    slopes(joint_mean, content_and_style[use, s].mean(axis=0))
+                    for s, use in enumerate(defined.T)
+                ]
             )
             texts = pairing.seeded((values * of_systems[table.groups]).sum(axis=1))
         compare = _PairComparison(
-            table.names, joint_mean, pairing, texts, ends_of_range, complete, resampling
+            table.names, joint_mean, pairing, texts, ends_of_range, resampling
         )
         return [
             compare((a, b), content_and_style[:, [a, b]], pairing.texts[:, [a, b]] > 0)
@@ -183,8 +186,7 @@ class _PairComparison:
         joint_mean: of both criteria.
         texts: with `joint_mean` linearised at each system's means, Σ_j ∂f/∂m_j x_j;
             None without seeds.
-        ends: (2, criteria) the worst and the best value of the run; None without any.
-        complete: (inputs,) on which all systems have both values.
+        ends: (2, criteria) `undefined_ends`; None without any value.
     """
 
     names: tuple[str, ...]
@@ -192,14 +194,13 @@ class _PairComparison:
     pairing: Pairing
     texts: SeededTexts | None
     ends: Floats | None
-    complete: Bools
     resampling: Resampling
 
     def __call__(self, pair: tuple[int, int], values: Floats, answered: Bools) -> Comparison:
-        rows = values[self.complete]
-        clusters = self.pairing.clusters[self.complete]
+        complete: Bools = np.asarray(~np.isnan(values).any(axis=(1, 2)))
+        rows, clusters = values[complete], self.pairing.clusters[complete]
         difference = self._difference(rows, clusters)
-        seeded = self._seeded(pair)
+        seeded = self._seeded(pair, complete)
         low, high, p = difference.low, difference.high, self._p(rows, clusters)
         least_p = 2.0 ** (1 - difference.clusters) if len(rows) else 0.0
         if seeded is not None:
@@ -241,11 +242,12 @@ class _PairComparison:
             return NO_ERROR
         return ErrorOfTest(half / float(stdtrit(df, (1 + self.resampling.level) / 2)), df)
 
-    def _seeded(self, pair: tuple[int, int]) -> Contrast | None:
+    def _seeded(self, pair: tuple[int, int], complete: Bools) -> Contrast | None:
         """The difference with seeds as a sample; None where they are none."""
-        if self.texts is None or not self.complete.any():
+        if self.texts is None or not complete.any():
             return None
-        c = self.texts.difference(*pair, self.complete / self.complete.sum())
+        weights = complete / complete.sum()
+        c = self.texts.difference(*pair, weights, prior=self.texts.prior())
         return c if c is not None and c.of_seeds and c.variance else None
 
     def _bounds(self, values: Floats, answered: Bools, seeded: Contrast | None) -> Bounds | None:

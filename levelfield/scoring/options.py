@@ -198,7 +198,8 @@ class ScoreOptions(Options):
     seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
     family: Family = option(
         "metric",
-        "Comparisons that p is adjusted over: those of a metric, or of the run.",
+        "Comparisons that p is adjusted over: those of a metric, or of the run; or, of the run, "
+        "for the false discovery rate.",
     )
     margin: Mapping[str, float] = margin_option()
 

@@ -24,8 +24,11 @@ from levelfield.scoring.standing import (
 )
 from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
 from levelfield.stats.estimate import finite
-from levelfield.stats.multiplicity import FAMILY_NAMES
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
+
+_OFF_CENTRE = 0.05
+"""A mean no farther from the centre of its interval than this share of the width is in it."""
 
 _NARROW = 4
 """So many columns of means fit into one column of a page that has two."""
@@ -61,10 +64,16 @@ class ResultCell:
         return self.scale(self.group.mean.value)
 
     @property
-    def half_width(self) -> str:
-        """Half the width of the interval as it is written; empty without one."""
+    def interval(self) -> str:
+        """The interval as it is written beside the mean: half its width after ±, or both ends where
+        the mean is off its centre by more than 5 % of its width; empty without one."""
         i = self.group.mean
-        return self.scale((i.high - i.low) / 2) if math.isfinite(i.low) else ""
+        if not math.isfinite(i.low + i.high):
+            return ""
+        width = i.high - i.low
+        if abs((i.low + i.high) / 2 - i.value) <= _OFF_CENTRE * width:
+            return f"± {self.scale(width / 2)}"
+        return f"[{self.scale(i.low)}, {self.scale(i.high)}]"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it; a number that is not finite is None."""
@@ -190,7 +199,10 @@ class ResultTable:
         """What the numbers mean, in words."""
         cells = [cell for _, row in self.rows() for cell in row]
         level = f"{100 * self.resampling.level:g} % interval"
-        lines = [f"± half the {level}"] if any(cell and cell.half_width for cell in cells) else []
+        intervals = [cell.interval for cell in cells if cell]
+        halves, ends = (any(i.startswith(mark) for i in intervals) for mark in "±[")
+        words = f"± half the {level}{', or its [ends]' if ends else ''}" if halves else ""
+        lines = [words or f"[ends] of the {level}"] if halves or ends else []
         if any(cell is None or not cell.group.mean.n for cell in cells):
             lines.append(f"{NONE} no value")
         return lines
@@ -199,18 +211,22 @@ class ResultTable:
         """What letters mean; empty if there are none."""
         if not any(cell.letters for column in self.columns for cell in column.cells.values()):
             return ""
-        return letters_in_words(self.by, FAMILY_NAMES[self.resampling.family])
+        return letters_in_words(self.by, adjustment(self.resampling.family))
 
     def notes(self) -> list[str]:
         """What a reader must know of the numbers: undefined values, why there are no intervals or
         comparisons, and what comparisons rest on."""
         if self.of_labels:
-            return ["means by label are not compared"]
+            counts = sorted({cell.group.mean.n for c in self.columns for cell in c.cells.values()})
+            several = f" to {counts[-1]:,}" if counts[1:] else ""
+            n = [f"n = {counts[0]:,}{several} values a cell"] if counts else []
+            return ["means by label are not compared", *n]
         lines = [line for column in self.columns for line in _undefined(column)]
         lines += _shared(self.columns, _why_no_interval)
         if self.compares and len(self.groups) > 1:
             lines += _shared(self.columns, _why_not_compared)
             lines += _shared(self.columns, _rests_on)
+            lines += _shared(self.columns, _own_values)
             lines += _shared(self.columns, _withheld)
             lines += sensitivity_notes(
                 {c.title: (c.summary.comparisons, c.overall.scale) for c in self.columns}
@@ -372,9 +388,8 @@ def label_table(
 def _drawn_cell(cell: ResultCell | None) -> TableCell:
     if cell is None or not cell.group.mean.n:
         return TableCell()
-    half = f"± {cell.half_width}" if cell.half_width else ""
     mean = cell.group.mean.value
-    return TableCell(cell.mean, cell.best, half, cell.letters, value=mean)
+    return TableCell(cell.mean, cell.best, cell.interval, cell.letters, value=mean)
 
 
 def _undefined(column: ResultColumn) -> Iterator[str]:
@@ -428,22 +443,55 @@ def _rests_on(column: ResultColumn) -> str:
     return "; ".join([f"compared on {_inputs(compared)}", *_common_notes(compared)])
 
 
+def _own_values(column: ResultColumn) -> str:
+    """That means and comparisons rest on different inputs, where systems lack different ones."""
+    cells = column.cells.values()
+    counts = {cell.group.mean.n for cell in cells} | {cell.group.n for cell in cells}
+    if len(counts) < 2 or not column.summary.comparisons:
+        return ""
+    return (
+        "each mean rests on the values of its own system, each comparison on the inputs that two "
+        "systems share"
+    )
+
+
 def _withheld(column: ResultColumn) -> str:
-    """How many verdicts undefined values could turn."""
+    """How many verdicts undefined values could turn, and where they would."""
     better = column.summary.higher_is_better
-    withheld = sum(verdict(c, better) == WITHHELD for c in column.summary.comparisons)
+    comparisons = column.summary.comparisons
+    withheld = [c for c in comparisons if verdict(c, better) == WITHHELD]
     if not withheld:
         return ""
-    share = f"{withheld:,} of {len(column.summary.comparisons):,} verdicts"
-    return f"{share} withheld: values undefined for one system alone could turn them"
+    share = f"{len(withheld):,} of {len(comparisons):,} verdicts"
+    text = f"{share} withheld: values undefined for one system alone could turn them"
+    conditions = [
+        f"{c.a} − {c.b}: {c.tipping.words(c.a, c.b)}" for c in withheld if c.tipping is not None
+    ]
+    more = ["; …"] if len(conditions) > _CONDITIONS else []
+    shown = "; ".join([*conditions[:_CONDITIONS]]) + "".join(more)
+    return f"{text} ({shown})" if conditions else text
+
+
+_CONDITIONS = 3
+"""So many tipping points are named below a table; `--pairs` has all."""
 
 
 def _inputs(comparisons: Sequence[Comparison]) -> str:
+    parts = [
+        _counted([c for c in comparisons if c.unpaired == unpaired], unit)
+        for unpaired, unit in ((False, "input"), (True, "independent text"))
+    ]
+    return " or ".join(filter(None, parts))
+
+
+def _counted(comparisons: Sequence[Comparison], unit: str) -> str:
+    if not comparisons:
+        return ""
     counts = sorted({c.inputs for c in comparisons})
     totals = sorted({c.inputs + c.left_out for c in comparisons})
     shown = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     of_all = f" of {totals[-1]:,}" if counts[0] < totals[-1] else ""
-    return f"{shown}{of_all} input{'' if totals[-1] == 1 else 's'}"
+    return f"{shown}{of_all} {unit}{'' if totals[-1] == 1 else 's'}"
 
 
 def _common_notes(comparisons: Sequence[Comparison]) -> list[str]:

@@ -273,6 +273,7 @@ def measure(
         with held_to_its_contract(metric, "can't be asked for its costs"):
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
+    notes += filter(None, [tally.sharing_note()])
     split = _split(metrics)
     summaries = _summaries(tally, criteria, grouping, split, resampling)
     summaries += [

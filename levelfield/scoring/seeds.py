@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.stats.estimate import Estimate, estimate_of_mean
+from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.seeds import Contrast, contrast
+from levelfield.stats.seeds import Contrast, SeedPrior, contrast, seed_prior
 from levelfield.stats.shares import share_ends
 from levelfield.stats.sign_flip import SignFlips, sign_flips
 
@@ -46,12 +46,23 @@ class SeededTexts:
         texts = _Texts(self.values[rows], weights[rows], self.seeds[rows], self.inputs[rows])
         return self._contrast([texts])
 
+    def prior(self) -> SeedPrior | None:
+        """Returns what all systems say of how far seeds of one differ; None of fewer than two."""
+        defined = ~np.isnan(self.values)
+        variances: list[tuple[float, float]] = []
+        for system in np.unique(self.systems):
+            texts = defined & (self.systems == system)
+            c = self.mean(texts / max(int(texts.sum()), 1))
+            variances += () if c is None else c.seed_variances
+        return seed_prior(variances)
+
     def difference(
         self,
         a: int,
         b: int,
         omega: Floats,
         *,
+        prior: SeedPrior | None,
         filled: tuple[float, float] = (math.nan, math.nan),
         uneven: Bools | None = None,
     ) -> Contrast | None:
@@ -60,12 +71,13 @@ class SeededTexts:
         Args:
             a, b: the systems.
             omega: (inputs,) weight of each input, which a system's texts with a value share.
+            prior: `self.prior()`.
             filled: the values of a's and of b's undefined texts on inputs that are `uneven`.
         """
         if not omega.any():
             return None
         of_a, of_b = (self._texts(s, omega, v, uneven) for s, v in zip((a, b), filled, strict=True))
-        return self._contrast([of_a, of_b._replace(weights=-of_b.weights)])
+        return self._contrast([of_a, of_b._replace(weights=-of_b.weights)], prior)
 
     def _texts(self, system: int, omega: Floats, filled: float, uneven: Bools | None) -> _Texts:
         rows = np.flatnonzero((self.systems == system) & (omega[self.inputs] > 0))
@@ -77,7 +89,9 @@ class SeededTexts:
         n = np.bincount(inputs, minlength=len(omega))
         return _Texts(values, omega[inputs] / n[inputs], self.seeds[rows][defined], inputs)
 
-    def _contrast(self, of_systems: Sequence[_Texts]) -> Contrast | None:
+    def _contrast(
+        self, of_systems: Sequence[_Texts], prior: SeedPrior | None = None
+    ) -> Contrast | None:
         values, weights, seeds, inputs = map(np.concatenate, zip(*of_systems, strict=True))
         return contrast(
             values,
@@ -87,6 +101,7 @@ class SeededTexts:
             inputs=inputs,
             clusters=self.clusters[inputs],
             strata=self.strata[inputs],
+            prior=prior,
         )
 
 
@@ -115,13 +130,14 @@ def mean_with_seeds(texts: SeededTexts, *, votes: int, level: float) -> Estimate
         if votes
         else c.ends(level)
     )
-    return estimate_of_mean(c.value, low, high, n=n, clusters=K)
+    return without_few_clusters(estimate_of_mean(c.value, low, high, n=n, clusters=K))
 
 
 def difference_tests(
     S: Floats,
     W: Floats,
     contrasts: Sequence[Contrast | None],
+    mid: Bools,
     resampling: Resampling = DEFAULT,
 ) -> tuple[SignFlips, Bools]:
     """Returns the tests of comparisons, and of which the seeds are a sample.
@@ -132,14 +148,16 @@ def difference_tests(
     Args:
         S, W: (clusters, comparisons), for `sign_flips`.
         contrasts: of each comparison; None without one.
+        mid: (comparisons,) which have mid-p, as their values are 0 or 1.
     """
     of_seeds = np.array([c is not None and c.of_seeds and c.variance > 0 for c in contrasts])
     if not of_seeds.any():
-        return sign_flips(S, W, resampling=resampling), of_seeds
-    flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
+        return sign_flips(S, W, mid=mid, resampling=resampling), of_seeds
+    rest = ~of_seeds
+    flipped = sign_flips(S[:, rest], W[:, rest], mid=mid[rest], resampling=resampling)
     tests = SignFlips(*(np.zeros(len(contrasts)) for _ in fields(SignFlips)))
     for field in fields(SignFlips):
-        getattr(tests, field.name)[~of_seeds] = getattr(flipped, field.name)
+        getattr(tests, field.name)[rest] = getattr(flipped, field.name)
     for j, c in enumerate(contrasts):
         if c is not None and of_seeds[j]:
             tests.p[j], (tests.low[j], tests.high[j]) = c.p, c.ends(resampling.level)

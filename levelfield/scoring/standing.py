@@ -82,17 +82,32 @@ BEST = f"shown best (adjusted p ≤ {ALPHA:g})"
 """What the mark of the best says."""
 
 
-def letters_in_words(by: str, family: str) -> str:
+def letters_in_words(by: str, adjustment: str) -> str:
     """What letters say.
 
     Args:
         by: what the groups are, in one word.
-        family: whose comparisons p is adjusted over, in words.
+        adjustment: what adjusts p over what, in words.
     """
     return (
-        f"{by}s that share a letter are not shown to differ "
-        f"(adjusted p > {ALPHA:g}; Holm over the comparisons of {family})"
+        f"{by}s that share a letter are not shown to differ (adjusted p > {ALPHA:g}; {adjustment})"
     )
+
+
+def p_value(p: float) -> str:
+    """Returns a p-value with two significant digits; never rounded across `ALPHA`.
+
+    >>> p_value(0.2), p_value(0.0503), p_value(0.05004), p_value(0.0000412)
+    ('0.20', '0.0503', '0.05004', '4.1e-05')
+    """
+    if math.isnan(p):
+        return NONE
+    if not p:
+        return "< 2e-308"
+    digits = 2
+    while (float(f"{p:.{digits}g}") > ALPHA) != (p > ALPHA):
+        digits += 1
+    return f"{p:#.{digits}g}".removesuffix(".")
 
 
 _MOST_DIGITS = 5

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,12 +18,13 @@ from levelfield.scoring.comparison import (
     ValuesOfSystems,
     adjusted_comparisons,
     compared_systems,
+    undefined_ends,
 )
 from levelfield.scoring.seeds import mean_with_seeds
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.bootstrap import BootstrapMeans
 from levelfield.stats.clusters import coded
-from levelfield.stats.estimate import Estimate, estimate_of_mean
+from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.shares import votes_of
 
@@ -97,9 +99,9 @@ def summarise(
     """Summaries of every metric of a run.
 
     Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals, or those
-    of `mean_with_seeds` for systems with several seeds. Systems are compared on equal inputs by
-    `compared_systems`; the defined values of a system on one input (several seeds) are averaged.
-    The result does not depend on the order of the samples.
+    of `mean_with_seeds` for systems with several seeds. `compared_systems` compares every two
+    systems on the inputs that both have a value for; the defined values of a system on one input
+    (several seeds) are averaged. The result does not depend on the order of the samples.
 
     Args:
         tally: the samples and scores.
@@ -132,7 +134,7 @@ def summarise(
             row = GroupSummary(name, n, undefined, mean, points)
             return lambda: row
         drawn = means.add(v, clusters[rows], votes=votes)
-        return lambda: GroupSummary(name, n, undefined, drawn(), points)
+        return lambda: GroupSummary(name, n, undefined, without_few_clusters(drawn()), points)
 
     def group_summaries(within: Bools, values: Floats, *, votes: int) -> list[_Row]:
         every = ((code, within & (table.groups == code)) for code in range(len(table.names)))
@@ -153,6 +155,9 @@ def summarise(
                 clusters=pairing.clusters,
                 seeded=pairing.seeded(values),
                 why_empty=pairing.why_empty,
+                ends=undefined_ends(values),
+                binary=votes_of(values[~np.isnan(values)]) == 1,
+                separate=partial(pairing.separate, values),
             )
 
     whole = np.ones(table.groups.size, np.bool_)

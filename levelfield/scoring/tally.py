@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +18,17 @@ from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.sample import INPUT_FIELDS, Sample, wanted_name
 from levelfield.core.scores import Scores
 from levelfield.scoring.seeds import SeededTexts
+from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import coded
+
+_WORDS = 3
+"""Texts that begin with so many equal words may continue one prompt."""
+
+_SUFFIX = re.compile(r"[-_./:#][0-9A-Za-z]{1,3}$")
+"""What tells ids of texts of one prompt apart."""
+
+_FEWEST_TEXTS = 10
+"""Among fewer texts nothing is suggested."""
 
 Input = tuple[object, ...]
 """As `Sample.input` gives it."""
@@ -32,6 +43,7 @@ class SystemTable:
 
     Attributes:
         ids, clusters, inputs: (n,) hashes; `NONE` where there is none.
+        strata: (n,) hashes of data set and control.
         groups: (n,) positions in `names`.
         seeds: (n,) positions among all seeds of the run, none being one of them; None if no
             sample has a seed.
@@ -47,6 +59,7 @@ class SystemTable:
     ids: Hashes
     clusters: Hashes
     inputs: Hashes
+    strata: Hashes
     groups: Codes
     seeds: Codes | None
     names: tuple[str, ...]
@@ -65,9 +78,10 @@ class SystemTable:
 class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
-    Samples and scores may come in any order and in any partition; memory is 37 bytes a sample and
-    16 bytes a value; of texts, one input a group is kept. Ids, inputs and clusters are kept as
-    8-byte hashes: among a million of them the chance that any two collide is 3 in 100 million.
+    Samples and scores may come in any order and in any partition; memory is 45 bytes a sample, 16
+    more where it names no prompt, and 16 a value; of texts, one input a group is kept. Ids, inputs
+    and clusters are kept as 8-byte hashes: among a million of them the chance that any two collide
+    is 3 in 100 million.
 
     >>> from levelfield.core.sample import Sample
     >>> tally = RunTally()
@@ -78,6 +92,7 @@ class RunTally:
         self._ids = array("Q")
         self._clusters = array("Q")
         self._inputs = array("Q")
+        self._strata = array("Q")
         self._groups = array("i")
         self._seeds = array("i")
         self._labels = array("i")
@@ -87,6 +102,7 @@ class RunTally:
         self._label_codes: dict[str, int] = {}
         self._columns: dict[str, MetricColumn] = {}
         self._examples: dict[str, tuple[int, str, Input]] = {}
+        self._beginnings, self._stems = array("Q"), array("Q")
 
     def __len__(self) -> int:
         """How many samples were added."""
@@ -102,12 +118,43 @@ class RunTally:
         self._ids.append(_hash(b"id", sample.id))
         self._clusters.append(_hash(b"cluster", shared) if shared else NONE)
         self._inputs.append(_hash(b"input", input) if input else NONE)
+        self._strata.append(_hash(b"stratum", (sample.dataset, *sorted(sample.control.items()))))
+        if not shared:
+            words = sample.text.split()
+            told = len(words) > _WORDS  # a text of its beginning alone tells nothing
+            self._beginnings.append(_hash(b"begins", (group, *words[:_WORDS])) if told else NONE)
+            self._stems.append(_hash(b"stem", (group, _SUFFIX.sub("", sample.id))))
         if input:
             self._keep_example(group, shared, input)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
         self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
         self._labels.append(self._label_codes.setdefault(label, len(self._label_codes)))
         self._empty.append(not sample.text.strip())
+
+    def sharing_note(self) -> str:
+        """What suggests that texts share prompts that they do not name; empty if nothing does.
+
+        That is so where half of the texts without source, prompt and context begin with the same
+        three words as another of their group, or where their ids without a short suffix are half as
+        many as the texts or fewer, yet five a group or more.
+        """
+        n = len(self._stems)
+        if n < _FEWEST_TEXTS:
+            return ""
+        begin = np.array(self._beginnings, dtype=np.uint64)
+        _, counts = np.unique(begin[begin != NONE], return_counts=True)
+        alike = int(counts[counts > 1].sum())
+        stems = np.unique(np.array(self._stems, dtype=np.uint64)).size
+        if 2 * alike >= n:
+            why = f"{alike:,} of them begin with the same words as another of their group"
+        elif 5 * len(self._codes) <= stems <= n / 2:
+            why = f"their ids are {stems:,} but for a suffix"
+        else:
+            return ""
+        return (
+            f"{n:,} texts name no prompt, and {why}: if these share prompts, name them in the file "
+            "(`prompt`); taken as independent, intervals and p are too small"
+        )
 
     def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:
         """Keeps the input whose prompt has the smallest hash, which is the same in every group
@@ -160,6 +207,7 @@ class RunTally:
             ids=ids,
             clusters=np.array(self._clusters, dtype=np.uint64)[rows],
             inputs=np.array(self._inputs, dtype=np.uint64)[rows],
+            strata=np.array(self._strata, dtype=np.uint64)[rows],
             groups=_positions([self._codes[name] for name in names], self._groups)[rows],
             seeds=(
                 None
@@ -218,6 +266,7 @@ class Pairing:
     """Which rows of a table answer the same input."""
 
     def __init__(self, table: SystemTable) -> None:
+        self._table = table
         self._rows = np.flatnonzero(table.inputs != NONE)
         inputs = table.inputs[self._rows]
         of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
@@ -234,18 +283,10 @@ class Pairing:
         self._examples = table.examples
 
     def why_empty(self, a: str, b: str) -> str:
-        """Why two systems have no input in common on which they can be compared.
-
-        Systems are compared on what all of them answered, so others may be the reason.
-        """
-        if np.any(self.texts.all(axis=1)):
-            return "no input has a value from every system"
-        pairs = [(a, b), *itertools.combinations(self._names, 2)]
-        apart = (pair for pair in pairs if not self._share_inputs(*pair))
-        pair = next(apart, None)
-        if pair is None:
-            return "no shared inputs: every two systems have some, but none is of all systems"
-        return f"no shared inputs: {_difference(*pair, self._examples)}"
+        """Why two systems have no input in common on which they can be compared."""
+        if self._share_inputs(a, b):
+            return "no input has a value from both"
+        return f"no shared inputs: {_difference(a, b, self._examples)}"
 
     def _share_inputs(self, a: str, b: str) -> bool:
         columns = [self._names.index(a), self._names.index(b)]
@@ -271,6 +312,27 @@ class Pairing:
             clusters=self._cluster,
             strata=np.zeros(self._shape[0], np.intp),
         )
+
+    def separate(self, values: Floats) -> SeparateTexts:
+        """The texts of all groups, those without an input included."""
+        table = self._table
+        seeds = np.zeros(table.groups.size, np.intp) if table.seeds is None else table.seeds
+        return SeparateTexts(
+            values=values,
+            systems=table.groups,
+            seeds=seeds,
+            inputs=coded(np.where(table.inputs == NONE, table.ids, table.inputs))[1],
+            clusters=self._own_clusters,
+            strata=self._strata,
+        )
+
+    @cached_property
+    def _own_clusters(self) -> Codes:
+        return coded(self._table.own_clusters)[1]
+
+    @cached_property
+    def _strata(self) -> Codes:
+        return coded(self._table.strata)[1]
 
     def lacking(self, values: Floats) -> Codes:
         """(inputs, systems): how many texts of a system on an input are undefined."""

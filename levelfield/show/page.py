@@ -19,13 +19,14 @@ from levelfield.scoring.gallery import ShownSample, ValuePart
 from levelfield.scoring.result import PartMean, ScoreSummary
 from levelfield.scoring.result_table import ResultTable, result_table
 from levelfield.scoring.sensitivity import detectable
-from levelfield.scoring.standing import scale_of
+from levelfield.scoring.standing import p_value, scale_of
 from levelfield.scoring.summary import MetricSummary
 from levelfield.show import words
 from levelfield.show.figures import means_figure
 from levelfield.show.rows import rows, score_axes
 from levelfield.show.texts import side_by_side
 from levelfield.show.words import best_first
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.version import __version__
 
@@ -290,7 +291,7 @@ def environment() -> Environment:
         "breakable": _breakable,
         "name": words.shown_name,
         "count": words.count,
-        "p": words.p_value,
+        "p": p_value,
         "best_first": words.best_first,
         "upper_first": lambda text: text[:1].upper() + text[1:],
     }
@@ -306,5 +307,6 @@ def _template() -> Template:
         "ends": words.ends,
         "conclusion": conclusion,
         "detectable": detectable,
+        "adjustment": adjustment,
     }
     return pages.get_template("page.html.j2")

@@ -17,29 +17,13 @@ from levelfield.scoring.comparison import (
     verdict,
 )
 from levelfield.scoring.sensitivity import detectable
-from levelfield.scoring.standing import Scale, scale_of
+from levelfield.scoring.standing import Scale, p_value, scale_of
 from levelfield.scoring.summary import GroupSummary, MetricSummary
 from levelfield.stats.estimate import Estimate
 
 UNNAMED = "(unnamed)"
 _NAMED = 3
 """The number of other systems that a sentence names before it only counts them."""
-
-
-def p_value(p: float) -> str:
-    """Returns a p-value in words; never rounded across `ALPHA`.
-
-    >>> p_value(0.2), p_value(0.0503), p_value(0.00004)
-    ('0.200', '0.0503', '< 0.001')
-    """
-    if math.isnan(p):
-        return "–"
-    if p < 0.001:
-        return "< 0.001"
-    digits = 3
-    while (round(p, digits) > ALPHA) != (p > ALPHA):
-        digits += 1
-    return f"{p:.{digits}f}"
 
 
 def count(n: int, noun: str) -> str:

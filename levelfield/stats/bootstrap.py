@@ -1,7 +1,7 @@
 """Means, and statistics of means, with intervals that resample whole clusters.
 
 Values that are NaN (undefined) are left out; whoever compares systems leaves them out for all
-systems beforehand (listwise) and says how many.
+systems beforehand and says how many.
 """
 
 from __future__ import annotations

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from levelfield.core.arrays import Floats
+
+FEWEST_CLUSTERS = 5
+"""A system's mean of fewer independent clusters has no interval."""
+
+FEW_CLUSTERS = f"fewer than {FEWEST_CLUSTERS} independent inputs"
+"""Why a mean has no interval: ends from so few hold it too rarely, or are too far apart."""
 
 ONE_CLUSTER = "one cluster"
 """Why a value has no interval: nothing shows how clusters differ."""
@@ -82,6 +88,13 @@ def estimate_of_mean(
         return Estimate(value, low, high, n, clusters, "no values", "no values")
     reason = "one value" if n == 1 else why_no_interval or (ONE_CLUSTER if clusters == 1 else "")
     return Estimate(value, low, high, n, clusters, why_no_interval=reason)
+
+
+def without_few_clusters(mean: Estimate) -> Estimate:
+    """The mean of a system's values, without an interval from fewer than five clusters."""
+    if mean.why_no_interval or mean.clusters >= FEWEST_CLUSTERS:
+        return mean
+    return replace(mean, low=math.nan, high=math.nan, why_no_interval=FEW_CLUSTERS)
 
 
 def estimate_from_draws(

@@ -10,8 +10,18 @@ import numpy.typing as npt
 from levelfield.core.arrays import Floats
 from levelfield.stats.resampling import Correction, Family
 
-FAMILY_NAMES: Mapping[Family, str] = {"metric": "a metric", "run": "the run"}
+FAMILY_NAMES: Mapping[Family, str] = {"metric": "a metric", "run": "the run", "fdr": "the run"}
 """Whose comparisons a family holds, in words."""
+
+
+def adjustment(family: Family, names: Mapping[Family, str] = FAMILY_NAMES) -> str:
+    """What adjusts p over what, in words.
+
+    >>> adjustment("metric")
+    'Holm over the comparisons of a metric'
+    """
+    method = "Benjamini–Hochberg" if family == "fdr" else "Holm"
+    return f"{method} over the comparisons of {names[family]}"
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:
@@ -41,6 +51,25 @@ def bonferroni(p_values: npt.ArrayLike) -> Floats:
     return np.minimum(1.0, p * int((~np.isnan(p)).sum()))
 
 
+def false_discovery_rate(p_values: npt.ArrayLike) -> Floats:
+    """p-values adjusted for the false discovery rate (Benjamini and Hochberg 1995).
+
+    With the m defined p-values in rising order, `p~_(i) = min_{j>=i} min(1, m p_(j) / j)`. Of the
+    comparisons with p~ <= α, a share of α at most is false, on average over runs, where comparisons
+    are independent or depend on each other positively. Those of every two systems do neither
+    strictly, and keep it all the same (Yekutieli 2008).
+
+    Args:
+        p_values: (n,); NaN stays NaN and does not count as a comparison.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(p.shape, np.nan)
+    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN sorts last
+    scaled = order.size * p[order] / np.arange(1, order.size + 1)
+    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+    return adjusted
+
+
 def adjusted(p_values: npt.ArrayLike, correction: Correction) -> Floats:
     """p-values adjusted for their number."""
     return holm(p_values) if correction == "holm" else bonferroni(p_values)
@@ -55,10 +84,14 @@ def adjusted_by_family(
     [[0.02, 0.04], [0.02]]
     >>> adjusted_by_family([[0.01, 0.04], [0.02]], "run")
     [[0.03, 0.04], [0.04]]
+    >>> adjusted_by_family([[0.01, 0.04], [0.02]], "fdr")
+    [[0.03, 0.04], [0.03]]
     """
     if family == "metric":
         return [adjusted(p, correction).tolist() for p in p_values]
-    p = iter(adjusted([p for of_metric in p_values for p in of_metric], correction).tolist())
+    whole = [p for of_metric in p_values for p in of_metric]
+    of_run = false_discovery_rate(whole) if family == "fdr" else adjusted(whole, correction)
+    p = iter(of_run.tolist())
     return [[next(p) for _ in of_metric] for of_metric in p_values]
 
 

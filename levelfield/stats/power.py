@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -69,16 +70,22 @@ def detectable_difference(
 
 
 def level_of_family(
-    p_adjusted: Iterable[float], *, alpha: float = 0.05, correction: Correction = "holm"
+    p_adjusted: Iterable[float],
+    *,
+    alpha: float = 0.05,
+    correction: Correction | Literal["fdr"] = "holm",
 ) -> float:
     """Returns the level that a comparison without a verdict had to reach.
 
     Bonferroni: α / m for m comparisons with a p. Holm: α / (m − r), r of which are shown: that is
-    the threshold at which the procedure stopped.
+    the threshold at which the procedure stopped. For the false discovery rate: α (r + 1) / m, the
+    threshold if no other p falls.
     """
     p = [value for value in p_adjusted if not math.isnan(value)]
-    shown = sum(value <= alpha for value in p) if correction == "holm" else 0
-    return alpha / max(1, len(p) - shown)
+    shown = sum(value <= alpha for value in p)
+    if correction == "fdr":
+        return alpha * min(1.0, (shown + 1) / max(1, len(p)))
+    return alpha / max(1, len(p) - (shown if correction == "holm" else 0))
 
 
 def alike_p(difference: float, se: float, df: float, margin: float) -> float:

@@ -15,9 +15,10 @@ from levelfield.io.reading import pairs
 
 Correction = Literal["holm", "bonferroni"]
 
-Family = Literal["metric", "run"]
-"""Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
-metrics: those on one rated aspect, or all of a run."""
+Family = Literal["metric", "run", "fdr"]
+"""Comparisons that p is adjusted over: those under one metric, or all of a run, by Holm; or all of
+a run for the false discovery rate. Of comparisons of metrics: those on one rated aspect, or all of
+a run."""
 
 
 ALL_METRICS = "all"
@@ -91,7 +92,9 @@ class Resampling(Options):
     level: float = option(0.95, "Level of the intervals.", above=0, below=1)
     seed: int = option(0, "Seed of every random draw.", least=0, metavar="N")
     family: Family = option(
-        "metric", "Comparisons that p is adjusted over: those under one metric, or of the run."
+        "metric",
+        "Comparisons that p is adjusted over: those under one metric, or of the run; or, of the "
+        "run, for the false discovery rate.",
     )
     margin: Mapping[str, float] = margin_option()
 

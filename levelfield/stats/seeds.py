@@ -8,12 +8,13 @@ these systems.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
-from scipy.special import stdtr, stdtrit
+from scipy.special import gammaln, stdtr, stdtrit
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
@@ -23,48 +24,6 @@ _ROUNDING = 1e-10
 
 _MOST_SEEDS = 500
 """With more seeds, the degrees of freedom of V_a are a lower bound."""
-
-
-@dataclass(frozen=True)
-class VarianceParts:
-    """The parts of a variance over prompts and seeds, as `contrast` names them.
-
-    Attributes:
-        prompts: V_p, which holds the noise of the texts.
-        texts: Σ R_a, the noise of the texts.
-        seeds: V_a of each system with several seeds, which holds its R_a.
-        prompts_df, seeds_df: degrees of freedom of V_p and of each V_a.
-    """
-
-    prompts: float
-    texts: float
-    seeds: tuple[float, ...]
-    prompts_df: float
-    seeds_df: tuple[float, ...]
-
-    def total(self) -> tuple[float, float]:
-        """Returns V and its degrees of freedom."""
-        net = sum(self.seeds) - self.texts
-        if net <= 0:
-            return self.prompts, self.prompts_df
-        V = self.prompts + net
-        parts, df = (*self.seeds, self.prompts), (*self.seeds_df, self.prompts_df)
-        return V, _df(V, np.array(parts), np.array(df))
-
-    def scaled(self, *, inputs: float = 1.0, seeds: float = 1.0) -> VarianceParts:
-        """Returns the parts to expect of another study.
-
-        Args:
-            inputs: its number of prompts, as a multiple of this one's.
-            seeds: its number of seeds a system, as a multiple of this one's.
-        """
-        texts = self.texts / (inputs * seeds)
-        prompts = max(0.0, self.prompts - self.texts) / inputs + texts
-        # a V_a without its share of R, which falls with both, falls with seeds alone
-        of_texts = self.texts / max(1, len(self.seeds))
-        V_a = (max(0.0, v - of_texts) / seeds + of_texts / (inputs * seeds) for v in self.seeds)
-        df = tuple(max(1.0, (df + 1) * seeds - 1) for df in self.seeds_df)
-        return VarianceParts(prompts, texts, tuple(V_a), (self.prompts_df + 1) * inputs - 1, df)
 
 
 @dataclass(frozen=True)
@@ -86,6 +45,13 @@ class Contrast:
     parts: VarianceParts | None = None
 
     @property
+    def seed_variances(self) -> tuple[tuple[float, float], ...]:
+        """The variance of one seed of each system whose seeds differ, with its degrees of freedom;
+        empty where nothing varies."""
+        sampled = () if self.parts is None else self.parts.sampled
+        return tuple((c.of_one, c.df) for c in sampled if c.of_one)
+
+    @property
     def p(self) -> float:
         """Two-sided p of the value 0; the variance is above 0."""
         return float(2 * stdtr(self.df, -abs(self.value) / math.sqrt(self.variance)))
@@ -94,6 +60,172 @@ class Contrast:
         """Returns the ends of the interval, which holds 0 exactly if `p > 1 - level`."""
         half = float(stdtrit(self.df, (1 + level) / 2)) * math.sqrt(self.variance)
         return self.value - half, self.value + half
+
+
+@dataclass(frozen=True)
+class SeedPrior:
+    """What all systems of a run say of how far the seeds of one system differ.
+
+    Attributes:
+        variance: of one seed, pooled over the systems.
+        df: d_0, of how many degrees of freedom that is worth to one system.
+        pooled_df: of all systems together.
+    """
+
+    variance: float
+    df: float
+    pooled_df: float
+
+
+_PRIOR_DF = np.geomspace(2**-2, 2**20, 67)
+"""The d_0 that are tried; at the largest every system has the pooled variance."""
+
+
+def seed_prior(seed_variances: Sequence[tuple[float, float]]) -> SeedPrior | None:
+    """Returns the prior of the seed variance of one system from those of all systems.
+
+    With two to five seeds the variance of one system is known so badly that Holm's first
+    threshold is out of reach, and with the variance pooled over all systems one whose seeds differ
+    more is called different too often. So each variance is drawn towards the pooled one, as far as
+    the variances allow (Smyth 2004, section 4):
+
+        s̃_a² = (d_0 s_0² + ν_a s_a²) / (d_0 + ν_a),   s_0² = Σ ν_a s_a² / Σ ν_a
+
+    If the true variances are scaled inverse χ² with d_0 degrees of freedom, `s_a² / s_0²` follows
+    F(ν_a, d_0). d_0 is the smallest whose log-likelihood is at most 1 below the greatest, rather
+    than the most likely, which relies on systems being alike where they merely look so.
+
+    Args:
+        seed_variances: s_a² > 0 and ν_a of each system.
+
+    Undefined (None): fewer than two systems.
+    """
+    if len(seed_variances) < 2:
+        return None
+    s2, df = np.array(seed_variances).T
+    pooled = float(df @ s2 / df.sum())
+    d = _PRIOR_DF[:, None]
+    log_likelihood = (
+        gammaln((df + d) / 2)
+        - gammaln(d / 2)
+        - df / 2 * np.log(d)
+        - (df + d) / 2 * np.log1p(df * s2 / (pooled * d))
+    ).sum(axis=1)
+    first = int(np.argmax(log_likelihood >= log_likelihood.max() - 1))
+    return SeedPrior(pooled, float(_PRIOR_DF[first]), float(df.sum()))
+
+
+class SeedComponent(NamedTuple):
+    """What the seeds of a system add to a variance.
+
+    Attributes:
+        of_one: variance of one seed, `Σ_s u_s² / ‖A‖²`.
+        weight: `Σ_s W_s²`; V_a is `weight * of_one`.
+        residual: R_a.
+        df: degrees of freedom of V_a.
+    """
+
+    of_one: float
+    weight: float
+    residual: float
+    df: float
+
+    def moderated(self, prior: SeedPrior) -> SeedComponent:
+        """Returns it with the variance of one seed drawn towards the prior's."""
+        df = self.df + prior.df
+        of_one = (prior.df * prior.variance + self.df * self.of_one) / df
+        return self._replace(of_one=of_one, df=min(df, prior.pooled_df))
+
+    @property
+    def noise(self) -> float:
+        """The part of `of_one` that texts make."""
+        return self.residual / self.weight
+
+    def scaled(self, *, inputs: float, seeds: float) -> SeedComponent:
+        """Returns it for so many times the inputs and seeds."""
+        return SeedComponent(
+            _with_inputs(self.of_one, self.noise, inputs),
+            self.weight / seeds,
+            self.residual / (inputs * seeds),
+            max(1.0, (self.df + 1) * seeds - 1),
+        )
+
+
+@dataclass(frozen=True)
+class VarianceParts:
+    """The parts of a variance over prompts and seeds, as `contrast` names them.
+
+    Attributes:
+        prompts: V_p, which holds the noise of the texts.
+        prompts_df: ν_p.
+        sampled: what the seeds of each system add that has several.
+        prior: of the variance of seeds; None without one.
+    """
+
+    prompts: float
+    prompts_df: float
+    sampled: tuple[SeedComponent, ...]
+    prior: SeedPrior | None = None
+
+    @property
+    def texts(self) -> float:
+        """Σ R_a, the noise of the texts."""
+        return sum(c.residual for c in self.sampled)
+
+    @property
+    def seeds(self) -> tuple[float, ...]:
+        """V_a of each system with several seeds, whatever the prior; it holds R_a."""
+        return tuple(c.weight * c.of_one for c in self.sampled)
+
+    @property
+    def seeds_df(self) -> tuple[float, ...]:
+        """ν_a of these."""
+        return tuple(c.df for c in self.sampled)
+
+    def total(self) -> tuple[float, float]:
+        """Returns V and its degrees of freedom."""
+        V_p, df_p, prior = self.prompts, self.prompts_df, self.prior
+        differing = [c for c in self.sampled if c.of_one]
+        parts = differing if prior is None else [c.moderated(prior) for c in differing]
+        V_a = np.array([c.weight * c.of_one for c in parts])
+        df_a = np.array([c.df for c in parts])
+        V = V_p + max(0.0, float(V_a.sum()) - self.texts)
+        if not parts:
+            return V, df_p
+        G_s, df_s = float(V_a.sum()), _pooled_df(V_a, df_a)
+        squares = float((V_a**2 / (df_a + 2)).sum())
+        if prior is not None:  # what the systems share makes one part of theirs
+            df_s = min(df_s, prior.pooled_df)
+            squares = G_s**2 / (df_s + 2)
+        if not V_p:
+            return V, df_s
+        satterthwaite = V**2 / (V_p**2 / (df_p + 2) + squares) - 2
+        linear = (V_p + G_s) / (V_p / df_p + G_s / df_s)
+        return V, min(linear, max(min(float(df_a.min()), df_p), satterthwaite))
+
+    def scaled(self, *, inputs: float = 1.0, seeds: float = 1.0) -> VarianceParts:
+        """Returns the parts to expect of another study, d_0 of the prior being the same.
+
+        Args:
+            inputs: its number of prompts, as a multiple of this one's.
+            seeds: its number of seeds a system, as a multiple of this one's.
+        """
+        texts = self.texts / (inputs * seeds)
+        prompts = max(0.0, self.prompts - self.texts) / inputs + texts
+        sampled = tuple(c.scaled(inputs=inputs, seeds=seeds) for c in self.sampled)
+        prior = self.prior
+        if prior is not None and sampled:
+            noise = float(np.mean([c.noise for c in self.sampled]))
+            more = sum(c.df for c in sampled) / sum(self.seeds_df)
+            prior = SeedPrior(
+                _with_inputs(prior.variance, noise, inputs), prior.df, prior.pooled_df * more
+            )
+        return VarianceParts(prompts, (self.prompts_df + 1) * inputs - 1, sampled, prior)
+
+
+def _with_inputs(of_one: float, noise: float, inputs: float) -> float:
+    """Returns the variance of one seed on so many times the inputs: its noise of texts falls."""
+    return of_one - min(of_one, noise) * (1 - 1 / inputs)
 
 
 def contrast(
@@ -105,6 +237,7 @@ def contrast(
     inputs: Codes,
     clusters: Codes,
     strata: Codes,
+    prior: SeedPrior | None = None,
 ) -> Contrast | None:
     """Returns `C = Σ_t w_t v_t` over texts t with its variance over prompts and seeds.
 
@@ -130,14 +263,19 @@ def contrast(
     with the same others on every input.
 
     The degrees of freedom of V are `V² / (V_p²/(ν_p + 2) + Σ V_a²/(ν_a + 2)) − 2`, which is
-    Satterthwaite's (1946) with an unbiased estimate of each part's variance, at least the smallest
-    ν, at most `G / (V_p/ν_p + G_s/ν_s)` with `G_s = Σ V_a`, `ν_s = G_s² / Σ (V_a²/ν_a)` and
-    `G = V_p + G_s`; ν_p alone where seeds add nothing. Without that upper bound the test rejects
-    too often if one system has most of the variance of seeds.
+    Satterthwaite's (1946) with an unbiased estimate of each part's variance; at least the smallest
+    ν, at most `(V_p + G_s) / (V_p/ν_p + G_s/ν_s)` with `G_s = Σ V_a` and
+    `ν_s = G_s² / Σ (V_a²/ν_a)`. Without that upper bound the test rejects too often if one
+    system has most of the variance of seeds. They are the same where seeds seem to add nothing
+    (V = V_p): to take ν_p there would be a preliminary test, with which Holm's first threshold errs
+    two to six times too often.
 
-    A system with one seed adds nothing to V: what is said of it holds for this run. With two seeds
-    a system, or one system of few seeds beside one whose seeds are equal, up to 9 % of true nulls
-    are rejected at 5 % (`benchmarks/seeds.py`).
+    With a prior, V_a is that of the moderated variance s̃_a² of one seed (`seed_prior`), with
+    ν_a + d_0 degrees of freedom. Neither these nor ν_s exceed those of all systems together, and
+    the V_a, which share what is known, make one part G_s with ν_s.
+
+    A system with one seed adds nothing to V: what is said of it holds for this run. Nor do seeds
+    that give equal values. `benchmarks/seeds.py` has the level and the power.
 
     Args:
         values, weights: (texts,) defined; weights not 0, of one sign within a system.
@@ -145,6 +283,7 @@ def contrast(
         inputs: (texts,) codes of what texts of a system with different seeds share.
         clusters: (texts,) codes of what inputs share; no input is in two clusters.
         strata: (texts,) codes of the data sets; no cluster is in two.
+        prior: of the variance of seeds; None if this contrast alone tells it.
 
     Undefined (None): no stratum has two clusters.
     """
@@ -164,28 +303,13 @@ def contrast(
     z = cluster_sums(weights * (values - mean[place]), cluster, K)
     by_stratum = prompts.variances(z)
     V_p = float(by_stratum.sum())
-    net = sum(c.variance - c.residual for c in sampled)
-    V = V_p + max(0.0, net)
+    df_p = _pooled_df(by_stratum, np.maximum(prompts.sizes - 1, 1)) if V_p else math.inf
+    parts = VarianceParts(V_p, df_p, tuple(sampled), prior)
+    V, df = parts.total()
     value, of_seeds = float(weights @ values), bool(sampled)
     if math.sqrt(V) <= _ROUNDING * float(np.abs(weights * values).sum()):
         return Contrast(value, 0.0, float((prompts.sizes - 1).sum()), of_seeds)
-    df = _pooled_df(by_stratum, np.maximum(prompts.sizes - 1, 1)) if V_p else math.inf
-    parts = VarianceParts(
-        V_p,
-        sum(c.residual for c in sampled),
-        tuple(c.variance for c in sampled),
-        df,
-        tuple(c.df for c in sampled),
-    )
-    return Contrast(value, *parts.total(), of_seeds, parts)
-
-
-def _df(V: float, parts: Floats, df: Floats) -> float:
-    """Returns the degrees of freedom of V from those of its parts, that of the prompts last."""
-    satterthwaite = V**2 / float((parts**2 / (df + 2)).sum()) - 2
-    G_s, df_s = float(parts[:-1].sum()), _pooled_df(parts[:-1], df[:-1])
-    linear = float(parts.sum()) / (float(parts[-1] / df[-1]) + G_s / df_s)
-    return min(linear, max(float(df.min()), satterthwaite))
+    return Contrast(value, V, df, of_seeds, parts)
 
 
 def _pooled_df(variances: Floats, df: Floats) -> float:
@@ -244,17 +368,9 @@ class _Clusters(NamedTuple):
         return np.where(n > 1, n / np.maximum(n - 1, 1), 0.0)
 
 
-class _Seeds(NamedTuple):
-    """What seeds of a system add to a variance: V_a, R_a and the degrees of freedom of V_a."""
-
-    variance: float
-    residual: float
-    df: float
-
-
 def _seeds(
     values: Floats, weights: Floats, members: Bools, seeds: Codes, inputs: Codes, prompts: _Clusters
-) -> _Seeds | None:
+) -> SeedComponent | None:
     """Returns the component of a system's seeds; None if no input has two."""
     rows = np.flatnonzero(members)
     S, s = coded(seeds[rows])
@@ -264,17 +380,20 @@ def _seeds(
         return None
     w = np.abs(weights[rows])
     W = cluster_sums(w, s, S)
+    total = float(W @ W)
     rows, w = rows[shared], w[shared]
     S, s = coded(s[shared])
     n, i = coded(i[shared])
     size, df = _size(csr_array((w, (i, s)), shape=(n, S)))
-    if size <= _ROUNDING * float(W @ W):
+    if size <= _ROUNDING * total:
         return None
     v = values[rows]
     deviation = w * (v - (cluster_sums(w * v, i, n) / cluster_sums(w, i, n))[i])
+    if np.abs(deviation).sum() <= _ROUNDING * float(w @ np.abs(v)):
+        return SeedComponent(0.0, total, 0.0, df)
     u = cluster_sums(deviation, s, S)
-    c = float(W @ W) / size
-    return _Seeds(c * float(u @ u), c * prompts.residual(deviation, rows, s), df)
+    residual = total / size * prompts.residual(deviation, rows, s)
+    return SeedComponent(float(u @ u) / size, total, residual, df)
 
 
 def _size(F: csr_array) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from levelfield.scoring.gallery import DRAWN, InputDraw, ShownSample
 from levelfield.scoring.seeds import seeds_in_words
 from levelfield.scoring.standing import BEST, Scale, Standing, letters_in_words
 from levelfield.stats.estimate import finite
+from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import Family
 from levelfield.study.aggregate.results import (
     ControlSummary,
@@ -36,7 +37,11 @@ from levelfield.study.audit.findings import Finding
 from levelfield.study.cells import Cell, bytes_in_words
 from levelfield.study.plan import SystemTechnique
 
-_FAMILIES: dict[Family, str] = {"metric": "a measure", "run": "a kind of control"}
+_FAMILIES: dict[Family, str] = {
+    "metric": "a measure",
+    "run": "a kind of control",
+    "fdr": "a kind of control",
+}
 
 
 def results_table(control: ControlSummary, summary: StudySummary) -> Table:
@@ -83,7 +88,7 @@ def results_table(control: ControlSummary, summary: StudySummary) -> Table:
         caption=f"results for {control.control}: mean over datasets and seeds",
         legend=legend,
         best=BEST if any(standing.best for standing in marks) else "",
-        letters=letters_in_words("system", _FAMILIES[summary.resampling.family])
+        letters=letters_in_words("system", adjustment(summary.resampling.family, _FAMILIES))
         if any(standing.letters for standing in marks)
         else "",
         notes=control.notes,
@@ -244,7 +249,8 @@ def standing_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
 def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
     """Yields the comparisons of systems with their verdicts; what is undefined is None.
 
-    `lowest` and `highest` bound the difference where values are undefined for one system alone.
+    `lowest` and `highest` bound the difference where values are undefined for one system alone;
+    `tipping_a` and `tipping_b` are what these must average for a withheld verdict not to hold.
     """
     for control in summary.controls:
         for measure, comparisons in control.comparisons.items():
@@ -259,6 +265,9 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                     **{name: _defined(getattr(c, name)) for name in numbers},
                     "lowest": c.bounds and _defined(c.bounds.lowest),
                     "highest": c.bounds and _defined(c.bounds.highest),
+                    "tipping_a": c.tipping and _defined(c.tipping.a),
+                    "tipping_b": c.tipping and _defined(c.tipping.b),
+                    "unpaired": c.unpaired,
                     "detectable": finite(c.detectable),
                     "margin": finite(c.margin),
                     "p_alike": finite(c.p_alike),

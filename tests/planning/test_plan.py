@@ -20,27 +20,25 @@ from levelfield.planning.metrics import (
 )
 from levelfield.planning.raters import agreement_variance, items_for_width
 from levelfield.planning.systems import DifferenceSpread
+from levelfield.scoring.seeds import SeededTexts
 from levelfield.stats.dependent import williams
 from levelfield.stats.krippendorff import krippendorff_alpha
-from levelfield.stats.seeds import contrast
 
 SPREAD = DifferenceSpread.stated(1.0, 0.5, 0.2)
 
 
-def studies(rng, n, seeds, difference, count):
-    """Contrasts of studies with the spread of `SPREAD`."""
-    a, i, s = (codes.ravel() for codes in np.indices((2, n, seeds)))
-    weights = np.where(a == 0, 1.0, -1.0) / (n * seeds)
+def studies(rng, n, seeds, difference, count, systems=2):
+    """Differences of the first two systems of studies with the spread of `SPREAD`."""
+    a, i, s = (codes.ravel() for codes in np.indices((systems, n, seeds)))
     for _ in range(count):
         values = (
-            rng.normal(0, 0.5, (2, n))[a, i]
-            + rng.normal(0, 0.2, (2, seeds))[a, s]
+            rng.normal(0, 0.5, (systems, n))[a, i]
+            + rng.normal(0, 0.2, (systems, seeds))[a, s]
             + rng.normal(0, 0.5, a.size)
             + difference * (a == 0)
         )
-        yield contrast(
-            values, weights, systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i)
-        )
+        texts = SeededTexts(values, a, s, i, np.arange(n), np.zeros(n, np.intp))
+        yield texts.difference(0, 1, np.full(n, 1 / n), prior=texts.prior())
 
 
 def test_one_seed_needs_the_inputs_of_a_paired_t_test():
@@ -72,13 +70,16 @@ def test_a_study_of_several_seeds_has_the_error_that_is_planned(seeds: int):
     assert np.mean([c.variance for c in drawn]) == pytest.approx(error.variances.mean(), rel=0.1)
 
 
-@pytest.mark.parametrize("seeds", [2, 5])
-def test_a_planned_difference_is_shown_as_often_as_promised(seeds: int):
+@pytest.mark.parametrize(("seeds", "systems"), [(2, 2), (5, 2), (3, 5)])
+def test_a_planned_difference_is_shown_as_often_as_promised(seeds: int, systems: int):
+    pairs = systems * (systems - 1) // 2
     row = plan_systems(
-        sd=1.0, sd_texts=0.5, sd_seeds=0.2, seeds=[seeds], inputs=30, difference=2.0
-    ).rows[0]
+        sd=1.0, sd_texts=0.5, sd_seeds=0.2, seeds=[seeds], systems=systems, inputs=30,
+        difference=2.0,
+    ).rows[0]  # fmt: skip
     rng = np.random.default_rng(1)
-    shown = [c.p <= 0.05 for c in studies(rng, 30, seeds, row["detectable"], 400)]
+    drawn = studies(rng, 30, seeds, row["detectable"], 400, systems)
+    shown = [c.p <= 0.05 / pairs for c in drawn]
     assert np.mean(shown) == pytest.approx(0.8, abs=0.06)  # 3 standard errors
 
 

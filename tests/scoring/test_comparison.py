@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from flips import p_of
 from levelfield.core.sample import Sample
@@ -16,11 +17,13 @@ from levelfield.scoring.comparison import (
     ValuesOfSystems,
     adjusted_comparisons,
     compared_systems,
+    undefined_ends,
     verdict,
 )
 from levelfield.scoring.joint import Criterion, joint
 from levelfield.scoring.summary import adjusted, summarise
 from levelfield.scoring.tally import RunTally
+from levelfield.scoring.unpaired import SeparateTexts
 
 NAN = float("nan")
 
@@ -43,6 +46,7 @@ def compared(values, answered=None):
         clusters,
         seeded=None,
         why_empty=lambda *_: "nothing shared",
+        ends=undefined_ends(values),
     )
     return compared_systems([run])[0]
 
@@ -72,7 +76,8 @@ def test_a_difference_that_no_undefined_value_could_turn_is_shown():
     assert c.bounds is not None
     assert 0 < c.bounds.lowest < c.difference < c.bounds.highest
     assert verdict(adjusted_alone(c), higher_is_better=True) == "a > b"
-    lowest = np.where(np.isnan(values[:, 0]), np.nanmin(values), values[:, 0]) - values[:, 1]
+    worst = np.nanquantile(values, 0.025)
+    lowest = np.where(np.isnan(values[:, 0]), worst, values[:, 0]) - values[:, 1]
     assert c.bounds.lowest == pytest.approx(lowest.mean())
     assert c.bounds.p_lowest == pytest.approx(p_of(lowest))
     assert c.p_bounded == max(c.p, c.bounds.p_lowest)
@@ -93,10 +98,131 @@ def test_a_text_that_is_not_there_bounds_nothing():
     assert c.bounds is None
 
 
-def test_a_third_system_takes_inputs_away_and_bounds_its_own_pairs_only():
+def test_a_third_system_takes_no_input_away_and_bounds_its_own_pairs_only():
     values = np.random.default_rng(1).normal(size=(30, 3))
     values[:9, 2] = NAN
-    assert [c.bounds is None for c in compared(values)] == [True, False, False]
+    comparisons = compared(values)
+    assert [c.bounds is None for c in comparisons] == [True, False, False]
+    assert [c.inputs for c in comparisons] == [30, 21, 21]
+    (alone,) = compared(values[:, :2])
+    assert comparisons[0].difference == pytest.approx(alone.difference)
+    assert comparisons[0].p == pytest.approx(alone.p)
+
+
+def test_one_bad_system_does_not_ruin_the_pairs_of_others():
+    values = np.random.default_rng(8).normal([0.6, 0, 0], size=(200, 3))
+    values[8:, 2] = NAN
+    found, *_ = compared(values)
+    assert (found.a, found.b, found.inputs) == ("a", "b", 200)
+    assert found.p < 1e-3
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_withheld_verdict_says_what_undefined_values_would_turn_it(sign: int, both: bool):
+    rng = np.random.default_rng(4)
+    values = sign * rng.normal([0.75, 0], size=(100, 2))
+    values[:15, 0] = NAN
+    values[15 : 15 + 10 * both, 1] = NAN
+    ((c,),) = adjusted_comparisons([compared(values)])
+    assert verdict(c, higher_is_better=True) == "withheld"
+    assert c.tipping is not None
+    assert c.tipping.above == (sign > 0)
+    assert math.isnan(c.tipping.b) != both
+
+    def p_at(of_a: float, of_b: float) -> float:
+        filled = np.where(np.isnan(values), [of_a, of_b], values)
+        d = filled[:, 0] - filled[:, 1]
+        return scipy.stats.ttest_1samp(d, 0).pvalue
+
+    b = c.tipping.b if both else 0.0
+    assert p_at(c.tipping.a, b) == pytest.approx(0.05, rel=1e-6)
+    assert p_at(c.tipping.a + 0.2 * sign, b - 0.2 * sign) < 0.05
+    side = "below" if sign > 0 else "above"
+    value = f"{c.tipping.a:.3g}".replace("-", "−")
+    assert f"the difference is shown unless those of a average {side} {value}" in c.note
+
+
+def test_few_undefined_values_withhold_little():
+    rng = np.random.default_rng(9)
+    shown = np.zeros(2)
+    for _ in range(60):
+        values = rng.normal(size=(100, 1)) + rng.normal([0.6, 0], 1.0, size=(100, 2))
+        values[rng.permutation(100)[:5], 0] = NAN
+        (c,) = compared(values)
+        at_least = np.where(np.isnan(values), np.nanmin(values), values)
+        p_of_least = scipy.stats.ttest_1samp(at_least[:, 0] - values[:, 1], 0).pvalue
+        shown += [c.p_bounded <= 0.05, p_of_least <= 0.05]
+    assert shown[0] > 1.2 * shown[1]
+
+
+def test_a_system_that_loses_its_worst_texts_is_not_called_better():
+    rng = np.random.default_rng(10)
+    claims = np.zeros(2)
+    for _ in range(80):
+        values = rng.normal(size=(100, 1)) + rng.normal(size=(100, 2))
+        values[np.argsort(values[:, 0])[:20], 0] = NAN
+        (c,) = compared(values)
+        claims += [c.p_bounded <= 0.05, c.p <= 0.05]
+    assert claims[1] > 30
+    assert claims[0] <= 4
+
+
+def test_one_outlier_does_not_withhold_a_verdict():
+    values = np.random.default_rng(11).normal([1.5, 0], size=(100, 2))
+    values[0, 0] = NAN
+    values[1, 1] = -300
+    values[1, 0] = -299
+    (c,) = compared(values)
+    assert c.p_bounded < 0.001
+
+
+def separate(a, b, *, strata=(None, None), clusters=None, seeds=None):
+    values = np.r_[a, b]
+    n = np.arange(values.size)
+    zeros = np.zeros(values.size, np.intp)
+    codes = zeros if strata[0] is None else np.r_[strata[0], strata[1]]
+    return SeparateTexts(
+        values=values,
+        systems=np.repeat([0, 1], [len(a), len(b)]),
+        seeds=zeros if seeds is None else seeds,
+        inputs=n,
+        clusters=n if clusters is None else clusters,
+        strata=codes,
+    )
+
+
+def test_an_unpaired_difference_is_welchs():
+    rng = np.random.default_rng(12)
+    a, b = rng.normal(0, 1, 30), rng.normal(1, 3, 50)
+    found = separate(a, b).difference(0, 1)
+    expected = scipy.stats.ttest_ind(a, b, equal_var=False)
+    assert found.contrast.p == pytest.approx(expected.pvalue)
+    assert found.contrast.df == pytest.approx(expected.df)
+    assert found.contrast.value == pytest.approx(a.mean() - b.mean())
+    assert (found.n_a, found.n_b, found.left_out) == (30, 50, 0)
+
+
+def test_an_unpaired_difference_does_not_mix_strata():
+    rng = np.random.default_rng(13)
+    of_a, of_b = np.repeat([0, 1, 2], [40, 10, 5]), np.repeat([0, 1, 3], [10, 40, 5])
+    a, b = rng.normal(5 * of_a, 1), rng.normal(5 * of_b, 1)
+    found = separate(a, b, strata=(of_a, of_b)).difference(0, 1)
+    means = [a[of_a == h].mean() - b[of_b == h].mean() for h in (0, 1)]
+    variances = [
+        a[of_a == h].var(ddof=1) / (of_a == h).sum() + b[of_b == h].var(ddof=1) / (of_b == h).sum()
+        for h in (0, 1)
+    ]
+    assert found.contrast.value == pytest.approx(np.mean(means))  # both strata weigh 8
+    assert found.contrast.variance == pytest.approx(np.sum(variances) / 4)
+    assert abs(a.mean() - b.mean()) > 1 > abs(found.contrast.value)
+    assert found.left_out == 10
+
+
+def test_texts_of_one_prompt_are_one_of_few_independent_ones():
+    rng = np.random.default_rng(14)
+    assert separate(rng.normal(size=40), rng.normal(size=40), clusters=np.arange(80) // 10
+    ).difference(0, 1) is None  # fmt: skip
 
 
 def test_a_system_without_any_value_is_not_compared():
@@ -143,8 +269,8 @@ def test_a_value_that_some_seeds_lack_alone_does_not_win():
     assert c.difference == pytest.approx(0.2)
     assert c.p < 0.05
     lacking = int(np.isnan(values).sum())
-    # the worst value of the run is 0.8
-    assert c.bounds.lowest == pytest.approx(0.2 - 0.2 * lacking / 300, abs=0.02)
+    # the values are shares of five votes, so the worst is 0
+    assert c.bounds.lowest == pytest.approx(0.2 - 1.0 * lacking / 300, abs=0.02)
     assert c.bounds.only_a > 50
     assert c.bounds.only_b == 0
 
@@ -185,3 +311,10 @@ def test_so_few_inputs_for_so_many_comparisons_are_said():
 def test_a_comparison_without_bounds_rests_on_its_p():
     c = Comparison("a", "b", 9, 0, 9, 1.0, 0.5, 1.5, 1.0, 0.01, 0.01, "")
     assert c.p_bounded == 0.01
+
+
+def test_ties_are_named_where_they_are_why_p_can_not_be_small():
+    values = np.zeros((40, 2))
+    values[:3, 0] = 1
+    (c,) = compared(values)
+    assert c.note == "ties on 37 of 40 independent inputs: p can't go below 0.25"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from levelfield.core.sample import Sample
@@ -68,14 +66,32 @@ def test_a_long_prompt_is_shortened():
     assert len(said) < 150
 
 
-def test_the_pair_that_shares_nothing_is_shown_where_the_two_do():
-    inputs = {"a": "xy", "b": "yx", "c": "z"}
-    said = why_empty({name: [{"prompt": p} for p in prompts] for name, prompts in inputs.items()})
-    assert 'c has prompt "z"' in said
+def test_systems_that_share_inputs_without_a_value_from_both_are_told_so():
+    systems = {"a": [{"prompt": "x"}, {"prompt": "y"}], "b": [{"prompt": "y"}]}
+    assert why_empty(systems) == "no input has a value from both"
 
 
-def test_systems_that_share_inputs_two_by_two_are_told_so():
-    inputs = {"a": "xy", "b": "yz", "c": "zx"}
-    assert all(set(i) & set(j) for i, j in itertools.combinations(inputs.values(), 2))
-    said = why_empty({name: [{"prompt": p} for p in prompts] for name, prompts in inputs.items()})
-    assert said == "no shared inputs: every two systems have some, but none is of all systems"
+def sharing_note(ids, texts, **fields):
+    tally = RunTally()
+    for id, text in zip(ids, texts, strict=True):
+        tally.add(Sample(id=id, text=text, system="x", **fields), "x")
+    return tally.sharing_note()
+
+
+NUMBERS = [f"x-{i}" for i in range(40)]
+APART = [f"Word {i} begins a text" for i in range(40)]
+CONTINUED = [f"The lake number {i // 4} lay still {i}" for i in range(40)]
+
+
+def test_texts_that_seem_to_share_prompts_are_told_to_name_them():
+    said = sharing_note(NUMBERS, [f"The {i // 4} lake is {i}" for i in range(40)])
+    assert said.startswith("40 texts name no prompt, and 40 of them begin with the same words")
+    assert "their ids are 10 but for a suffix" in sharing_note(
+        [f"p{i // 4}_{i % 4}" for i in range(40)], APART
+    )
+
+
+def test_texts_that_seem_to_share_nothing_or_name_it_are_told_nothing():
+    assert not sharing_note(NUMBERS, APART)
+    assert not sharing_note(NUMBERS, CONTINUED, prompt="The lake")
+    assert not sharing_note(NUMBERS[:4], CONTINUED[:4])

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.comparison import Comparison
-from levelfield.scoring.result_table import result_table
-from levelfield.scoring.standing import scale_for, standings
-from levelfield.scoring.summary import adjusted, summarise, summarise_corpus
+from levelfield.scoring.result_table import ResultCell, result_table
+from levelfield.scoring.standing import Scale, scale_for, standings
+from levelfield.scoring.summary import GroupSummary, adjusted, summarise, summarise_corpus
 from levelfield.scoring.tally import RunTally
+from levelfield.stats.estimate import estimate_of_mean
 
 NAN = float("nan")
 
@@ -94,7 +95,8 @@ def test_a_withheld_verdict_counts_as_not_shown():
     table = table_of({"m": [NOISE, lacking]}, "xy")
     assert marks(table) == {"x": ("a", False), "y": ("a", False)}
     said = "1 of 1 verdicts withheld: values undefined for one system alone could turn them"
-    assert said in table.notes()
+    [note] = [note for note in table.notes() if note.startswith(said)]
+    assert "x − y: the difference is shown unless those of y average below −0.0102" in note
 
 
 @given(st.data())
@@ -144,7 +146,7 @@ def test_a_corpus_has_no_interval_and_a_rank_without_letters():
         adjusted([summarise_corpus(scores, {"c1": "x", "c2": "y"})]), by="system", n=9
     )
     cells = table.columns[0].ranking
-    assert [(c.group.group, c.mean, c.half_width, c.letters) for c in cells] == [
+    assert [(c.group.group, c.mean, c.interval, c.letters) for c in cells] == [
         ("y", "0.700", "", ""),
         ("x", "0.500", "", ""),
     ]
@@ -238,3 +240,13 @@ def test_polars_and_json_have_a_row_a_group_and_metric():
     ]
     (column,) = table.to_dict()["columns"]
     assert [cell["letters"] for cell in column["cells"]] == [["b"], ["a"]]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "written"),
+    [(0.94, 1.0, "[0.940, 1.000]"), (0.96, 1.04, "± 0.040"), (NAN, NAN, "")],
+)
+def test_a_mean_off_the_centre_of_its_interval_stands_with_both_ends(low, high, written):
+    mean = estimate_of_mean(1.0, low, high, n=50, clusters=50)
+    cell = ResultCell(GroupSummary("x", 50, 0, mean), None, Scale(3, scientific=False))
+    assert cell.interval == written

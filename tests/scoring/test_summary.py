@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,8 @@ from levelfield.scoring.comparison import verdict
 from levelfield.scoring.summary import POINTS, summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.multiplicity import holm
+from levelfield.stats.multiplicity import false_discovery_rate, holm
+from levelfield.stats.power import detectable_difference
 from levelfield.stats.resampling import Family, Resampling
 
 NAN = float("nan")
@@ -143,7 +145,7 @@ def test_samples_without_a_seed_are_said_nothing_of():
     assert c.note == ""
 
 
-def test_inputs_that_one_system_lacks_are_left_out_for_all():
+def test_inputs_that_one_system_lacks_are_left_out_of_its_pairs_only():
     rows = [
         (s, NAN if (s.system, s.prompt) == ("z", "Prompt 0") else v)
         for s, v in study(["x", "y", "z"], prompts=8)
@@ -151,7 +153,58 @@ def test_inputs_that_one_system_lacks_are_left_out_for_all():
     ]
     (summary,) = summarise(tally(rows))
     assert len(summary.comparisons) == 3
-    assert {(c.inputs, c.left_out) for c in summary.comparisons} == {(6, 2)}
+    assert [(c.a + c.b, c.inputs, c.left_out) for c in summary.comparisons] == [
+        ("xy", 7, 1),
+        ("xz", 7, 1),
+        ("yz", 6, 2),
+    ]
+
+
+def test_texts_with_a_label_only_are_compared_as_independent_ones():
+    rng = np.random.default_rng(5)
+    rows = [
+        (
+            Sample(id=f"{s}{i}", text="Rain.", system=s, control={"sentiment": wanted}),
+            rng.normal(2 * (s == "y") + 5 * (wanted == "positive")),
+        )
+        for s in "xy"
+        for i, wanted in enumerate(["positive", "negative"] * 50)
+    ]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.unpaired
+    assert (c.inputs, c.clusters) == (200, 200)
+    assert c.p < 1e-9
+    assert c.difference == pytest.approx(-2, abs=0.5)
+    assert c.note.startswith("unpaired: Welch's t test of 100 and 100 texts within control values")
+
+
+def test_systems_with_other_prompts_are_compared_as_independent_and_why_is_said():
+    rows = [(sample(f"{s}{i}", s, f"{s} prompt {i}"), float(i % 7)) for s in "xy" for i in range(9)]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.unpaired
+    assert "no shared inputs: x has prompt" in c.note
+    assert c.p == pytest.approx(1)
+    se = math.sqrt(2 * np.var([i % 7 for i in range(9)], ddof=1) / 9)
+    assert (c.error.se, c.error.df) == pytest.approx((se, 16))
+    assert c.detectable == pytest.approx(detectable_difference(se, 16))
+
+
+def test_an_unpaired_comparison_is_bounded_by_its_undefined_values():
+    rng = np.random.default_rng(6)
+    rows = []
+    for s in "xy":
+        values = np.sort(rng.normal(size=100))
+        if s == "x":
+            values[:30] = NAN
+        rows += [(sample(f"{s}{i}", s, f"{s} {i}"), float(v)) for i, v in enumerate(values)]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.p < 0.05
+    assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (30, 0, 200)
+    assert verdict(c, higher_is_better=True) == "withheld"
+    values = {s.id: v for s, v in rows}
+    x, y = (np.array([values[f"{s}{i}"] for i in range(100)]) for s in "xy")
+    filled = np.where(np.isnan(x), c.tipping.a, x)
+    assert scipy.stats.ttest_ind(filled, y, equal_var=False).pvalue == pytest.approx(0.05, rel=0.01)
 
 
 def test_one_undefined_seed_does_not_cost_the_input():
@@ -236,14 +289,15 @@ def test_one_shared_input_says_so():
 
 
 @pytest.mark.parametrize("family", get_args(Family))
-def test_holm_runs_over_the_comparisons_of_a_metric_or_of_all(family):
+def test_p_is_adjusted_over_the_comparisons_of_a_metric_or_of_all(family):
     rows = study(["x", "y", "z"], metrics=2, shift=0.3)
     summaries = summarise(
         tally(rows, ("coherence", "consistency")), resampling=Resampling(family=family)
     )
     p = [[c.p for c in s.comparisons] for s in summaries]
-    of_family = [[*p[0], *p[1]]] if family == "run" else p
-    expected = [p for of in of_family for p in holm(of).tolist()]
+    of_family = p if family == "metric" else [[*p[0], *p[1]]]
+    adjust = false_discovery_rate if family == "fdr" else holm
+    expected = [p for of in of_family for p in adjust(of).tolist()]
     assert [c.p_adjusted for s in summaries for c in s.comparisons] == expected
 
 
@@ -301,7 +355,7 @@ def test_nothing_defined_gives_nan_everywhere_and_no_error():
     (summary,) = summarise(tally([(s, NAN) for s, _ in study(["x", "y"], prompts=3)]))
     assert math.isnan(summary.overall.mean.value)
     assert summary.overall.mean.why_no_interval == "no values"
-    assert summary.comparisons[0].note == "no input has a value from every system"
+    assert summary.comparisons[0].note == "no input has a value from both"
     assert summary.comparisons[0].left_out == 3
 
 

@@ -15,6 +15,7 @@ from levelfield.stats.estimate import (
     estimate_of_mean,
     percentile_ends,
     undefined,
+    without_few_clusters,
 )
 
 nan = math.nan
@@ -35,6 +36,14 @@ def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
     mean = estimate_of_mean(0.5, nan, nan, n=n, clusters=clusters, why_no_interval=given)
     assert mean.why_no_interval == why
     assert mean.why_undefined == ("no values" if n == 0 else "")
+
+
+@pytest.mark.parametrize(("clusters", "why"), [(4, "fewer than 5 independent inputs"), (5, "")])
+def test_a_mean_of_fewer_than_five_clusters_has_no_interval(clusters, why):
+    mean = without_few_clusters(estimate_of_mean(0.5, 0.4, 0.6, n=9, clusters=clusters))
+    assert mean.why_no_interval == why
+    assert math.isnan(mean.low) == math.isnan(mean.high) == bool(why)
+    assert mean.value == 0.5
 
 
 def test_the_ends_of_many_clusters_hold_the_central_share_of_the_resamples():

@@ -15,7 +15,7 @@ from levelfield.stats.correlation import statistics
 from levelfield.stats.icc import intraclass
 from levelfield.stats.kappa import cohen_kappa
 from levelfield.stats.krippendorff import krippendorff_alpha
-from levelfield.stats.multiplicity import bonferroni, holm
+from levelfield.stats.multiplicity import bonferroni, false_discovery_rate, holm
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.shares import share_ends
 from levelfield.stats.system_level import system_correlations
@@ -69,6 +69,7 @@ def test_kappa_equals_that_of_statsmodels(weights, seed):
 def test_adjusted_p_values_equal_those_of_statsmodels(seed):
     p = np.random.default_rng(seed).beta(0.4, 2, 25)
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    assert false_discovery_rate(p) == pytest.approx(multipletests(p, method="fdr_bh")[1])
     assert bonferroni(p) == pytest.approx(multipletests(p, method="bonferroni")[1])
 
 

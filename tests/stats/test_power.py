@@ -8,6 +8,7 @@ from scipy import integrate, stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
+from levelfield.stats.multiplicity import false_discovery_rate
 from levelfield.stats.power import (
     alike_p,
     cluster_errors,
@@ -17,7 +18,7 @@ from levelfield.stats.power import (
     level_of_family,
     t_power,
 )
-from levelfield.stats.seeds import VarianceParts, contrast
+from levelfield.stats.seeds import SeedPrior, VarianceParts, contrast
 
 
 def integrated_power(noncentrality: float, df: float, alpha: float) -> float:
@@ -79,6 +80,15 @@ def test_the_level_that_holm_leaves_is_that_of_the_comparisons_not_shown():
     assert level_of_family([]) == level_of_family([0.01]) == 0.05
 
 
+def test_the_level_of_a_false_discovery_rate_is_that_of_one_rejection_more():
+    p = [0.001, 0.004, 0.2, 0.6, math.nan]
+    level = level_of_family(false_discovery_rate(p), correction="fdr")
+    assert level == pytest.approx(0.05 * 3 / 4)
+    assert false_discovery_rate([*p[:2], level - 1e-9, 0.6])[2] <= 0.05
+    assert false_discovery_rate([*p[:2], level + 1e-9, 0.6])[2] > 0.05
+    assert level_of_family([0.01, 0.02], correction="fdr") == 0.05
+
+
 def test_two_one_sided_tests_agree_with_statsmodels():
     d = np.random.default_rng(0).normal(0.1, 1, 40)
     expected, *_ = DescrStatsW(d).ttost_mean(-0.5, 0.5)
@@ -119,14 +129,17 @@ def test_the_fewest_that_are_enough_are_what_a_loop_finds(least: int):
     assert fewest(lambda _: False, least, 10_000) is None
 
 
-def contrast_parts(seeds: int) -> VarianceParts:
+PRIOR = SeedPrior(variance=0.2, df=5.0, pooled_df=40.0)
+
+
+def contrast_parts(seeds: int, prior: SeedPrior | None = None) -> VarianceParts:
     rng = np.random.default_rng(3)
     a, i, s = (codes.ravel() for codes in np.indices((2, 60, seeds)))
     effects = rng.normal(0, 0.3, (2, seeds))
     values = rng.normal(0, 1, (2, 60))[a, i] + effects[a, s] + rng.normal(0, 0.5, a.size)
     c = contrast(
         values, np.where(a == 0, 1.0, -1.0) / (60 * seeds),
-        systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i),
+        systems=a, seeds=s, inputs=i, clusters=i, strata=np.zeros_like(i), prior=prior,
     )  # fmt: skip
     assert c is not None
     assert c.parts is not None
@@ -134,9 +147,11 @@ def contrast_parts(seeds: int) -> VarianceParts:
     return c.parts
 
 
-def test_parts_of_as_many_inputs_and_seeds_are_unchanged():
-    parts = contrast_parts(4)
+@pytest.mark.parametrize("prior", [None, PRIOR])
+def test_parts_of_as_many_inputs_and_seeds_are_unchanged(prior: SeedPrior | None):
+    parts = contrast_parts(4, prior)
     same = parts.scaled()
+    assert same.total() == pytest.approx(parts.total())
     assert same.prompts == pytest.approx(parts.prompts)
     assert sum(same.seeds) == pytest.approx(sum(parts.seeds))
     assert same.seeds_df == pytest.approx(parts.seeds_df)
@@ -151,3 +166,19 @@ def test_more_inputs_lower_what_texts_make_and_leave_what_seeds_make():
     assert sum(double.seeds) == pytest.approx(sum(parts.seeds) / 2)
     assert double.prompts < parts.prompts
     assert double.seeds_df == pytest.approx((7.0, 7.0))
+
+
+def test_more_seeds_have_a_smaller_part_of_the_moderated_variance_with_more_freedom():
+    parts = contrast_parts(3, PRIOR)
+    V, df = parts.scaled(seeds=2).total()
+    V_a, squares = 0.0, 0.0
+    for c in parts.sampled:
+        s2 = (PRIOR.df * PRIOR.variance + 5 * c.of_one) / (PRIOR.df + 5)  # 6 seeds
+        V_a += s2 / 6
+        squares += (s2 / 6) ** 2 / (PRIOR.df + 5)
+    V_p = parts.prompts - parts.texts / 2
+    assert pytest.approx(V_p + V_a - parts.texts / 2) == V
+    df_s = V_a**2 / squares
+    most = V_p**2 / (parts.prompts_df + 2) + V_a**2 / (df_s + 2)
+    bound = (V_p + V_a) / (V_p / parts.prompts_df + V_a / df_s)
+    assert df == pytest.approx(min(bound, V**2 / most - 2))

@@ -1,5 +1,6 @@
 """Prompts and seeds as samples: variances against plain loops, level and coverage by simulation."""
 
+import itertools
 import math
 import time
 
@@ -8,8 +9,9 @@ import pytest
 import scipy.stats
 
 from levelfield.stats import seeds as of_seeds
+from levelfield.stats.multiplicity import holm
 from levelfield.stats.resampling import Resampling
-from levelfield.stats.seeds import contrast
+from levelfield.stats.seeds import SeedPrior, contrast, seed_prior
 from levelfield.stats.sign_flip import sign_flips
 
 STUDIES = 800
@@ -183,6 +185,67 @@ def test_the_interval_excludes_0_where_the_test_rejects_and_only_there(seed: int
     assert c is not None
     low, high = c.ends(0.95)
     assert (low <= 0 <= high) == (c.p > 0.05)
+
+
+@pytest.mark.parametrize(
+    ("df", "variances"),
+    [([2.0] * 5, [0.1, 0.09, 0.12, 0.08, 0.11]), ([2.0, 1.0, 4.0], [0.1, 0.8, 0.05])],
+)
+def test_the_prior_is_worth_the_fewest_degrees_of_freedom_that_the_variances_allow(df, variances):
+    prior = seed_prior([*zip(variances, df, strict=True)])
+    assert prior is not None
+    assert prior.variance == pytest.approx(np.average(variances, weights=df))
+    assert prior.pooled_df == sum(df)
+
+    def log_likelihood(d: float) -> float:
+        ratios = np.array(variances) / prior.variance
+        return float(scipy.stats.f.logpdf(ratios, df, d).sum())
+
+    best = max(map(log_likelihood, np.geomspace(0.25, 1e6, 200)))
+    assert log_likelihood(prior.df) >= best - 1.01
+    assert log_likelihood(prior.df / 1.3) < best - 1
+
+
+def test_one_system_says_nothing_of_how_systems_differ():
+    assert seed_prior([(0.1, 2.0)]) is None
+
+
+def test_a_prior_draws_the_variance_of_seeds_towards_that_of_all_systems():
+    x = balanced(12, 3, 1.0, np.random.default_rng(11))
+    rows, w = codes(12, 3), weights(12, 3)
+    own = contrast(x.ravel(), w, **rows)
+    drawn = contrast(x.ravel(), w, **rows, prior=SeedPrior(0.5, 30.0, 90.0))
+    assert own is not None
+    assert drawn is not None
+    variances = [one.mean(axis=0).var(ddof=1) for one in x]
+    assert [v for v, df in own.seed_variances] == pytest.approx(variances)
+    assert [df for v, df in own.seed_variances] == pytest.approx([2, 2])
+    moved = [(30 * 0.5 + 2 * v) / 32 - v for v in variances]
+    assert drawn.variance == pytest.approx(own.variance + sum(moved) / 3)
+    assert drawn.df > own.df
+
+
+def test_holm_over_systems_with_seeds_errs_in_5_percent_of_runs():
+    rng = np.random.default_rng(12)
+    systems, inputs, seeds, runs = 6, 12, 2, 150
+    pairs = list(itertools.combinations(range(systems), 2))
+    rows, w = codes(inputs, seeds), weights(inputs, seeds)
+    single = codes(inputs, seeds, systems=1)
+    errors = np.zeros(2)
+    for _ in range(runs):
+        x = rng.normal(0, 0.3, (systems, 1, seeds)) + rng.normal(0, 1, (systems, inputs, seeds))
+        means = [contrast(one.ravel(), np.abs(w[: one.size]), **single) for one in x]
+        prior = seed_prior([v for c in means if c is not None for v in c.seed_variances])
+        of_pairs = [contrast(x[[a, b]].ravel(), w, **rows, prior=prior) for a, b in pairs]
+        p = [c.p for c in of_pairs if c is not None]
+        before = [
+            2 * scipy.stats.t.sf(abs(c.value) / math.sqrt(c.variance), inputs - 1)
+            for c in of_pairs
+            if c is not None
+        ]
+        errors += [holm(p).min() <= 0.05, holm(before).min() <= 0.05]
+    assert errors[0] / runs <= 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / runs)
+    assert errors[1] > errors[0]
 
 
 def test_equal_seeds_leave_the_variance_of_the_prompts_and_its_degrees_of_freedom():

@@ -227,3 +227,32 @@ def test_820_comparisons_of_clear_differences_are_all_shown():
     D = np.stack([values[:, a] - values[:, b] for a, b in pairs], axis=1)
     assert len(pairs) == 820
     assert (holm(sign_flips(D, np.ones(D.shape)).p) <= 0.05).all()
+
+
+@pytest.mark.parametrize(("more", "fewer"), [(5, 0), (9, 2), (7, 7), (30, 14), (3, 1)])
+def test_mid_p_of_0_and_1_is_mcnemars(more: int, fewer: int):
+    d = np.r_[np.ones(more), -np.ones(fewer), np.zeros(20)][:, None]
+    tests = sign_flips(
+        d, np.ones_like(d), mid=np.array([True]), resampling=Resampling(permutations=200_000)
+    )
+    n, k = more + fewer, min(more, fewer)
+    exact = 2 * scipy.stats.binom.cdf(k, n, 0.5) - scipy.stats.binom.pmf(k, n, 0.5)
+    # both sides tie where they are equal
+    expected = 1 - scipy.stats.binom.pmf(k, n, 0.5) / 2 if more == fewer else exact
+    assert tests.p[0] == pytest.approx(expected, rel=1e-9 if n < 17 else 0.1)
+    if not np.isnan(tests.low[0]):
+        assert (tests.low[0] < 0 < tests.high[0]) == (tests.p[0] > 0.05)
+
+
+def test_mid_p_of_0_and_1_rejects_true_nulls_as_often_as_it_should():
+    rng = np.random.default_rng(3)
+    p = np.where(rng.random((40, 1, 1)) < 0.5, 0.8, 0.4)  # hard and easy inputs
+    x, y = (rng.random((40, 1, 2000)) < p for _ in range(2))
+    d = (x.astype(float) - y)[:, 0]
+    few = Resampling(permutations=500)
+    of_ties, of_mid = (
+        (sign_flips(d, np.ones_like(d), mid=np.full(2000, mid), resampling=few).p <= 0.05).mean()
+        for mid in (False, True)
+    )
+    assert of_ties < 0.04
+    assert of_ties < of_mid < 0.065

@@ -12,9 +12,11 @@ from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
 from levelfield.scoring.sensitivity import detectable
-from levelfield.scoring.standing import Scale, scale_of
+from levelfield.scoring.standing import Scale, p_value, scale_of
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table, print_wrapped
+from levelfield.stats.multiplicity import adjustment
+from levelfield.stats.resampling import Family
 
 _EFFECT = Scale(2, scientific=False)
 
@@ -41,6 +43,7 @@ def print_results(result: ScoreSummary, *, pairs: bool) -> None:
             s.comparisons,
             higher_is_better=s.higher_is_better,
             scale=scale_of(s),
+            family=result.resampling.family,
         )
     out.print()
     for signature in table.signatures():
@@ -72,19 +75,26 @@ def print_pairs(
     *,
     higher_is_better: bool,
     scale: Scale,
+    family: Family,
 ) -> None:
     """Prints every comparison under a metric, with its numbers, its verdict and its notes."""
     for i, c in enumerate(comparisons):
         if i == 0:
             out.print()
-            out.print(Text(metric, "bold"))
-        p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
+            out.print(
+                Text.assemble(
+                    (metric, "bold"),
+                    (f"  p by {adjustment(family)}; intervals are not adjusted", "dim"),
+                )
+            )
+        p = f"p = {p_value(c.p_adjusted)}, d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
+        p = p.replace("= <", "<")
         left = f", {c.left_out:,} left out" if c.left_out else ""
         could_show = detectable(c, scale)
         line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
-            f"{p}n = {c.inputs:,} inputs{left}: {conclusion(c, higher_is_better)}"
-            + (f" ({could_show})" if could_show else "")
+            f"{p}n = {c.inputs:,} {'texts' if c.unpaired else 'inputs'}{left}: "
+            f"{conclusion(c, higher_is_better)}" + (f" ({could_show})" if could_show else "")
         )
         out.print(Text(printable(line)), soft_wrap=True)
         if c.note:

@@ -77,5 +77,6 @@ def print_summary(summary: StudySummary, *, pairs: bool = False) -> None:
                 comparisons,
                 higher_is_better=control.measure(measure).higher_is_better,
                 scale=Scale(control.places(measure), scientific=False),
+                family=summary.resampling.family,
             )
         out.print()

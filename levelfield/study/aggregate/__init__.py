@@ -44,12 +44,11 @@ def aggregate(
 
     Two systems are compared under every measure known for single texts, except single judges, on
     the requests that they share: their values are averaged over seeds, and the difference is
-    weighted by dataset as the means are. Systems that have texts everywhere are compared on the
-    requests that all of these have a value for (listwise); one that lacks a dataset or a value of
-    the control is compared pairwise, on the requests of both. If either has two seeds or more, the
-    test and the interval are those of `stats.seeds.contrast`; with one seed each the test flips the
-    signs of whole prompts. p is adjusted by Holm over the comparisons under one measure, with
-    `resampling.family="run"` over all of a kind of control.
+    weighted by dataset as the means are. Only requests that both have a value for count; two
+    systems that share next to none are compared as independent texts. If either has two seeds or
+    more, the test and the interval are those of `stats.seeds.contrast`; with one seed each the test
+    flips the signs of whole prompts. p is adjusted by Holm over the comparisons under one measure,
+    with `resampling.family="run"` over all of a kind of control.
 
     Args:
         cells: of any kinds of control; several with one key count as several runs.

@@ -388,16 +388,16 @@ def test_a_difference_is_that_of_the_means_where_all_is_there():
 
 
 def test_with_one_dataset_and_seed_intervals_and_tests_are_those_of_single_means():
-    cells = study(noisy, datasets="x", seeds=1)
+    cells = [cell(system, "x", 0, noisy, prompts=6) for system in "ab"]
     summary = aggregate(cells, resampling=QUICK)
     values = {c.key.system: np.array([*c.scores[SLOR].values()]) for c in cells}
     prompts = [s.prompt for s in cells[0].samples]
     entry = of(summary, "a", SLOR)
-    expected = scipy.stats.ttest_1samp(values["a"].reshape(4, 2).mean(axis=1), 0)
+    expected = scipy.stats.ttest_1samp(values["a"].reshape(6, 2).mean(axis=1), 0)
     assert (entry.interval.low, entry.interval.high) == pytest.approx(
         (expected.confidence_interval().low, expected.confidence_interval().high)
     )
-    assert entry.interval.clusters == 4
+    assert entry.interval.clusters == 6
     [c] = summary.controls[0].comparisons[SLOR]
     d = values["a"] - values["b"]
     tests = flips(d, prompts)
@@ -473,17 +473,8 @@ def test_bounds_of_undefined_values_hold_seeds_as_well():
         empty = (system, prompt) == ("a", 1)
         return NAN if empty else noisy(system, dataset, value, prompt, seed)
 
-    def of_inputs(cells: Sequence[Cell]) -> list[float]:
-        values: dict[tuple[str, str], list[float]] = {}
-        for one in cells:
-            for s in one.samples:
-                values.setdefault((one.key.system, s.prompt + str(s.control)), []).append(
-                    one.scores[SLOR][s.id]
-                )
-        return [float(np.mean(v)) for v in values.values()]
-
     cells = study(holey, seeds=3)
-    worst = float(np.nanmin(of_inputs(cells)))
+    worst = float(np.nanquantile([v for c in cells for v in c.scores[SLOR].values()], 0.025))
     filled = [
         replace(c, scores={SLOR: {id: worst if v != v else v for id, v in c.scores[SLOR].items()}})
         for c in cells
@@ -491,7 +482,9 @@ def test_bounds_of_undefined_values_hold_seeds_as_well():
     [c] = aggregate(cells, resampling=QUICK).controls[0].comparisons[SLOR]
     [expected] = aggregate(filled, resampling=QUICK).controls[0].comparisons[SLOR]
     assert c.bounds is not None
-    assert (c.bounds.lowest, c.bounds.p_lowest) == pytest.approx((expected.difference, expected.p))
+    assert c.bounds.lowest == pytest.approx(expected.difference)
+    # how far seeds of other systems differ is taken from the values that there are
+    assert c.bounds.p_lowest == pytest.approx(expected.p, rel=0.1)
     assert c.bounds.p_highest != c.bounds.p_lowest
 
 
@@ -522,7 +515,7 @@ def test_the_interval_of_a_mean_holds_how_far_seeds_differ():
     assert width > 2 * width_of_run
 
 
-@pytest.mark.parametrize("dataset", [ALL, "x"])
+@pytest.mark.parametrize("dataset", [ALL, "y"])
 @pytest.mark.parametrize("value", [ALL, "positive"])
 def test_the_interval_of_a_mean_is_centred_on_it_where_texts_and_cells_are_missing(
     dataset: str, value: str
