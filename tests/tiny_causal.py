@@ -1,16 +1,14 @@
-"""Random small models of the types that CTranslate2 computes, in folders."""
+"""Random small models of many types, in folders."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import transformers
 
 import tiny
-from levelfield.models.ctranslate2 import conversion
 
 VOCABULARY = 400
 _SIZE: dict[str, Any] = {
@@ -90,16 +88,3 @@ def save_t5(folder: Path, *, tied: bool) -> Path:
     transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder
-
-
-def scale_as_the_converter_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on every T5 is converted as one whose outputs are scaled."""
-    right = conversion.specification
-
-    def wrong(model: Any, tokenizer: Any) -> Any:
-        d_model = model.config.d_model
-        specification = right(model, tokenizer)
-        specification.decoder.scale_outputs = d_model**-0.5
-        return specification
-
-    monkeypatch.setattr(conversion, "specification", wrong)
