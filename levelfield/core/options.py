@@ -69,6 +69,7 @@ class Rule:
         least, most: the smallest and the largest number accepted.
         above, below: numbers that lie just outside.
         among: the names accepted, or a function that returns them; read at first use.
+        removed: names that were accepted once -> what a message says of them.
         fits: says whether a value of the right type is accepted; raises ValueError where only
             trying tells.
         expected: what a value has to be, in words, where type and range do not say it.
@@ -92,6 +93,7 @@ class Rule:
     above: float | None = None
     below: float | None = None
     among: Collection[str] | Callable[[], Collection[str]] | None = None
+    removed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fits: Callable[[Any], object] | None = None
     expected: str = ""
     example: str = ""
@@ -425,6 +427,8 @@ class Declaration:
             yield getattr(kind, "__name__", str(kind))
 
     def _hint(self, value: object) -> str:
+        if str(value) in self.rule.removed:
+            return self.rule.removed[str(value)]
         near = difflib.get_close_matches(str(value), self.names, n=1)
         return f"did you mean {near[0]}?" if near else ""
 

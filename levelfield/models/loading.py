@@ -37,21 +37,20 @@ Loader = str | Callable[..., Any]
 """Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
 
 _TORCH = "levelfield.models.torch"
-_CTRANSLATE2 = "levelfield.models.ctranslate2"
 _OPENVINO = "levelfield.models.openvino"
 LOADERS: dict[tuple[Kind, str], Loader] = {
     ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
     ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
     ("causal", "torch"): f"{_TORCH}.causal:load_causal",
-    ("infilling", "ctranslate2"): f"{_CTRANSLATE2}.models:load_infilling",
-    ("encoder-decoder", "ctranslate2"): f"{_CTRANSLATE2}.models:load_encoder_decoder",
-    ("causal", "ctranslate2"): f"{_CTRANSLATE2}.models:load_causal",
     ("causal-tokens", "torch"): "levelfield.models.causal_tokens:load_causal_tokens",
     ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
     ("states", "torch"): f"{_TORCH}.states:load_states",
     ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",
     ("regressor", "torch"): f"{_TORCH}.classifier:load_regressor",
     ("choices", "torch"): f"{_TORCH}.choices:load_choices",
+    ("infilling", "openvino"): f"{_OPENVINO}.likelihood:load_infilling",
+    ("encoder-decoder", "openvino"): f"{_OPENVINO}.likelihood:load_encoder_decoder",
+    ("causal", "openvino"): f"{_OPENVINO}.likelihood:load_causal",
     ("encoder", "openvino"): f"{_OPENVINO}:load_encoder",
     ("states", "openvino"): f"{_OPENVINO}:load_states",
     ("classifier", "openvino"): f"{_OPENVINO}:load_classifier",
@@ -78,19 +77,8 @@ REFERENCE = "torch"
 ENGINES: dict[str, Engine] = {
     REFERENCE: Engine(("float32", "bfloat16")),
     "openvino": Engine(("float32", "bfloat16"), "openvino"),
-    "ctranslate2": Engine(("float32", "int8"), "ctranslate2"),
 }
 """Engines by name. The extra that installs one has its name."""
-
-
-def check_name(engine: str) -> None:
-    """Checks that there is such an engine.
-
-    Raises:
-        UserError: with all that there are.
-    """
-    if engine != "auto" and engine not in ENGINES:
-        raise UserError(f"--engine {engine:.60}: expected auto, {', '.join(ENGINES)}")
 
 
 def engine_of(kind: Kind, engine: str) -> str:
@@ -147,7 +135,7 @@ def kinds_of(engine: str) -> list[Kind]:
     return [kind for kind, name in LOADERS if name == engine]
 
 
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -166,18 +154,20 @@ class Loading(Options):
         expected="auto, cpu, cuda, cuda:1, mps or xpu",
         metavar="NAME",
     )
-    dtype: Precision = option(
-        "float32", "Precision of the weights; int8 requires an engine that has it."
-    )
+    dtype: Precision = option("float32", "Precision of the weights.")
     batch_tokens: int | None = option(
         None, "Most tokens in a batch, padding included; bounds memory.", least=1,
         otherwise="what the engine chooses", metavar="N",
     )  # fmt: skip
     engine: str = option(
         "auto",
-        "Engine that computes: torch (auto), openvino or ctranslate2. Models of a kind that it "
-        "does not serve are computed by torch.",
+        "Engine that computes: torch (auto) or openvino. Models of a kind that it does not serve "
+        "are computed by torch.",
         among=lambda: ("auto", *ENGINES),
+        removed={
+            "ctranslate2": "engine ctranslate2 was removed; take --engine openvino, which serves "
+            "the same models"
+        },
         metavar="NAME",
     )
     allow_pickle: bool = option(

@@ -190,7 +190,7 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "--batch-tokens", "0"), '"0": expected a whole number from 1 on'),
         (
             ("-m", "ctrleval", "--dtype", "float16"),
-            '"float16": expected float32, bfloat16 or int8',
+            '"float16": expected float32 or bfloat16',
         ),
         (("-m", "ctrleval", "--device", "abacus"), '"abacus": expected auto, cpu, cuda'),
         (("-m", "ctrleval", "--device", "cuda:99"), "device 'cuda:99' can't be used"),

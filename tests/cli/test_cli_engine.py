@@ -115,8 +115,9 @@ def test_an_engine_that_computes_nothing_of_a_run_is_a_mistake(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--engine", "onnx"), '"onnx": expected auto, torch, openvino or ctranslate2'),
-        (("--dtype", "int8"), "--dtype int8: engine torch, which would compute here, has float32"),
+        (("--engine", "onnx"), '"onnx": expected auto, torch or openvino'),
+        (("--engine", "ctranslate2"), "was removed; take --engine openvino, which serves the same"),
+        (("--dtype", "int8"), '"int8": expected float32 or bfloat16'),
     ],
 )
 def test_a_mistake_in_the_engine_is_told_before_work(

@@ -13,7 +13,6 @@ from levelfield.metrics.composite import CompositeCoherence
 from levelfield.metrics.control import ControlProbability
 from levelfield.metrics.ctrleval import CTRLEvalCoherence
 from levelfield.metrics.embedding import CosineSource
-from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.movers import WMDSource
 from levelfield.models.loading import ENGINES, LOADERS, Engine, Loading
 
@@ -21,7 +20,7 @@ from levelfield.models.loading import ENGINES, LOADERS, Engine, Loading
 @pytest.fixture(autouse=True)
 def _ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine `ours` serves what OpenVINO serves, and needs no package."""
-    monkeypatch.setitem(ENGINES, "ours", Engine(("float32", "int8")))
+    monkeypatch.setitem(ENGINES, "ours", Engine(("float32",)))
     for kind, engine in list(LOADERS):
         if engine == "openvino":
             monkeypatch.setitem(LOADERS, (kind, "ours"), LOADERS[kind, engine])
@@ -56,9 +55,8 @@ def test_a_composite_names_the_engine_of_any_of_its_parts() -> None:
         pytest.skip("offline/smollm2 is not installed")
     signature = dataclasses.replace(metric, loading=Loading(engine="ours")).signature
     assert signature == plain.replace("|dtype:float32", "|dtype:float32|engine:ours")
-    assert "engine" not in Perplexity(loading=Loading(engine="ours")).signature
-    with pytest.raises(UserError, match="--dtype int8: engine torch, which would compute here"):
-        _ = dataclasses.replace(metric, loading=Loading(engine="ours", dtype="int8")).signature
+    with pytest.raises(UserError, match="--dtype bfloat16: engine ours, which would compute here"):
+        _ = dataclasses.replace(metric, loading=Loading(engine="ours", dtype="bfloat16")).signature
 
 
 def test_an_engine_of_no_such_name_is_a_mistake_of_the_option() -> None:

@@ -117,11 +117,11 @@ def test_texts_without_numbers_leave_the_comparison_to_the_next_batch(
 
 
 def test_other_precisions_have_a_bound_on_the_mean(engine: Callable[..., list[int]]) -> None:
-    engine(0.1, ("float32", "int8"))
-    load("encoder", "a", Loading(engine="ours", dtype="int8")).sentences(TEXTS)
-    engine(0.3, ("float32", "int8"))
-    with pytest.raises(ModelError, match=r"differ on average by 0\.3, and 0\.15 is allowed"):
-        load("encoder", "a", Loading(engine="ours", dtype="int8")).sentences(TEXTS)
+    engine(0.01, ("float32", "bfloat16"))
+    load("encoder", "a", Loading(engine="ours", dtype="bfloat16")).sentences(TEXTS)
+    engine(0.03, ("float32", "bfloat16"))
+    with pytest.raises(ModelError, match=r"differ on average by 0\.03, and 0\.02 is allowed"):
+        load("encoder", "a", Loading(engine="ours", dtype="bfloat16")).sentences(TEXTS)
 
 
 def both(ours: object, theirs: object) -> list[BothNumbers]:
@@ -132,9 +132,9 @@ def test_a_number_that_one_lacks_or_has_more_of_is_a_difference() -> None:
     assert difference(both([np.nan, -np.inf, 1], [np.nan, -np.inf, 1]), NATS, "float32") == ""
     assert "nan, and 1 by torch" in difference(both([np.nan], [1]), NATS, "float32")
     assert "text 5" in difference(both([1, 2], [1]), NATS, "float32")
-    assert "has 2 numbers, and 1 by torch" in difference(both([1, 2], [1]), NATS, "int8")
+    assert "has 2 numbers, and 1 by torch" in difference(both([1, 2], [1]), NATS, "bfloat16")
     assert difference(both([], []), NATS, "float32") == ""
-    assert "inf" in difference(both([-np.inf], [-1]), NATS, "int8")
+    assert "inf" in difference(both([-np.inf], [-1]), NATS, "bfloat16")
 
 
 def test_differences_up_to_the_tolerance_pass() -> None:
@@ -230,23 +230,22 @@ def test_signatures_name_an_engine_only_where_it_computes(
 
 
 def test_a_word_that_names_no_engine_or_precision_is_refused() -> None:
-    with pytest.raises(UserError, match="engine=onnx: expected auto, torch, openvino"):
+    with pytest.raises(UserError, match="engine=onnx: expected auto, torch or openvino"):
         Loading(engine="onnx")
-    with pytest.raises(UserError, match="dtype=int4: expected float32, bfloat16 or int8"):
+    with pytest.raises(UserError, match="engine ctranslate2 was removed; take --engine openvino"):
+        Loading(engine="ctranslate2")
+    with pytest.raises(UserError, match="dtype=int4: expected float32 or bfloat16"):
         Loading(dtype="int4")  # type: ignore[arg-type]
 
 
 def test_a_precision_that_an_engine_lacks_is_refused_in_one_line(
-    engine: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch
+    engine: Callable[..., list[int]],
 ) -> None:
     engine(0.0)
     with pytest.raises(
-        UserError, match=r"--dtype int8: engine ours, .*--engine ctranslate2 has it"
+        UserError, match=r"--dtype bfloat16: engine ours, .*--engine torch or openvino has it"
     ):
-        load("encoder", "a", Loading(engine="ours", dtype="int8"))
-    monkeypatch.undo()
-    with pytest.raises(UserError, match=r"--dtype int8: engine torch, .* has float32 and bfloat16"):
-        load("encoder", "offline/minilm", Loading(dtype="int8"))
+        load("encoder", "a", Loading(engine="ours", dtype="bfloat16"))
 
 
 def test_an_engine_that_is_not_installed_says_how_to_install_it(
@@ -270,7 +269,7 @@ class TestConversion:
         (folder / "model.bin").write_bytes(b"12345")
 
     def make(self, write: Callable[[Path], object] | None = None) -> Path:
-        made_by = ("ours", "1.0+cpu", "int8")
+        made_by = ("ours", "1.0+cpu", "float32")
         return converted.conversion(
             "who/model", "0123456789abcdef0123", made_by, write or self.write
         )
@@ -278,7 +277,7 @@ class TestConversion:
     def test_it_is_kept_by_digest_engine_version_and_precision(self) -> None:
         folder = self.make()
         assert folder.parent == converted.copies_folder()
-        assert folder.name == "model-0123456789abcdef-ours-1.0+cpu-int8"
+        assert folder.name == "model-0123456789abcdef-ours-1.0+cpu-float32"
         assert self.make(lambda _: pytest.fail("it is there")) == folder
         assert converted.copies_bytes() > 5
         assert converted.remove_copies() > 5

@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tiny_classifier
-from levelfield.core.errors import UserError
+from levelfield.core.errors import ModelError, UserError
 from levelfield.models import converted
 from levelfield.models.contracts import Gapped
 from levelfield.models.load import forget, load
 from levelfield.models.loading import Loading
+from levelfield.models.resolve import Resolved
 
 openvino = pytest.importorskip("openvino")
+
+from levelfield.models.openvino import Tensors, forward_of  # noqa: E402
 
 TEXTS = [
     "The lake froze early.",
@@ -130,14 +134,28 @@ def test_layers_of_one_model_are_converted_apart(judges: dict[str, str], cache: 
     assert len(list(cache.glob("bert-*-states[12]-*"))) == 2
 
 
+def test_an_operation_that_openvino_lacks_is_told_in_one_line() -> None:
+    def differences(tensors: Tensors) -> list[torch.Tensor]:
+        return [torch.diff(tensors["ids"])]
+
+    example = {"ids": torch.ones(2, 8, dtype=torch.long)}
+    with pytest.raises(ModelError) as refused:
+        forward_of(
+            differences,
+            Resolved("who/diff", Path("none"), "0", "encoder", "diff"),
+            OPENVINO,
+            kind="trial",
+            example=example,
+            outputs=["differences"],
+        )
+    assert str(refused.value) == (
+        "model 'who/diff': OpenVINO can't convert it (it lacks aten::diff); take --engine torch"
+    )
+
+
 def test_other_devices_are_refused() -> None:
     with pytest.raises(UserError, match="--device cuda: engine openvino computes on the CPU"):
         load("encoder", "offline/minilm", Loading("cuda", engine="openvino"))
-
-
-def test_int8_is_refused_in_one_line() -> None:
-    with pytest.raises(UserError, match=r"--dtype int8: engine openvino, .* has float32"):
-        load("encoder", "offline/minilm", Loading(engine="openvino", dtype="int8"))
 
 
 def test_bfloat16_is_near_or_refused_where_the_processor_has_none() -> None:

@@ -31,9 +31,9 @@ TYPED = [
     ("run", StudyRunOptions, "jobs", 1001, "a whole number from 1 to 1,000"),
     ("run", StudyRunOptions, "workers", 0, "a whole number from 1 on"),
     ("run", StudyRunOptions, "time_limit", 0, "a number above 0, at most 100,000,000"),
-    ("run", StudyRunOptions, "dtype", "float16", "float32, bfloat16 or int8"),
+    ("run", StudyRunOptions, "dtype", "float16", "float32 or bfloat16"),
     ("measure", StudyMeasureOptions, "batch_tokens", 0, "a whole number from 1 on"),
-    ("measure", StudyMeasureOptions, "engine", "abacus", "auto, torch, "),
+    ("measure", StudyMeasureOptions, "engine", "abacus", "auto, torch or openvino"),
     ("report", StudyReportOptions, "seed", -1, "a whole number from 0 on"),
     ("report", StudyReportOptions, "family", "study", "metric or run"),
 ]

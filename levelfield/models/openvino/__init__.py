@@ -1,7 +1,7 @@
-"""Models in OpenVINO: the forward pass of encoders and judges on Intel and other CPUs.
+"""Models in OpenVINO: the forward pass of every kind of model on Intel and other CPUs.
 
 Each class is PyTorch's with another forward pass, so tokens, batches, pooling and what is cut are
-the same by construction.
+the same by construction. Models that give log-probabilities of tokens are in `likelihood`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import logging
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 
 import openvino
 import torch
+from openvino.frontend import OpConversionFailure
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import ModelError, UserError
 from levelfield.core.machine import model_threads
 from levelfield.models.converted import conversion
 from levelfield.models.loading import Loading, reading
@@ -32,7 +34,8 @@ from levelfield.models.torch.states import TorchTokenEncoder
 from levelfield.models.torch.states import load_states as torch_states
 
 VERSION = 1
-"""Counts up when a conversion would have other bytes."""
+"""Counts up when a conversion would have other bytes. Until then older ones are read,
+also by tests, which keep theirs in `.pytest_cache`."""
 
 _MODEL = "model.xml"
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
@@ -68,17 +71,18 @@ def forward_of(
     loading: Loading,
     *,
     kind: str,
-    inputs: Sequence[str],
+    example: Tensors,
     outputs: Sequence[str],
 ) -> Forward:
     """Returns what computes as a module does, in OpenVINO.
 
     Args:
-        module: gives the outputs for the inputs, all of which are (texts, tokens) of ids.
+        module: gives the outputs for the inputs, which may have any sizes.
         resolved: the model that it is the forward pass of.
         loading: how it is computed.
         kind: tells the passes of one model apart.
-        inputs, outputs: their names, in order.
+        example: inputs by name, no size of which is 1.
+        outputs: their names, in order.
 
     Raises:
         ModelError: OpenVINO can't convert it, or there is no room for the conversion.
@@ -86,7 +90,9 @@ def forward_of(
 
     def write(folder: Path) -> None:
         openvino.save_model(
-            _converted(module, inputs, outputs), folder / _MODEL, compress_to_fp16=False
+            _converted(resolved.name, module, example, outputs),
+            folder / _MODEL,
+            compress_to_fp16=False,
         )
 
     made_by = ("openvino", importlib.metadata.version("openvino"), kind, "float32", str(VERSION))
@@ -103,7 +109,7 @@ def forward_of(
     request = compiled.create_infer_request()
 
     def forward(tensors: Tensors) -> dict[str, torch.Tensor]:
-        results = request.infer({name: tensors[name].numpy() for name in inputs})
+        results = request.infer({name: tensors[name].numpy() for name in example})
         return {name: torch.from_numpy(results[name]) for name in outputs}
 
     return forward
@@ -114,14 +120,20 @@ def _core() -> Any:
     return openvino.Core()
 
 
+_LACKING = re.compile(r"No conversion rule found for operations: (.+)")
+
+
 def _converted(
+    name: str,
     module: Callable[[Tensors], Sequence[torch.Tensor]],
-    inputs: Sequence[str],
+    example: Tensors,
     outputs: Sequence[str],
 ) -> Any:
-    """Returns the module as a model of OpenVINO that takes any number of texts and tokens."""
-    example = {name: torch.ones(2, 8, dtype=torch.long) for name in inputs}
-    example["attention_mask"][1, 5:] = 0  # a mask without a zero may be left out by the module
+    """Returns the module as a model of OpenVINO that takes inputs of any sizes.
+
+    Raises:
+        ModelError: it has an operation that OpenVINO lacks.
+    """
     quiet = logging.getLogger("openvino")
     level = quiet.level
     quiet.setLevel(logging.ERROR)
@@ -129,11 +141,17 @@ def _converted(
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")  # of branches that do not depend on the texts
             model = openvino.convert_model(
-                _Traced(module, inputs), example_input=tuple(example.values())
+                _Traced(module, list(example)), example_input=tuple(example.values())
             )
+    except OpConversionFailure as error:
+        lacking = _LACKING.search(str(error))
+        raise ModelError(
+            f"model '{name}': OpenVINO can't convert it"
+            f"{f' (it lacks {lacking[1]})' if lacking else ''}; take --engine torch"
+        ) from error
     finally:
         quiet.setLevel(level)
-    for ports, names in ((model.inputs, inputs), (model.outputs, outputs)):
+    for ports, names in ((model.inputs, example), (model.outputs, outputs)):
         for port, name in zip(ports, names, strict=True):
             port.get_tensor().set_names({name})
     return model
@@ -154,6 +172,15 @@ class _Traced(torch.nn.Module):
 
 
 _READ = ("input_ids", "attention_mask")
+
+
+def texts(inputs: Sequence[str] = _READ) -> dict[str, torch.Tensor]:
+    """Returns an example of two texts, one of which is padded: (2, 8) each."""
+    example = {name: torch.ones(2, 8, dtype=torch.long) for name in inputs}
+    example["attention_mask"][1, 5:] = 0  # a mask without a zero may be left out by a module
+    return example
+
+
 _EMBEDDINGS = ("sentence_embedding", "token_embeddings")
 
 
@@ -182,7 +209,7 @@ class OpenVINOModule:
             resolved,
             loading,
             kind=kind,
-            inputs=inputs,
+            example=texts(inputs),
             outputs=(output,),
         )
 
@@ -212,7 +239,7 @@ def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
             return [embeddings[output] for output in _EMBEDDINGS]
 
         return forward_of(
-            call, resolved, loading, kind="encoder", inputs=_READ, outputs=_EMBEDDINGS
+            call, resolved, loading, kind="encoder", example=texts(), outputs=_EMBEDDINGS
         )
 
     return torch_encoder(name, on_cpu(loading)).computed_by(engine)

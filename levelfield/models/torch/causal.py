@@ -212,15 +212,25 @@ class TorchCausalModel(BatchedCausalModel):
         of_rows = [i * ids.shape[1] + row for i, row in enumerate(places)]
         distinct, which = np.unique(np.concatenate(of_rows), return_inverse=True)
         states = self._body(torch.from_numpy(ids).to(self._device), **how).flatten(0, 1)
-        log_p = token_log_p(
-            self._head,
+        log_p = self._token_log_p(
             states[torch.from_numpy(distinct).to(self._device)],
             torch.from_numpy(which).to(self._device),
             torch.from_numpy(np.concatenate(tokens)).to(self._device),
+        )
+        return np.split(log_p.cpu().numpy(), np.cumsum([len(row) for row in places])[:-1])
+
+    def _token_log_p(
+        self, states: torch.Tensor, states_of_tokens: torch.Tensor, tokens: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns what `token_log_p` does."""
+        return token_log_p(
+            self._head,
+            states,
+            states_of_tokens,
+            tokens,
             vocabulary=self.vocabulary_size,
             block=self._block,
         )
-        return np.split(log_p.cpu().numpy(), np.cumsum([len(row) for row in places])[:-1])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
         """Returns the log-probabilities of each tree's scored tokens, read whole if possible."""

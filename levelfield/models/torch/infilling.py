@@ -138,15 +138,25 @@ class TorchInfillingModel(BatchedInfillingModel):
         steps = [np.arange(begin, begin + n) for begin, n in zip(before, lengths, strict=True)]
         places = np.repeat(rows, lengths) * hidden.shape[1] + np.concatenate(steps)
         distinct, at_of = np.unique(places, return_inverse=True)  # many words after one start
-        log_p = token_log_p(
-            self._logits,
+        log_p = self._token_log_p(
             self._scaled(hidden.flatten(0, 1)[torch.from_numpy(distinct).to(self._device)]),
             torch.from_numpy(at_of).to(self._device),
             torch.from_numpy(np.concatenate(tokens)).to(self._device),
+        )
+        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
+
+    def _token_log_p(
+        self, states: torch.Tensor, states_of_tokens: torch.Tensor, tokens: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns what `token_log_p` does."""
+        return token_log_p(
+            self._logits,
+            states,
+            states_of_tokens,
+            tokens,
             vocabulary=self.vocabulary_size,
             block=self._block,
         )
-        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
 
     def _decoder(self, ids: torch.Tensor, encoded: EncodedSources, cache: Any) -> torch.Tensor:
         # Targets are padded on the right, so no scored position ever attends to padding and the

@@ -1,16 +1,14 @@
-"""Random small models of the types that CTranslate2 computes, in folders."""
+"""Random small models of many types, in folders."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import transformers
 
 import tiny
-from levelfield.models.ctranslate2 import conversion
 
 VOCABULARY = 400
 _SIZE: dict[str, Any] = {
@@ -32,19 +30,30 @@ _GPT: dict[str, Any] = {
     "initializer_range": 0.3,
 }
 _LINEAR: dict[str, Any] = {"rope_type": "linear", "rope_theta": 500000.0, "factor": 4.0}
+_LLAMA3: dict[str, Any] = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 CAUSAL: dict[str, tuple[str, dict[str, Any]]] = {
     "bloom": ("BloomConfig", {"hidden_size": 16, "n_layer": 2, "n_head": 2}),
     "codegen": ("CodeGenConfig", {**_GPT, "rotary_dim": 4}),
     "falcon": ("FalconConfig", {**_SIZE}),
     "gemma": ("GemmaConfig", {**_SIZE, "head_dim": 8}),
+    "gemma2": ("Gemma2Config", {**_SIZE, "head_dim": 8, "pad_token_id": 0}),
     "gpt2": ("GPT2Config", _GPT),
     "gpt2 of another epsilon": ("GPT2Config", {**_GPT, "layer_norm_epsilon": 0.1}),
     "gpt_bigcode": ("GPTBigCodeConfig", _GPT),
     "gptj": ("GPTJConfig", {**_GPT, "rotary_dim": 4}),
     "llama": ("LlamaConfig", _SIZE),
     "llama of longer texts": ("LlamaConfig", {**_SIZE, "rope_parameters": _LINEAR}),
+    "llama 3": ("LlamaConfig", {**_SIZE, "rope_parameters": _LLAMA3}),
     "llama with tied weights": ("LlamaConfig", {**_SIZE, "tie_word_embeddings": True}),
     "mistral": ("MistralConfig", {**_SIZE, "sliding_window": None}),
+    "mistral with windows": ("MistralConfig", {**_SIZE, "sliding_window": 8}),
     "opt": ("OPTConfig", {**_SIZE, "ffn_dim": 32, "word_embed_proj_dim": 16, "init_std": 0.3}),
     "qwen2": ("Qwen2Config", _SIZE),
     "qwen3": ("Qwen3Config", {**_SIZE, "head_dim": 8}),
@@ -90,16 +99,3 @@ def save_t5(folder: Path, *, tied: bool) -> Path:
     transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder
-
-
-def scale_as_the_converter_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on every T5 is converted as one whose outputs are scaled."""
-    right = conversion.specification
-
-    def wrong(model: Any, tokenizer: Any) -> Any:
-        d_model = model.config.d_model
-        specification = right(model, tokenizer)
-        specification.decoder.scale_outputs = d_model**-0.5
-        return specification
-
-    monkeypatch.setattr(conversion, "specification", wrong)

@@ -1,4 +1,4 @@
-"""Encoder-decoders in CTranslate2 say what PyTorch says."""
+"""Encoder-decoders in OpenVINO say what PyTorch says."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import tiny
+import tiny_causal
 from levelfield.models.contracts import Gapped, LogLikelihoods, Target
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 
-pytest.importorskip("ctranslate2")
+pytest.importorskip("openvino")
 
-TORCH, CT2 = Loading("cpu"), Loading("cpu", engine="ctranslate2")
+TORCH, OPENVINO = Loading("cpu"), Loading("cpu", engine="openvino")
 TEXTS = tiny.texts()[:6]
 SOURCES = [Gapped(text[: len(text) // 3], text[len(text) // 2 :]) for text in TEXTS]
 WORDS = ("good", "a", ".", "the", "", "a target of many words, which goes on for a while")
@@ -56,7 +57,7 @@ def test_all_targets_have_the_log_probabilities_of_torch(folder, kind):
     gap = kind == "infilling"
     sources = [source._replace(gap=gap) for source in SOURCES]
     assert_same(
-        load(kind, folder, CT2).log_likelihood(sources, TARGETS),
+        load(kind, folder, OPENVINO).log_likelihood(sources, TARGETS),
         load(kind, folder, TORCH).log_likelihood(sources, TARGETS),
         atol=1e-4,
     )
@@ -75,15 +76,17 @@ def test_what_is_too_long_is_cut_as_torch_cuts_it(short):
     expected = load("infilling", short, TORCH).log_likelihood(sources, targets)
     assert expected.source_cut == [True, False, True]
     assert any(map(any, expected.target_cut))
-    assert_same(load("infilling", short, CT2).log_likelihood(sources, targets), expected, atol=1e-4)
+    assert_same(
+        load("infilling", short, OPENVINO).log_likelihood(sources, targets), expected, atol=1e-4
+    )
 
 
 @pytest.mark.thinned
 def test_neither_order_nor_batches_change_a_value(folder):
-    expected = load("infilling", folder, CT2).log_likelihood(SOURCES, TARGETS)
+    expected = load("infilling", folder, OPENVINO).log_likelihood(SOURCES, TARGETS)
     order = random.Random(0).sample(range(len(SOURCES)), len(SOURCES))
     for batch_tokens in (1, 90, 100_000):
-        model = load("infilling", folder, Loading("cpu", "float32", batch_tokens, "ctranslate2"))
+        model = load("infilling", folder, Loading("cpu", "float32", batch_tokens, "openvino"))
         found = model.log_likelihood([SOURCES[i] for i in order], [TARGETS[i][::-1] for i in order])
         for i, of_source in zip(order, found.log_p, strict=True):
             for log_p, reference in zip(of_source[::-1], expected.log_p[i], strict=True):
@@ -91,52 +94,33 @@ def test_neither_order_nor_batches_change_a_value(folder):
 
 
 def test_the_tokens_are_those_of_torch(folder):
-    found, expected = load("infilling", folder, CT2), load("infilling", folder, TORCH)
+    found, expected = load("infilling", folder, OPENVINO), load("infilling", folder, TORCH)
     assert found.gap_token == expected.gap_token
     assert found.vocabulary_size == expected.vocabulary_size
     assert found.token_ids(TEXTS) == expected.token_ids(TEXTS)
     assert found.token_ends(TEXTS) == expected.token_ends(TEXTS)
-    plain = [load("encoder-decoder", folder, loading) for loading in (CT2, TORCH)]
+    plain = [load("encoder-decoder", folder, loading) for loading in (OPENVINO, TORCH)]
     assert plain[0].source_limit == plain[1].source_limit
 
 
-class Counted:
-    """Stands for a translator, and notes what it is asked for."""
+def test_words_of_one_token_share_a_row_of_the_decoder(tiny_folders, monkeypatch):
+    model = load("infilling", str(tiny_folders["pegasus"]), OPENVINO)
+    short = [Target(word, end=False) for word in WORDS[:4]]
+    words = [target for target in short if len(model.token_ids([target.text])[0]) == 1]
+    assert len(words) > 1
+    long = Target("many words, which go on", end=True)
+    targets = [[*words, long, *words, long]] * len(SOURCES)
+    model.log_likelihood(SOURCES, targets)  # the first call is checked
+    inner = vars(model)["_model"]
+    decoder, rows = inner._reader, []
 
-    def __init__(self, translator: Any) -> None:
-        self._translator = translator
-        self.scored: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-        self.read: list[tuple[str, ...]] = []
+    def counted(tensors: Any) -> Any:
+        rows.append(len(tensors["input_ids"]))
+        return decoder(tensors)
 
-    def score_batch(self, sources: Any, targets: Any, **options: Any) -> Any:
-        self.scored += zip(map(tuple, sources), map(tuple, targets), strict=True)
-        return self._translator.score_batch(sources, targets, **options)
-
-    def translate_batch(self, sources: Any, prefixes: Any, **options: Any) -> Any:
-        self.read += map(tuple, sources)
-        return self._translator.translate_batch(sources, prefixes, **options)
-
-
-def test_equal_targets_go_through_once_and_one_token_words_share_a_pass(tiny_folders, monkeypatch):
-    model = load("infilling", str(tiny_folders["pegasus"]), CT2)
-    pieces = [
-        piece for piece in ("a", ".", "the", "of", "to") if len(model.token_ids([piece])[0]) == 1
-    ]
-    assert len(pieces) > 1
-    words = [Target(piece, end=False) for piece in pieces]
-    long = Target("a target of many words", end=True)
-    model.log_likelihood(SOURCES, [[*words, long]] * len(SOURCES))  # the first call is checked
-    counted = Counted(model._translator)
-    monkeypatch.setattr(inner(model), "_translator", counted)
-    found = model.log_likelihood(SOURCES * 2, [[*words, long, *words, long]] * 2 * len(SOURCES))
-    assert len(counted.read) == len(set(counted.read)) == len(SOURCES)
-    assert len(counted.scored) == len(set(counted.scored)) == len(SOURCES)
-    assert all(len(of_source) == 2 * len(words) + 2 for of_source in found.log_p)
-
-
-def inner(model: Any) -> Any:
-    """The model itself, whatever stands before it."""
-    return vars(model).get("_model", model)
+    monkeypatch.setattr(inner, "_reader", counted)
+    model.log_likelihood(SOURCES * 2, targets * 2)
+    assert sum(rows) == len(SOURCES)
 
 
 def test_a_text_that_the_model_would_end_at_once_has_words_all_the_same(tmp_path):
@@ -148,20 +132,17 @@ def test_a_text_that_the_model_would_end_at_once_has_words_all_the_same(tmp_path
     targets = [[Target(piece, end=False) for piece in ("a", ".", "the")]]
     found, expected = (
         load("infilling", str(tmp_path), loading).log_likelihood(SOURCES[:1], targets)
-        for loading in (CT2, TORCH)
+        for loading in (OPENVINO, TORCH)
     )
     assert_same(found, expected, atol=1e-4)
 
 
-def test_int8_comes_near(tiny_folders):
-    found, exact = (
-        load("infilling", str(tiny_folders["t5"]), loading).log_likelihood(SOURCES, TARGETS).log_p
-        for loading in (Loading("cpu", "int8", engine="ctranslate2"), CT2)
+@pytest.mark.parametrize("tied", [True, False])
+def test_outputs_are_scaled_as_those_of_t5_are(tied, tmp_path):
+    """T5 v1.0 scales its decoder's outputs, v1.1 does not."""
+    folder = str(tiny_causal.save_t5(tmp_path, tied=tied))
+    found, expected = (
+        load("infilling", folder, loading).log_likelihood(SOURCES[:2], TARGETS[:2])
+        for loading in (OPENVINO, TORCH)
     )
-    difference = [
-        np.abs(log_p - reference).mean()
-        for of_source, as_expected in zip(found, exact, strict=True)
-        for log_p, reference in zip(of_source, as_expected, strict=True)
-        if log_p.size
-    ]
-    assert 1e-4 < np.mean(difference) < 0.1
+    assert_same(found, expected, atol=1e-4)

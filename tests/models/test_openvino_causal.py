@@ -1,4 +1,4 @@
-"""Causal models in CTranslate2 say what PyTorch says."""
+"""Causal models in OpenVINO say what PyTorch says."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 import tiny
-import tiny_ctranslate2
+import tiny_causal
 from levelfield.models.contracts import Frame, Gapped, Target
-from levelfield.models.ctranslate2.conversion import CONVERTERS
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.train.infiller import Size
 from levelfield.train.infiller.examples import train_tokenizer
 from levelfield.train.infiller.infilling import new_model
 
-pytest.importorskip("ctranslate2")
+pytest.importorskip("openvino")
 
-TORCH, CT2 = Loading("cpu"), Loading("cpu", engine="ctranslate2")
+TORCH, OPENVINO = Loading("cpu"), Loading("cpu", engine="openvino")
 TEXTS = [*tiny.texts()[:6], "", "a", "word " * 200]
 FRAMES = [
     Frame(" It was", (" good", " bad", " very very good", "", "a", "b")),
@@ -30,22 +29,17 @@ FRAMES = [
 
 
 def models(folder: Any) -> tuple[Any, Any]:
-    return load("causal", str(folder), CT2), load("causal", str(folder), TORCH)
+    return load("causal", str(folder), OPENVINO), load("causal", str(folder), TORCH)
 
 
 def assert_near(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
 
 
-def test_every_type_that_is_converted_is_tested():
-    tested = {name.partition(" ")[0] for name in tiny_ctranslate2.CAUSAL}
-    assert tested == set(CONVERTERS["causal"])
-
-
 @pytest.mark.thinned
-@pytest.mark.parametrize("name", tiny_ctranslate2.CAUSAL)
+@pytest.mark.parametrize("name", tiny_causal.CAUSAL)
 def test_texts_have_the_log_probabilities_of_torch(name, tmp_path):
-    folder = tiny_ctranslate2.save_causal(tmp_path, *tiny_ctranslate2.CAUSAL[name])
+    folder = tiny_causal.save_causal(tmp_path, *tiny_causal.CAUSAL[name])
     found, expected = (model.log_likelihood(TEXTS) for model in models(folder))
     for one, reference in zip(found, expected, strict=True):
         assert_near(one.log_p, reference.log_p)
@@ -87,10 +81,12 @@ def test_single_tokens_after_bos_have_the_log_probabilities_of_torch(folder):
 
 @pytest.mark.thinned
 def test_neither_order_nor_batches_change_a_value(folder):
-    expected = dict(zip(TEXTS, load("causal", str(folder), CT2).log_likelihood(TEXTS), strict=True))
+    expected = dict(
+        zip(TEXTS, load("causal", str(folder), OPENVINO).log_likelihood(TEXTS), strict=True)
+    )
     order = random.Random(0).sample(TEXTS, len(TEXTS))
     for batch_tokens in (1, 90, 100_000):
-        model = load("causal", str(folder), Loading("cpu", "float32", batch_tokens, "ctranslate2"))
+        model = load("causal", str(folder), Loading("cpu", "float32", batch_tokens, "openvino"))
         for text, one in zip(order, model.log_likelihood(order), strict=True):
             np.testing.assert_allclose(one.log_p, expected[text].log_p, atol=1e-5, rtol=0)
 
@@ -105,17 +101,8 @@ def test_a_causal_model_that_fills_gaps_fills_them_as_with_torch(tmp_path):
     targets = [[Target("went home", end=True), Target("the", end=False), Target("", end=True)]] * 6
     found, expected = (
         load("infilling", str(tmp_path), loading).log_likelihood(sources, targets)
-        for loading in (CT2, TORCH)
+        for loading in (OPENVINO, TORCH)
     )
     for of_source, as_expected in zip(found.log_p, expected.log_p, strict=True):
         for log_p, reference in zip(of_source, as_expected, strict=True):
             assert_near(log_p, reference)
-
-
-def test_int8_comes_near(causal_folders):
-    name = str(causal_folders["gpt2"])
-    rough = load("causal", name, Loading("cpu", "int8", engine="ctranslate2"))
-    found = np.concatenate([one.log_p for one in rough.log_likelihood(TEXTS)])
-    exact = load("causal", name, CT2).log_likelihood(TEXTS)
-    difference = np.abs(found - np.concatenate([one.log_p for one in exact]))
-    assert 1e-4 < difference.mean() < 0.1

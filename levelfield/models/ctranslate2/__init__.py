@@ -1,1 +1,0 @@
-"""Encoder-decoders and causal models in CTranslate2, which is faster than PyTorch on a CPU."""
