@@ -17,7 +17,7 @@ N = 150
 
 @pytest.fixture
 def texts(write: Write) -> str:
-    return write("t.jsonl", [{"id": str(i), "text": "word " * (i + 1)} for i in range(N)])
+    return write("t.jsonl", [{"id": str(i), "text": f"{i} " + "word " * i} for i in range(N)])
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ TYPED = [
     ("measure", StudyMeasureOptions, "batch_tokens", 0, "a whole number from 1 on"),
     ("measure", StudyMeasureOptions, "engine", "abacus", "auto, torch or openvino"),
     ("report", StudyReportOptions, "seed", -1, "a whole number from 0 on"),
-    ("report", StudyReportOptions, "family", "study", "metric or run"),
+    ("report", StudyReportOptions, "family", "study", "metric, run or fdr"),
 ]
 """Verb, options, option, a value outside, what is expected."""
 
