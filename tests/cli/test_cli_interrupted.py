@@ -19,7 +19,7 @@ EARLIER = '{"id": "0", "metric": "elsewhere.words", "value": 7, "signature": "of
 
 @pytest.fixture
 def texts(write: Write) -> str:
-    return write("t.jsonl", [{"id": str(i), "text": "word " * (i + 1)} for i in range(N)])
+    return write("t.jsonl", [{"id": str(i), "text": f"{i} " + "word " * i} for i in range(N)])
 
 
 def lines(path: str | Path) -> list[str]:

@@ -593,7 +593,7 @@ FAULTS: Mapping[str, Fault] = {
         written(lambda t: f"{t} See https://example.org/more.", share=0.1), "only-one-system"
     ),
     "another threshold on one system": _fault(
-        one_cell(other_threshold, seed=None), "judge-depends"
+        one_cell(other_threshold, seed=None), "judge-depends", "scores-contradict-votes"
     ),
     "half the texts of a cell are missing": _fault(
         one_cell(lambda c: only(c, {s.id for s in c.samples[::2]})), "missing-texts"
