@@ -131,7 +131,11 @@ class Cluster:
             _reach(self._control, self.address)
             if any(n.cpus >= tasks.cpus and n.gpus >= tasks.gpus for n in self.nodes()):
                 return
-        raise ClusterError(
+        raise self.loss()
+
+    def loss(self) -> ClusterError:
+        """Returns the error that the cluster is gone."""
+        return ClusterError(
             f"the Ray cluster at {self.address} is gone; once it is there again, the same command "
             "goes on from what is kept"
         )
@@ -330,6 +334,8 @@ class RayTasks:
         except self._ray.exceptions.RayTaskError as error:
             raise UserError(first_line(error.cause)) from error
         except self._ray.exceptions.RayError as error:
+            if type(error).__name__ == "LocalRayletDiedError":
+                raise self._cluster.loss() from error
             raise WorkerDeath(_ending(error)) from error
         finally:
             self._under_way.discard(task)
