@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -41,6 +41,9 @@ OBJECT_STORE = 256 << 20
 PLACE_S = 60.0
 """How long Ray may take to find a place for a task."""
 _REACH_S = 5.0
+_PIECE = 64 << 10
+"""Bytes of an argument; Ray sends it along with the task. A larger one goes through the object
+store, and a process that asks for it after its node has died is ended by Ray."""
 
 
 class ClusterError(LevelfieldError):
@@ -244,9 +247,8 @@ def task_function() -> Callable[..., Any]:
     def answer(
         run: str,
         settings: Mapping[str, Any],
-        message: bytes,
         digests: Sequence[bytes],
-        *subjects: bytes,
+        *pieces: bytes,
     ) -> bytes:
         import contextlib
         import os
@@ -277,8 +279,8 @@ def task_function() -> Callable[..., Any]:
         from levelfield.workers.processes import answers_of
 
         here = "" if ray.get_runtime_context().get_node_id() == settings["node"] else place
-        new = dict(zip(digests, subjects, strict=True))
-        return answers_of(run)(message, new, here)
+        message = b"".join(pieces[len(digests) :])
+        return answers_of(run)(message, dict(zip(digests, pieces, strict=False)), here)
 
     return answer
 
@@ -321,9 +323,6 @@ class RayTasks:
             ClusterError: the cluster is gone.
             UserError: there is no levelfield of this version where it runs.
         """
-        for digest, packed in subjects.items():
-            if digest not in self._sent:
-                self._sent[digest] = self._ray.put(packed)
         task = self._task(message, subjects)
         self._under_way.add(task)
         try:
@@ -341,13 +340,22 @@ class RayTasks:
             self._under_way.discard(task)
         return answer
 
-    def _task(self, message: bytes, subjects: Collection[bytes]) -> Any:
-        sent = (self._sent[digest] for digest in subjects)
-        return self._function.remote(self._run, self._settings, message, [*subjects], *sent)
+    def _task(self, message: bytes, subjects: Mapping[bytes, bytes]) -> Any:
+        packed = [self._argument(digest, subject) for digest, subject in subjects.items()]
+        pieces = (message[at : at + _PIECE] for at in range(0, len(message), _PIECE))
+        return self._function.remote(self._run, self._settings, [*subjects], *packed, *pieces)
+
+    def _argument(self, digest: bytes, subject: bytes) -> Any:
+        """A subject itself, or where it is in the object store: a large one goes there once."""
+        if len(subject) <= _PIECE:
+            return subject
+        if digest not in self._sent:
+            self._sent[digest] = self._ray.put(subject)
+        return self._sent[digest]
 
     def _probe(self) -> None:
         """Waits for a task that does nothing."""
-        task = self._task(pickle.dumps([]), ())
+        task = self._task(pickle.dumps([]), {})
         try:
             self._ray.get(task, timeout=PLACE_S)
         except self._ray.exceptions.GetTimeoutError:

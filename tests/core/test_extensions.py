@@ -124,7 +124,8 @@ def test_an_installed_command_is_listed_and_run(elsewhere: Path):
 def test_an_installed_format_reads_files_by_suffix_and_by_name(tmp_path: Path):
     (tmp_path / "a.arrows").write_text("It rained => all day.\nWe went => home.\n")
     (tmp_path / "b.txt").write_text("It rained => all day.\n")
-    words = ("--metric", "diversity.distinct-1", "--json", "--no-cache")
+    out = str(tmp_path / "scores.jsonl")
+    words = ("--metric", "diversity.distinct-1", "--json", "--no-cache", "--out", out)
     assert '"n": 1' in levelfield("score", str(tmp_path / "a.arrows"), *words)
     assert "diversity" in levelfield("score", str(tmp_path / "b.txt"), "--format", "arrows", *words)
 

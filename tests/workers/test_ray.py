@@ -193,7 +193,6 @@ def test_two_drivers_share_a_cache(cluster, folder):
 
 @pytest.mark.slow
 @pytest.mark.kill
-@pytest.mark.xfail(reason="Ray may end the process itself before our line is written")
 def test_a_cluster_that_goes_away_ends_with_one_line(folder, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
