@@ -1,6 +1,6 @@
 """Level, power and coverage of a study's tests and intervals when seeds differ, by simulation.
 
-    python benchmarks/seeds.py [--studies 2000] [--family | --detectable]
+    python benchmarks/seeds.py [--studies 2000] [--family | --unequal | --detectable]
 
 Two equal systems answer the same prompts. A value is the effect of the prompt (sd 0.9), that of the
 system's seed, and the text's own (sd 1.32; with the prompt's 1.6). The columns, in percent:
@@ -14,6 +14,9 @@ A share of 5 % from 2,000 studies has a standard error of 0.5.
 With `--family` all pairs of several systems with 40 prompts are compared, p by Holm at 5 %: studies
 with a false claim where all systems are equal, and pairs of a system that is better by 1 in which
 this is shown; first by the variance of each pair alone, then with `seed_prior`.
+
+With `--unequal` the seeds of one system of such a family differ two to sixteen times as much as those
+of the others (sd 0.3). The columns are the studies with a false claim, with `seed_prior`.
 
 With `--detectable` each study of such a family names a difference as detectable, and the columns
 are the share of the other studies that show it at Holm's first threshold, on average: with its
@@ -312,17 +315,32 @@ def print_families(studies: int) -> None:
             print("|", " | ".join([f"{systems}", f"{seeds}", name, *shares]), "|", flush=True)
 
 
+def print_unequal(studies: int) -> None:
+    ratios = (2, 3, 4, 6, 8, 16)
+    print(f"| systems | seeds | {' | '.join(f'{ratio} times' for ratio in ratios)} |")
+    print("| --: | --: |" + len(ratios) * " --: |")
+    for systems, seeds in itertools.product((2, 4, 8), (2, 3, 5)):
+        deviations = [0.3 * np.where(np.arange(systems), 1, ratio) for ratio in ratios]
+        false = [measure_family(systems, seeds, sd, studies)[2] for sd in deviations]
+        shares = (f"{100 * share:.1f}" for share in false)
+        print("|", " | ".join([f"{systems}", f"{seeds}", *shares]), "|", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--family", action="store_true")
+    parser.add_argument("--unequal", action="store_true")
     parser.add_argument("--detectable", action="store_true")
     arguments = parser.parse_args()
     studies = arguments.studies
     if arguments.family:
         print_families(studies)
+        return
+    if arguments.unequal:
+        print_unequal(studies)
         return
     if arguments.detectable:
         print_detectable(studies)

@@ -62,6 +62,18 @@ def test_of_several_best_means_it_is_named_whose_differences_are_told():
     assert "On equal inputs x is better than z (difference 2" in said(shown)
 
 
+def test_texts_that_share_no_inputs_are_not_said_to():
+    shown = [
+        one(f"{s}{p}", group=s, prompt=f"{s} {p}", values={METRICS[0]: level + p / 9})
+        for s, level in (("x", 2), ("y", 0))
+        for p in range(9)
+    ]
+    words = said(shown)
+    assert "On independent texts it is better than y (difference 2" in words
+    assert "18 texts" in words
+    assert "inputs" not in words
+
+
 def test_systems_without_equal_inputs_are_not_compared():
     shown = [one("1", group="x", prompt="P"), one("2", group="y", prompt="Q")]
     assert "y can't be compared with x: no shared inputs" in said(shown)
