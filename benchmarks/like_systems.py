@@ -95,8 +95,7 @@ def table(small: bool) -> Iterator[str]:
     )
     sizes = ((6, 20),) if small else itertools.product(SYSTEMS, SOURCES)
     for (S, K), (q, b) in itertools.product(sizes, DESIGNS):
-        runs = 20 if small else 400 if S * K <= 1200 else 200
-        yield row(S, K, q, b, runs)
+        yield row(S, K, q, b, 20 if small else 1000)
 
 
 if __name__ == "__main__":

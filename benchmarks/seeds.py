@@ -15,8 +15,8 @@ With `--family` all pairs of several systems with 40 prompts are compared, p by 
 with a false claim where all systems are equal, and pairs of a system that is better by 1 in which
 this is shown; first by the variance of each pair alone, then with `seed_prior`.
 
-With `--unequal` the seeds of one system of such a family differ two to sixteen times as much as those
-of the others (sd 0.3). The columns are the studies with a false claim, with `seed_prior`.
+With `--unequal` the seeds of one system of such a family differ two to sixteen times as much as
+those of the others (sd 0.3). The columns are the studies with a false claim, with `seed_prior`.
 
 With `--detectable` each study of such a family names a difference as detectable, and the columns
 are the share of the other studies that show it at Holm's first threshold, on average: with its
