@@ -1,11 +1,13 @@
 """Sentences and numbers of the page."""
 
 import math
+import re
 
 import pytest
 from made_up import METRICS, one, report_of, run
 
 from levelfield.scoring.standing import Scale, p_value, scale_of
+from levelfield.show.page import render
 from levelfield.show.words import best_first, headline
 
 COHERENCE = METRICS[:1]
@@ -72,6 +74,8 @@ def test_texts_that_share_no_inputs_are_not_said_to():
     assert "On independent texts it is better than y (difference 2" in words
     assert "18 texts" in words
     assert "inputs" not in words
+    html = render(report_of(shown, COHERENCE))
+    assert re.search(r'<td class="num" data-v="18">18 texts', html)
 
 
 def test_systems_without_equal_inputs_are_not_compared():
