@@ -7,7 +7,7 @@ and noise, with standard deviations q, 0.5 and 1; a metric is the rating with a 
 (b), one of the source (0.3) and noise (1). Two such metrics agree equally well over the population.
 "Before" resamples sources, or swaps them between two metrics.
 
-Runs for about four minutes on one core; `--small` for some seconds.
+Runs for about twenty minutes on one core; `--small` for some seconds.
 """
 
 from __future__ import annotations
