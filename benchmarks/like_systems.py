@@ -7,7 +7,7 @@ and noise, with standard deviations q, 0.5 and 1; a metric is the rating with a 
 (b), one of the source (0.3) and noise (1). Two such metrics agree equally well over the population.
 "Before" resamples sources, or swaps them between two metrics.
 
-Runs for about four minutes on one core; `--small` for some seconds.
+Runs for about twenty minutes on one core; `--small` for some seconds.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ def table(small: bool) -> Iterator[str]:
     )
     sizes = ((6, 20),) if small else itertools.product(SYSTEMS, SOURCES)
     for (S, K), (q, b) in itertools.product(sizes, DESIGNS):
-        runs = 20 if small else 400 if S * K <= 1200 else 200
-        yield row(S, K, q, b, runs)
+        yield row(S, K, q, b, 20 if small else 1000)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Level, power and coverage of a study's tests and intervals when seeds differ, by simulation.
 
-    python benchmarks/seeds.py [--studies 2000] [--family]
+    python benchmarks/seeds.py [--studies 2000] [--family | --unequal | --detectable]
 
 Two equal systems answer the same prompts. A value is the effect of the prompt (sd 0.9), that of the
 system's seed, and the text's own (sd 1.32; with the prompt's 1.6). The columns, in percent:
@@ -14,23 +14,34 @@ A share of 5 % from 2,000 studies has a standard error of 0.5.
 With `--family` all pairs of several systems with 40 prompts are compared, p by Holm at 5 %: studies
 with a false claim where all systems are equal, and pairs of a system that is better by 1 in which
 this is shown; first by the variance of each pair alone, then with `seed_prior`.
+
+With `--unequal` the seeds of one system of such a family differ two to sixteen times as much as
+those of the others (sd 0.3). The columns are the studies with a false claim, with `seed_prior`.
+
+With `--detectable` each study of such a family names a difference as detectable, and the columns
+are the share of the other studies that show it at Holm's first threshold, on average: with its
+standard error taken as true, and as the package has it.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.scoring.power import ErrorOfTest
 from levelfield.stats.clusters import cluster_draws, cluster_sums
 from levelfield.stats.multiplicity import holm
+from levelfield.stats.power import detectable_difference
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.seeds import (
     Contrast,
     SeedComponent,
+    SeedPrior,
     VarianceParts,
     contrast,
     seed_prior,
@@ -216,19 +227,9 @@ def measure_family(
     pairs = list(itertools.combinations(range(systems), 2))
     false, shown = np.zeros(2), np.zeros(2)
     for _ in range(studies):
-        x = rng.normal(0, _TEXT, (systems, prompts, seeds))
-        x += rng.normal(0, 1, (systems, 1, seeds)) * seed_sd[:, None, None]
-        components = [component(of_system) for of_system in x]
-        prior = seed_prior([(c.of_one, c.df) for c in components])
-        means = x.mean(axis=2)
-        for k, of_run in enumerate((None, prior)):
-            tests = []
-            for a, b in pairs:
-                d = means[a] - means[b]
-                V_p = float(d.var(ddof=1)) / prompts
-                of_pair = (components[a], components[b])
-                V, df = VarianceParts(V_p, prompts - 1, of_pair, of_run).total()
-                tests.append(Contrast(float(d.mean()), V, df, of_seeds=True))
+        study = Study.drawn(seed_sd, seeds, prompts, rng)
+        for k, of_run in enumerate((None, study.prior)):
+            tests = [study.test(a, b, of_run) for a, b in pairs]
             false[k] += holm([c.p for c in tests]).min() <= 0.05
             better = [
                 replace(c, value=c.value + _DIFFERENCE * (p[0] == 0))
@@ -236,6 +237,59 @@ def measure_family(
             ]
             shown[k] += (holm([c.p for c in better])[: systems - 1] <= 0.05).mean()
     return [*np.column_stack([false, shown]).ravel() / studies]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Equal systems that answer the same prompts: (systems, prompts) means, and their seeds."""
+
+    means: Floats
+    components: list[SeedComponent]
+    prior: SeedPrior | None
+
+    @classmethod
+    def drawn(cls, seed_sd: Floats, seeds: int, prompts: int, rng: np.random.Generator) -> Study:
+        """Draws one with (systems,) deviations of seeds."""
+        x = rng.normal(0, _TEXT, (seed_sd.size, prompts, seeds))
+        x += rng.normal(0, 1, (seed_sd.size, 1, seeds)) * seed_sd[:, None, None]
+        components = [component(of_system) for of_system in x]
+        prior = seed_prior([(c.of_one, c.df) for c in components])
+        return cls(x.mean(axis=2), components, prior)
+
+    def test(self, a: int, b: int, prior: SeedPrior | None) -> Contrast:
+        """Compares two systems."""
+        d = self.means[a] - self.means[b]
+        V_p = float(d.var(ddof=1)) / d.size
+        of_pair = (self.components[a], self.components[b])
+        parts = VarianceParts(V_p, d.size - 1, of_pair, prior)
+        return Contrast(float(d.mean()), *parts.total(), of_seeds=True, parts=parts)
+
+
+def measure_detectable(
+    systems: int, seeds: int, seed_sd: float, studies: int, prompts: int = 40
+) -> list[float]:
+    """Returns the mean share of studies that show what another one calls detectable, before and
+    now."""
+    rng = np.random.default_rng(0)
+    level = 0.05 / (systems * (systems - 1) / 2)
+    drawn = (Study.drawn(np.full(systems, seed_sd), seeds, prompts, rng) for _ in range(studies))
+    tests = [study.test(0, 1, study.prior) for study in drawn]
+    errors = [
+        ErrorOfTest.of(math.sqrt(c.variance), c.df, c, {"a": seeds, "b": seeds}) for c in tests
+    ]
+    critical = [-c.ends(1 - level)[0] + c.value for c in tests]
+    values = np.array([c.value for c in tests])
+    before = np.array([detectable_difference(e.se, e.df, alpha=level) for e in errors])
+    now = np.array([e.detectable(level) for e in errors])
+    return [float((np.abs(values + d[:, None]) > critical).mean()) for d in (before, now)]
+
+
+def print_detectable(studies: int) -> None:
+    print("| systems | seeds | seed sd | shown, before | shown |")
+    print("| --: | --: | --: | --: | --: |")
+    for systems, seeds, sd in itertools.product((2, 4, 8), (2, 3, 5), (0.3, 0.0)):
+        shares = (f"{100 * s:.1f}" for s in measure_detectable(systems, seeds, sd, studies))
+        print("|", " | ".join([f"{systems}", f"{seeds}", f"{sd:g}", *shares]), "|", flush=True)
 
 
 def component(x: Floats) -> SeedComponent:
@@ -261,16 +315,35 @@ def print_families(studies: int) -> None:
             print("|", " | ".join([f"{systems}", f"{seeds}", name, *shares]), "|", flush=True)
 
 
+def print_unequal(studies: int) -> None:
+    ratios = (2, 3, 4, 6, 8, 16)
+    print(f"| systems | seeds | {' | '.join(f'{ratio} times' for ratio in ratios)} |")
+    print("| --: | --: |" + len(ratios) * " --: |")
+    for systems, seeds in itertools.product((2, 4, 8), (2, 3, 5)):
+        deviations = [0.3 * np.where(np.arange(systems), 1, ratio) for ratio in ratios]
+        false = [measure_family(systems, seeds, sd, studies)[2] for sd in deviations]
+        shares = (f"{100 * share:.1f}" for share in false)
+        print("|", " | ".join([f"{systems}", f"{seeds}", *shares]), "|", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--family", action="store_true")
+    parser.add_argument("--unequal", action="store_true")
+    parser.add_argument("--detectable", action="store_true")
     arguments = parser.parse_args()
     studies = arguments.studies
     if arguments.family:
         print_families(studies)
+        return
+    if arguments.unequal:
+        print_unequal(studies)
+        return
+    if arguments.detectable:
+        print_detectable(studies)
         return
     print("| setting | level, sign flips | level | power | coverage, prompts | coverage |")
     print("| --- | --: | --: | --: | --: | --: |")

@@ -318,7 +318,13 @@ class AgreementReport:
                     *map(TableColumn, ("ratings", "mean", "sd", "lowest", "highest")),
                 ],
                 [
-                    [*self._place(g), r.rater, r.n, *map(_rating, (r.mean, r.sd, r.low, r.high))]
+                    [
+                        *self._place(g),
+                        r.rater,
+                        r.n,
+                        *map(_four_digits, (r.mean, r.sd)),
+                        *map(_rating, (r.low, r.high)),
+                    ]
                     for g in self.groups
                     for r in g.raters
                 ],
@@ -434,6 +440,11 @@ def _with_ends(e: Estimate) -> tuple[str, str]:
 
 def _rating(value: float) -> str:
     return f"{value:.4g}".replace("-", "−") if math.isfinite(value) else NONE
+
+
+def _four_digits(value: float) -> str:
+    """As `_rating`, always with four digits, so that those of a column compare."""
+    return f"{value:#.4g}".removesuffix(".").replace("-", "−") if math.isfinite(value) else NONE
 
 
 def _document(e: Estimate) -> dict[str, Any]:

@@ -170,6 +170,10 @@ class Comparisons:
     comparisons: tuple[MetricComparison, ...]
     rankings: tuple[Ranking, ...]
 
+    def tested(self, aspect: str) -> bool:
+        """Whether a test compares any two metrics on the aspect."""
+        return any(c.aspect == aspect and not c.swapped.why_undefined for c in self.comparisons)
+
 
 def compare(
     table: RatedScores,

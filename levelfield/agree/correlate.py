@@ -437,6 +437,7 @@ def numbers_table(
     """
     statistics = list(correlations[0].estimates) if correlations else []
     interval = f"{100 * level:g} % interval"
+    why_none = why_no_interval(correlations)
     columns = [TableColumn("metric", words=True)]
     cells: list[list[TableCell]] = [[TableCell(c.metric) for c in correlations]]
 
@@ -452,7 +453,7 @@ def numbers_table(
     for i, statistic in enumerate(statistics):
         estimates = [c.estimates[statistic] for c in correlations]
         column = TableColumn(SYMBOLS[statistic] if compact else NAMES[statistic])
-        add(column, (_cell(e, with_ends=not compact) for e in estimates))
+        add(column, (_cell(e, with_ends=not compact, omitted=why_none) for e in estimates))
         if compact and i == 0:
             add(
                 TableColumn(f"{100 * level:g} % interval"),
@@ -466,16 +467,28 @@ def numbers_table(
         columns,
         list(zip(*cells, strict=True)),
         caption="" if compact else "agreement of metrics with ratings",
-        legend=[] if compact else [f"below: its {interval}, or why there is none"],
+        legend=[]
+        if compact
+        else [f"no intervals: {why_none}"]
+        if why_none
+        else [f"below: its {interval}, or why there is none"],
     )
 
 
-def _cell(e: Estimate, *, with_ends: bool) -> TableCell:
+def why_no_interval(correlations: Sequence[Correlation]) -> str:
+    """Returns the reason why no value has an interval; empty if one has, or if reasons differ."""
+    defined = (e for c in correlations for e in c.estimates.values() if not e.why_undefined)
+    reasons = {e.why_no_interval for e in defined}
+    return reasons.pop() if len(reasons) == 1 else ""
+
+
+def _cell(e: Estimate, *, with_ends: bool, omitted: str) -> TableCell:
+    """The cell of a value; its reason to have no interval is left out where it is `omitted`."""
     reason = e.why_undefined or e.why_no_interval
     return TableCell(
         _write(e.value),
         beside=_write.ends(e) if with_ends and not reason else "",
-        below=(reason,) if reason else (),
+        below=(reason,) if reason and reason != omitted else (),
         value=e.value,
         remark=e.note,
     )

@@ -297,13 +297,20 @@ def _notes(
 ) -> Iterator[str]:
     for p in pilots:
         if p.n:
+            r = f"{p.r:.3f}".replace("-", "−")
             yield (
-                f"{p.metric}, {p.aspect}: r {p.r:.3f} with {p.rated_by:.3g} raters, "
+                f"{p.metric}, {p.aspect}: r {r} with {p.rated_by:.3g} raters, "
                 f"{p.n:,} samples; one sample is worth {1 / p.design:.2g} independent ones"
             )
     if any(math.isnan(p.agreement) for p in pilots):
         yield "raters are not planned: their agreement is not known; give --agreement"
-    if pairs:
+    untested: dict[str, list[str]] = {}
+    for c in pairs:
+        if c.swapped.why_undefined:
+            untested.setdefault(c.swapped.why_undefined, []).append(f"{c.a} − {c.b}")
+    for reason, names in untested.items():
+        yield f"{', '.join(dict.fromkeys(names))}: not planned: {reason}"
+    if any(not c.swapped.why_undefined for c in pairs):
         m = max(sum(c.aspect == p.aspect for c in pairs) for p in pilots)
         over = f", at α = {chosen.alpha:g} over {m:,} comparisons" if m > 1 else ""
         yield f"two metrics: the difference of the pilot is taken as the true one{over}"

@@ -98,7 +98,7 @@ def _written(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.3g}".replace("-", "−")
+        return f"{value:#.3g}".removesuffix(".").replace("-", "−")
     return NONE if value is None else str(value)
 
 

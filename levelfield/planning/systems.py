@@ -224,7 +224,7 @@ def plan_systems(
     34
     """
     chosen = SystemPlanOptions.of(chosen, **words)
-    pilots = list(_pilots(scores, chosen))
+    pilots, foreign = _pilots(scores, chosen)
     if not pilots:
         if chosen.sd is None:
             raise UserError(
@@ -256,7 +256,7 @@ def plan_systems(
                 for p in pilots
             ],
         },
-        notes=tuple(_notes(chosen, pilots, rows)),
+        notes=(*_notes(chosen, pilots, rows), *foreign),
         choices={
             **stated(chosen, "power", "alpha"),
             "systems": systems,
@@ -358,23 +358,27 @@ def _seeds(n: int) -> str:
     return f"{n} seed{'' if n == 1 else 's'}"
 
 
-def _pilots(scores: ManyScores, chosen: SystemPlanOptions) -> Iterator[_Pilot]:
+def _pilots(scores: ManyScores, chosen: SystemPlanOptions) -> tuple[list[_Pilot], list[str]]:
+    """Returns the pilots, and a note on metrics that have no value of a sample."""
     columns = merged_columns(read_scores(scores, mapping=chosen.mapping))
     if not columns:
-        return
+        return [], []
     names = chosen_names("metric", [column.metric for column in columns], chosen.metrics)
     samples = read_samples(chosen.samples, mapping=chosen.mapping)
     if not samples:
         raise UserError("the pilot's scores don't say who wrote the texts; give --samples FILE")
-    for column in columns:
-        if column.metric in names:
-            yield _pilot(column, samples, chosen)
+    columns = [column for column in columns if column.metric in names]
+    of_samples = [c for c in columns if not samples.keys().isdisjoint(c.values)]
+    foreign = [c.metric for c in columns if c not in of_samples]
+    reason = f"{', '.join(foreign)}: no id is in both the scores and the samples"
+    if not of_samples:
+        raise UserError(reason)
+    notes = [f"not planned: {reason}"] if foreign else []
+    return [_pilot(c, samples, chosen) for c in of_samples], notes
 
 
 def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPlanOptions) -> _Pilot:
     ids = [id for id in column.values if id in samples]
-    if not ids:
-        raise UserError(f"{column.metric}: no id is in both the scores and the samples")
     values = np.array([column.values[id] for id in ids], dtype=np.float64)
     values[~np.isfinite(values)] = np.nan
     tally = RunTally()

@@ -13,7 +13,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
 from levelfield.io.opening import load_samples
 from levelfield.io.tables import Table, TableColumn
-from levelfield.scoring.comparison import Comparison, conclusion
+from levelfield.scoring.comparison import Comparison, conclusion, grounds
 from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
 from levelfield.scoring.score import Texts, score
 from levelfield.scoring.sensitivity import SHARE
@@ -95,7 +95,8 @@ class SystemComparisons:
                 ]
                 for s, c in self
             ],
-            caption=f"systems on equal inputs; p by {adjustment(self.resampling.family)}; "
+            caption=f"systems on {grounds(c for _, c in self)}; "
+            f"p by {adjustment(self.resampling.family)}; "
             f"{100 * self.resampling.level:g} % intervals, not adjusted; "
             f"detectable: where no difference is shown, the one that {SHARE} of such studies show",
             signatures=[s.signature for s in self.summaries],

@@ -56,14 +56,20 @@ class Bounds:
     inputs: int
     line: UndefinedLine | None = field(default=None, compare=False, repr=False)
 
-    def words(self, a: str, b: str, tipping: Tipping | None = None) -> str:
+    def words(
+        self, a: str, b: str, tipping: Tipping | None = None, *, unpaired: bool = False
+    ) -> str:
         """What a reader must know of them."""
-        bounds = (
-            f"undefined on {self.only_a:,} of {self.inputs:,} inputs for {a} alone and on "
-            f"{self.only_b:,} for {b} alone: with these, the difference is between "
-            f"{self.lowest:.4g} and {self.highest:.4g}"
+        undefined = (
+            f"undefined for {self.only_a:,} texts of {a} and {self.only_b:,} of {b}"
+            if unpaired
+            else f"undefined on {self.only_a:,} of {self.inputs:,} inputs for {a} alone and on "
+            f"{self.only_b:,} for {b} alone"
         )
-        return f"{bounds}; {tipping.words(a, b)}" if tipping else bounds
+        ends = f"the difference is between {self.lowest:.4g} and {self.highest:.4g}"
+        return "; ".join(
+            [f"{undefined}: with these, {ends}", *([tipping.words(a, b)] if tipping else [])]
+        )
 
 
 class Tipping(NamedTuple):
@@ -218,6 +224,11 @@ class Comparison:
     p_alike: float = math.nan
 
     @property
+    def unit(self) -> str:
+        """What `inputs` counts."""
+        return "text" if self.unpaired else "input"
+
+    @property
     def p_bounded(self) -> float:
         """p, or with bounds that of the one nearer to no difference if it is larger; 1 if the
         bounds are on both sides of 0."""
@@ -229,6 +240,12 @@ class Comparison:
             else (self.bounds.highest, self.bounds.p_highest)
         )
         return max(self.p, p if end * self.difference > 0 else 1.0)
+
+
+def grounds(comparisons: Iterable[Comparison]) -> str:
+    """What the comparisons rest on, in words."""
+    paired = sorted({not c.unpaired for c in comparisons}, reverse=True) or [True]
+    return " or ".join("equal inputs" if p else "independent texts" for p in paired)
 
 
 def better_system(
@@ -402,7 +419,7 @@ def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, flo
 def _noted(c: Comparison, family: int) -> Comparison:
     """The comparison with its tipping point and all notes."""
     tipping = _tipping(c)
-    warnings = [] if c.bounds is None else [c.bounds.words(c.a, c.b, tipping)]
+    warnings = [] if c.bounds is None else [c.bounds.words(c.a, c.b, tipping, unpaired=c.unpaired)]
     if c.least_p <= ALPHA < family * c.least_p and c.difference:
         smallest = min(1.0, family * c.least_p)
         warnings.append(

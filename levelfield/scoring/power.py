@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from levelfield.stats.power import alike_p, detectable_difference
 from levelfield.stats.seeds import Contrast
@@ -22,6 +22,8 @@ class ErrorOfTest:
         seeds: the fewest seeds of a system that has several; 0 where seeds are no sample.
         se_more, df_more: those to expect with `ENOUGH_SEEDS` seeds; NaN and 0 where there are as
             many.
+        error_df, error_df_more: those of the standard errors as estimates
+            (`VarianceParts.error_df`); None where seeds are no sample.
     """
 
     se: float = math.nan
@@ -29,6 +31,8 @@ class ErrorOfTest:
     seeds: int = 0
     se_more: float = math.nan
     df_more: float = 0.0
+    error_df: float | None = None
+    error_df_more: float | None = None
 
     @classmethod
     def of(
@@ -44,18 +48,24 @@ class ErrorOfTest:
         fewest = min((n for n in seeds.values() if n > 1), default=0)
         if contrast is None or contrast.parts is None or not fewest:
             return cls(float(se), float(df))
+        error = cls(float(se), float(df), fewest, error_df=contrast.parts.error_df)
         if fewest >= ENOUGH_SEEDS:
-            return cls(float(se), float(df), fewest)
-        variance, df_more = contrast.parts.scaled(seeds=ENOUGH_SEEDS / fewest).total()
-        return cls(float(se), float(df), fewest, math.sqrt(variance), df_more)
+            return error
+        more = contrast.parts.scaled(seeds=ENOUGH_SEEDS / fewest)
+        variance, df_more = more.total()
+        return replace(
+            error, se_more=math.sqrt(variance), df_more=df_more, error_df_more=more.error_df
+        )
 
     def detectable(self, level: float) -> float:
         """Returns the difference that 80 % of such studies show at a level; NaN without a test."""
-        return detectable_difference(self.se, self.df, alpha=level)
+        return detectable_difference(self.se, self.df, alpha=level, error_df=self.error_df)
 
     def detectable_with_more(self, level: float) -> float:
         """Returns the same for `ENOUGH_SEEDS` seeds; NaN where there are as many."""
-        return detectable_difference(self.se_more, self.df_more, alpha=level)
+        return detectable_difference(
+            self.se_more, self.df_more, alpha=level, error_df=self.error_df_more
+        )
 
     def alike_p(self, differences: Iterable[float], margin: float) -> float:
         """Returns the largest p of "the two differ by `margin` or more" over these differences."""

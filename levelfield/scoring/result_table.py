@@ -447,7 +447,7 @@ def _own_values(column: ResultColumn) -> str:
     """That means and comparisons rest on different inputs, where systems lack different ones."""
     cells = column.cells.values()
     counts = {cell.group.mean.n for cell in cells} | {cell.group.n for cell in cells}
-    if len(counts) < 2 or not column.summary.comparisons:
+    if len(counts) < 2 or all(c.unpaired for c in column.summary.comparisons):
         return ""
     return (
         "each mean rests on the values of its own system, each comparison on the inputs that two "

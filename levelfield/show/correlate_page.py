@@ -149,6 +149,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
             ]
             for a in (table.aspects if evaluation.drifts else ())
         },
+        tested=[a for a in table.aspects if evaluation.comparisons.tested(a)],
         rankings={r.aspect: r for r in evaluation.comparisons.rankings},
         matrices={r.aspect: matrix(evaluation, r) for r in evaluation.comparisons.rankings},
         clusters=len(set(table.clusters.tolist())),
@@ -207,8 +208,11 @@ def number(value: float) -> str:
 
 def ends(e: Estimate) -> str:
     """Returns the interval, or why there is none."""
-    reason = e.why_undefined or e.why_no_interval
-    return f"({reason})" if reason else f"[{number(e.low)}, {number(e.high)}]"
+    if e.why_undefined:
+        return f"({e.why_undefined})"
+    if e.why_no_interval:
+        return f"(no interval: {e.why_no_interval})"
+    return f"[{number(e.low)}, {number(e.high)}]"
 
 
 def shade(value: float) -> str:
@@ -242,7 +246,7 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
     )
     if len(ranking.r) > 1:
         open_ = [
-            c.b
+            c
             for c in evaluation.comparisons.comparisons
             if c.aspect == ranking.aspect
             and c.a == best
@@ -250,10 +254,17 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
         ]
         if not open_:
             sentences.append(Markup("It is shown to agree better than every other metric."))
-        else:
-            names = Markup(", ").join(Markup("<b>{}</b>").format(m) for m in open_[:3])
-            more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
-            sentences.append(Markup("No difference is shown from {}{}.").format(names, more))
+        untested: dict[str, list[str]] = {}
+        for c in open_:
+            untested.setdefault(c.swapped.why_undefined, []).append(c.b)
+        for reason, metrics in untested.items():
+            names = Markup(", ").join(Markup("<b>{}</b>").format(m) for m in metrics[:3])
+            more = f" and {len(metrics) - 3} more" if len(metrics) > 3 else ""
+            sentences.append(
+                Markup("It is not compared with {}{} ({}).").format(names, more, reason)
+                if reason
+                else Markup("No difference is shown from {}{}.").format(names, more)
+            )
     if ranking.not_ranked:
         whys = "; ".join(f"{m} ({reason})" for m, reason in ranking.not_ranked.items())
         sentences.append(Markup("Not compared: {}.").format(whys))

@@ -15,7 +15,14 @@ from markupsafe import Markup
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.io.tables import csv_text
-from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, conclusion, verdict
+from levelfield.scoring.comparison import (
+    NOT_SHOWN,
+    WITHHELD,
+    Comparison,
+    conclusion,
+    grounds,
+    verdict,
+)
 from levelfield.scoring.gallery import ShownSample
 from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import Scale
@@ -179,7 +186,7 @@ def _against(
         if outcome == WITHHELD
         else "the difference is shown"
         if outcome.startswith(f"{best.system} > ")
-        else "yet on equal requests it is the better one"
+        else f"yet on {grounds([c])} it is the better one"
     )
     return Markup('{}; {} <span class="aside">({}, n = {}; {})</span>.').format(
         next_,

@@ -99,10 +99,11 @@ def side_by_side(
         systems: in the order of the columns; those without any text here have none.
         write: metric -> how its values are written; metrics without an entry are left out.
     """
-    here = {shown.sample.system for texts in inputs for shown in texts}
+    of_inputs = [{shown.sample.system for shown in texts} for texts in inputs]
+    here = set().union(*of_inputs)
     systems = [system for system in systems if system in here]
     sources = any(shown.sample.source for texts in inputs for shown in texts)
-    if not inputs or (len(systems) < 2 and not sources):
+    if not sources and max(map(len, of_inputs), default=0) < 2:
         return None
     rows = tuple(_row(texts, systems, write) for texts in inputs)
     return SideTable(tuple(systems), rows, sources)

@@ -14,6 +14,7 @@ from levelfield.scoring.comparison import (
     NOT_SHOWN,
     WITHHELD,
     Comparison,
+    grounds,
     verdict,
 )
 from levelfield.scoring.sensitivity import detectable
@@ -102,7 +103,7 @@ def headline(summary: MetricSummary, group: str) -> Markup:
 def _against_others(
     summary: MetricSummary, best: str, subject: Markup, scale: Scale
 ) -> list[Markup]:
-    """Compares the system that has the best mean with each other one, on equal inputs.
+    """Compares the system that has the best mean with each other one.
 
     Args:
         subject: how sentences name it.
@@ -123,13 +124,15 @@ def _against_others(
             won = (c.difference > 0) == (summary.higher_is_better == (c.a == best))
             verdicts["better" if won else "worse"].append(c)
     openings = {
-        "better": Markup("On equal inputs {} is better than {}."),
-        "worse": Markup("Yet on equal inputs {} is worse than {}."),
+        "better": Markup("On {grounds} {} is better than {}."),
+        "worse": Markup("Yet on {grounds} {} is worse than {}."),
         "open": Markup("No difference is shown between {} and {}."),
         "withheld": Markup("Undefined values could turn the difference between {} and {}."),
     }
     sentences = [
-        words.format(subject, _compared(verdicts[kind], best, scale))
+        words.format(
+            subject, _compared(verdicts[kind], best, scale), grounds=grounds(verdicts[kind])
+        )
         for kind, words in openings.items()
         if verdicts[kind]
     ]
@@ -149,7 +152,7 @@ def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Mar
             Markup('{} <span class="aside">(difference {}, {})</span>').format(
                 bold_name(_other(c, best)),
                 difference_with_p(c, best, scale),
-                count(c.inputs, "input"),
+                count(c.inputs, c.unit),
             )
         )
     rest = len(nearest) - _NAMED

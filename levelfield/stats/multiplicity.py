@@ -57,7 +57,7 @@ def false_discovery_rate(p_values: npt.ArrayLike) -> Floats:
     With the m defined p-values in rising order, `p~_(i) = min_{j>=i} min(1, m p_(j) / j)`. Of the
     comparisons with p~ <= α, a share of α at most is false, on average over runs, where comparisons
     are independent or depend on each other positively. Those of every two systems do neither
-    strictly, and keep it all the same (Yekutieli 2008).
+    strictly, and keep it all the same (Yekutieli 2008; `benchmarks/false_discoveries.py`).
 
     Args:
         p_values: (n,); NaN stays NaN and does not count as a comparison.

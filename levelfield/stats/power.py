@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import nctdtr, stdtr, stdtrit
+from scipy.special import chdtri, nctdtr, stdtr, stdtrit
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.resampling import Correction
@@ -30,27 +30,58 @@ def t_power(noncentrality: float, df: float, alpha: float) -> float:
     >>> round(t_power(0.0, 20, 0.05), 3), round(t_power(2.9, 20, 0.05), 3)
     (0.05, 0.788)
     """
+    return float(_powers(np.array([abs(noncentrality)]), df, alpha)[0])
+
+
+def _powers(noncentralities: Floats, df: float, alpha: float) -> Floats:
     t = stdtrit(df, 1 - alpha / 2)
-    nc = abs(noncentrality)
-    below, contrary = nctdtr(df, nc, t), nctdtr(df, nc, -t)
+    below, contrary = nctdtr(df, noncentralities, t), nctdtr(df, noncentralities, -t)
     # where scipy has none of them, each is 0 in float64 but for rounding
-    return float(1 - np.nan_to_num(below) + np.nan_to_num(contrary))
+    return np.asarray(1 - np.nan_to_num(below) + np.nan_to_num(contrary))
 
 
 @functools.lru_cache(maxsize=4096)
 def detectable_shift(df: float, alpha: float, power: float = POWER) -> float:
     """Returns the noncentrality at which `t_power` is `power`; infinite if none is."""
+    return _shift(np.ones(1), df, alpha, power)
+
+
+_SHARES = (np.arange(32) + 0.5) / 32
+
+
+@functools.lru_cache(maxsize=4096)
+def repeated_shift(df: float, error_df: float, alpha: float, power: float = POWER) -> float:
+    """Returns the shift in estimated standard errors at which the mean `t_power` is `power`.
+
+    The estimate is √(χ²_ν / ν) times the true standard error, ν = `error_df`. A study that
+    underestimates its error names too small a difference, and one that overestimates it does not
+    make up for that, so this is more than `detectable_shift`.
+    """
+    return _shift(np.sqrt(chdtri(error_df, _SHARES) / error_df), df, alpha, power)
+
+
+def _shift(estimates: Floats, df: float, alpha: float, power: float) -> float:
+    """Returns k at which the mean power of k times the estimates is `power`."""
     if not (df > 0 and 0 < alpha < power < 1):
         return math.inf if df <= 0 else 0.0
+
+    def lacking(k: float) -> float:
+        return float(_powers(k * estimates, df, alpha).mean()) - power
+
     low = high = float(stdtrit(df, 1 - alpha / 2))
-    while t_power(high, df, alpha) < power:
+    while lacking(high) < 0:
         high *= 2
     low = 0.0 if high == low else high / 2
-    return float(brentq(lambda nc: t_power(nc, df, alpha) - power, low, high, xtol=1e-9))
+    return float(brentq(lacking, low, high, xtol=1e-9))
 
 
 def detectable_difference(
-    se: float, df: float, *, alpha: float = 0.05, power: float = POWER
+    se: float,
+    df: float,
+    *,
+    alpha: float = 0.05,
+    power: float = POWER,
+    error_df: float | None = None,
 ) -> float:
     """Returns the minimum detectable difference of a two-sided t test.
 
@@ -61,12 +92,16 @@ def detectable_difference(
         se: standard error of the difference.
         df: degrees of freedom of the standard error.
         alpha: the level after any correction for several comparisons, see `level_of_family`.
+        error_df: degrees of freedom of `se` as an estimate, where that has few: the power is then
+            that of repetitions, whose estimates are others. None takes `se` as the true one.
 
     Undefined (NaN): no standard error, or one of 0; no degrees of freedom.
     """
     if not (se > 0 and df > 0 and math.isfinite(se)):
         return math.nan
-    return se * detectable_shift(df, alpha, power)
+    if error_df is None:
+        return se * detectable_shift(df, alpha, power)
+    return se * repeated_shift(df, error_df, alpha, power)
 
 
 def level_of_family(

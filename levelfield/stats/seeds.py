@@ -182,6 +182,16 @@ class VarianceParts:
         """ν_a of these."""
         return tuple(c.df for c in self.sampled)
 
+    @property
+    def error_df(self) -> float:
+        """Degrees of freedom that the variance has at most as an estimate: those of all seeds.
+
+        Where seeds seem to add little, those of `total` are the prompts', and so is the variance;
+        that they seem to is itself an estimate from few seeds.
+        """
+        of_seeds = sum(self.seeds_df) if self.prior is None else self.prior.pooled_df
+        return min(self.total()[1], of_seeds) if of_seeds else self.prompts_df
+
     def total(self) -> tuple[float, float]:
         """Returns V and its degrees of freedom."""
         V_p, df_p, prior = self.prompts, self.prompts_df, self.prior

@@ -1,6 +1,7 @@
 """Plans: sizes against formulas and oracles, and the power that they promise, by simulation."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -148,6 +149,16 @@ def test_undefined_values_of_a_pilot_count_for_nothing():
     assert math.isfinite(part.assumptions["spread"][0]["sd"])
 
 
+def test_a_metric_of_whole_groups_is_not_planned_and_spoils_no_pilot():
+    scores, samples = pilot(np.random.default_rng(6), inputs=20, seeds=1)
+    corpus = ScoreColumn("distinct", "distinct|v:0", {"system=a": 0.3, "system=b": 0.4})
+    plan = plan_systems([scores, corpus], samples=samples)
+    assert {row["metric"] for row in plan.rows} == {"m"}
+    assert plan.notes[-1] == "not planned: distinct: no id is in both the scores and the samples"
+    with pytest.raises(UserError, match="distinct: no id is in both the scores and the samples"):
+        plan_systems([corpus], samples=samples)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -258,6 +269,16 @@ def test_a_pilot_of_independent_samples_is_worth_its_samples():
     expected = samples_for_difference(0.62, 0.4, 0.35, power=0.8, alpha=0.05)
     assert expected is not None
     assert 0.4 * expected < pair["samples_for_difference"] < 2.5 * expected
+
+
+def test_metrics_of_a_pilot_that_no_test_compares_are_not_planned_and_why_is_said():
+    columns, samples = rated(60, np.random.default_rng(9))
+    systems = [replace(s, system="ab"[int(s.id) % 2]) for s in samples]
+    plan = plan_metrics(columns, ratings=systems)
+    assert plan.rows[-1]["samples_for_difference"] is None
+    (note,) = [note for note in plan.notes if note.startswith("m − k")]
+    assert note.startswith("m − k: not planned: 2 systems, and a claim")
+    assert not any("the pilot is taken as the true one" in note for note in plan.notes)
 
 
 def test_the_variance_of_alpha_is_that_of_normal_ratings():

@@ -189,6 +189,17 @@ def test_systems_are_compared_in_the_same_way_whatever_compare_is_given():
     assert of_metric["comparisons"] == [of_score | {"verdict": "no difference shown"}]
     assert comparisons.to_polars()["difference"].to_list() == [c.difference]
     assert "words & x & y & 4" in comparisons.to_latex()
+    assert "ystems on equal inputs; p by" in comparisons.to_latex()
+
+
+def test_the_caption_of_comparisons_says_where_texts_share_no_inputs():
+    samples = [
+        Sample(id=f"{s}{i}", text="so " * (i % 3 + 1), prompt=f"{s} {i}", system=s)
+        for s in "xy"
+        for i in range(9)
+    ]
+    comparisons = levelfield.compare(samples, Words(), cache=False)
+    assert "ystems on independent texts; p by" in comparisons.to_latex()
 
 
 def test_one_system_is_compared_with_nobody():

@@ -143,6 +143,24 @@ def test_likeness_is_adjusted_over_the_family():
     assert family["ab"].p_alike >= alone["ab"].p_alike
 
 
+def test_with_fdr_likeness_is_adjusted_over_the_run_as_differences_are():
+    _, family = compared(draws(), margin={"all": 0.3})
+    pairs = list(family.values())
+    margin = {"m.x": 0.3, "m.y": 0.2}
+    alone = sorted(
+        adjusted_comparisons([[c]], Resampling(margin=margin), [name])[0][0].p_alike
+        for name in margin
+        for c in pairs
+    )
+    m = len(alone)
+    adjusted = [min(1, *(m * alone[j] / (j + 1) for j in range(i, m))) for i in range(m)]
+    assert adjusted != alone
+    names = [*margin, "n.without-a-margin"]
+    results = adjusted_comparisons([pairs] * 3, Resampling(margin=margin, family="fdr"), names)
+    assert sorted(c.p_alike for of in results[:2] for c in of) == pytest.approx(adjusted)
+    assert all(math.isnan(c.p_alike) for c in results[2])
+
+
 def test_undefined_values_that_could_part_two_systems_keep_them_from_being_alike():
     _, c = compared(draws(systems="ab", n=100), margin={"all": 0.3})
     wide = replace(c["ab"], bounds=Bounds(-2.0, 2.0, 0.5, 0.5, 3, 3, 100))

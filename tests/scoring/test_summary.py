@@ -201,6 +201,7 @@ def test_an_unpaired_comparison_is_bounded_by_its_undefined_values():
     assert c.p < 0.05
     assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (30, 0, 200)
     assert verdict(c, higher_is_better=True) == "withheld"
+    assert "; undefined for 30 texts of x and 0 of y: with these, the difference is" in c.note
     values = {s.id: v for s, v in rows}
     x, y = (np.array([values[f"{s}{i}"] for i in range(100)]) for s in "xy")
     filled = np.where(np.isnan(x), c.tipping.a, x)

@@ -212,3 +212,22 @@ def test_of_many_samples_some_are_drawn_and_the_plot_says_how_many():
     assert many.count("dots: a random 1,000 of 1,500") == 2
     assert more.count("dots: a random 1,000 of 4,000") == 2
     assert len(more) < 1.1 * len(many)
+
+
+def test_metrics_that_no_test_compares_are_not_said_to_be_alike():
+    few = page(found(metrics=2, names=("plain", "steered"), constant=False))
+    assert "It is not compared with <b>metric_1.x</b> (2 systems, and a claim" in few
+    assert "No difference is shown from" not in few
+    assert "≈" not in few
+    six = page(found(metrics=2, names="abcdef", constant=False))
+    assert "It is not compared with" not in six
+
+
+def test_a_reason_that_no_value_has_an_interval_stands_once_below_the_numbers():
+    few = page(found(metrics=2, names=("plain", "steered"), constant=False))
+    reason = "2 systems, and a claim about systems like these needs 6"
+    assert f"no intervals: {reason}" in few
+    numbers = few[few.index('id="numbers"') : few.index('id="comparisons"')]
+    assert numbers.count(reason) == 1
+    six = page(found(metrics=2, names="abcdef", constant=False))
+    assert "below: its 95 % interval, or why there is none" in six

@@ -89,6 +89,13 @@ def test_one_system_without_sources_has_nothing_beside_it():
     assert side_by_side([], SYSTEMS, {}) is None
 
 
+def test_texts_that_share_no_input_have_nothing_beside_them():
+    apart = [[one("1", system="one")], [one("2", system="two")]]
+    assert side_by_side(apart, SYSTEMS, {}) is None
+    shared = [*apart, [one("3", system="one"), one("4", system="two")]]
+    assert side_by_side(shared, SYSTEMS, {}) is not None
+
+
 def test_a_system_without_any_of_these_texts_has_no_column():
     both = table([one("1", system="one", group="one"), one("2", system="three", group="three")])
     assert both.systems == ("one", "three")

@@ -1,11 +1,13 @@
 """Sentences and numbers of the page."""
 
 import math
+import re
 
 import pytest
 from made_up import METRICS, one, report_of, run
 
 from levelfield.scoring.standing import Scale, p_value, scale_of
+from levelfield.show.page import render
 from levelfield.show.words import best_first, headline
 
 COHERENCE = METRICS[:1]
@@ -60,6 +62,20 @@ def test_of_several_best_means_it_is_named_whose_differences_are_told():
         for p in range(9)
     ]
     assert "On equal inputs x is better than z (difference 2" in said(shown)
+
+
+def test_texts_that_share_no_inputs_are_not_said_to():
+    shown = [
+        one(f"{s}{p}", group=s, prompt=f"{s} {p}", values={METRICS[0]: level + p / 9})
+        for s, level in (("x", 2), ("y", 0))
+        for p in range(9)
+    ]
+    words = said(shown)
+    assert "On independent texts it is better than y (difference 2" in words
+    assert "18 texts" in words
+    assert "inputs" not in words
+    html = render(report_of(shown, COHERENCE))
+    assert re.search(r'<td class="num" data-v="18">18 texts', html)
 
 
 def test_systems_without_equal_inputs_are_not_compared():

@@ -18,7 +18,7 @@ from levelfield.stats.power import (
     level_of_family,
     t_power,
 )
-from levelfield.stats.seeds import SeedPrior, VarianceParts, contrast
+from levelfield.stats.seeds import SeedComponent, SeedPrior, VarianceParts, contrast
 
 
 def integrated_power(noncentrality: float, df: float, alpha: float) -> float:
@@ -65,6 +65,35 @@ def test_a_detectable_difference_is_shown_by_eighty_percent(df: float):
 def test_a_detectable_difference_agrees_with_statsmodels():
     effect = TTestPower().solve_power(nobs=50, alpha=0.05, power=0.8)
     assert detectable_difference(2 / math.sqrt(50), 49) == pytest.approx(2 * effect, rel=1e-6)
+
+
+@pytest.mark.parametrize("df", [1.0, 2.5, 9])
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 6])
+def test_a_repetition_shows_what_a_study_of_few_degrees_of_freedom_calls_detectable(
+    df: float, alpha: float
+):
+    rng = np.random.default_rng(3)
+    first, second = np.sqrt(rng.chisquare(df, (2, 100_000)) / df)
+    difference = first * detectable_difference(1.0, df, alpha=alpha, error_df=df)
+    t = (rng.normal(size=first.size) + difference) / second
+    shown = np.mean(np.abs(t) > stats.t.isf(alpha / 2, df))
+    assert shown == pytest.approx(0.8, abs=0.01)
+
+
+def test_an_error_that_is_sure_has_the_detectable_difference_of_the_t_test():
+    assert detectable_difference(0.3, 12, error_df=1e9) == pytest.approx(
+        detectable_difference(0.3, 12), rel=1e-4
+    )
+
+
+def test_the_error_of_seeds_has_no_more_degrees_of_freedom_than_all_seeds():
+    """Also where seeds seem to add nothing, so that the test takes those of the prompts."""
+    component = SeedComponent(of_one=1e-6, weight=0.5, residual=4e-7, df=1)
+    for prior, df in ((None, 2), (SeedPrior(1e-6, 1.0, 5.0), 5)):
+        parts = VarianceParts(1.0, 39, (component, component), prior)
+        assert parts.total()[1] > 30
+        assert parts.error_df == df
+    assert VarianceParts(1.0, 39, ()).error_df == 39
 
 
 def test_without_an_error_nothing_is_detectable():

@@ -10,6 +10,7 @@ from levelfield.agree.compare import MetricComparison, test_notes
 from levelfield.agree.correlate import SYMBOLS, Correlation, numbers_table
 from levelfield.agree.drift import Drift
 from levelfield.agree.evaluation import MetaEvaluation
+from levelfield.scoring.standing import p_value
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table
 
@@ -41,11 +42,13 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
             out.print(Text(f"  {', '.join(names)}: {remark}", "dim"), soft_wrap=True)
         for ranking in evaluation.comparisons.rankings:
             if ranking.aspect == aspect and len(ranking.r) > 1:
+                tested = evaluation.comparisons.tested(aspect)
                 ranks = " > ".join(
-                    " ≈ ".join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
+                    (" ≈ " if tested else ", ").join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
                     for cluster in ranking.clusters
                 )
-                out.print(Text(f"  ranking ({SYMBOLS[evaluation.by]}): {ranks}"), soft_wrap=True)
+                title = f"ranking ({SYMBOLS[evaluation.by]}){'' if tested else ', not tested'}"
+                out.print(Text(f"  {title}: {ranks}"), soft_wrap=True)
         comparisons = [c for c in evaluation.comparisons.comparisons if c.aspect == aspect]
         for note in test_notes(comparisons):
             out.print(Text(f"  {note}", "dim"), soft_wrap=True)
@@ -103,18 +106,19 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
         test = "two-way t test" if c.test == "two-way" else "permutation"
         if c.test == "true means":
             test = f"without noise {_shown(c.swapped.difference)}, true means"
-        p = f"{test} p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"
+        p = f"{test} p = {p_value(c.swapped.p)}, adjusted {p_value(c.p_adjusted)}"
     w = (
-        f"Williams t = {c.williams.t:.2f}, p = {c.williams.p:.3g}"
+        f"Williams t = {c.williams.t:.2f}, p = {p_value(c.williams.p)}"
         if not c.williams.why_undefined
         else c.williams.why_undefined
     )
     left = f", {c.left_out:,} left out" if c.left_out else ""
-    return (
+    line = (
         f"{c.a} − {c.b} = {_shown(c.r_a - c.r_b)}, {p}; {w}; n = {c.n:,}{left}: "
         f"{c.verdict(evaluation.alpha)}"
         + (f" (detectable: {_shown(c.detectable)})" if math.isfinite(c.detectable) else "")
     )
+    return line.replace("p = <", "p <")
 
 
 def _drifted(d: Drift) -> list[str]:

@@ -93,7 +93,7 @@ def print_pairs(
         could_show = detectable(c, scale)
         line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
-            f"{p}n = {c.inputs:,} {'texts' if c.unpaired else 'inputs'}{left}: "
+            f"{p}n = {c.inputs:,} {c.unit}s{left}: "
             f"{conclusion(c, higher_is_better)}" + (f" ({could_show})" if could_show else "")
         )
         out.print(Text(printable(line)), soft_wrap=True)

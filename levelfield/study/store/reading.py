@@ -67,29 +67,30 @@ def _votes(
 ) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """Returns the votes of the judges, in the study's words where these are known.
 
-    Judges have words of their own (`Sci/Tech` for `Science/Technology`). A vote that is right
-    shows which word of the study's its own stands for.
+    Judges have words of their own (`Sci/Tech` for `Science/Technology`), and a word may stand for
+    several values of the study. A vote that is right is the value that was asked for; it shows what
+    the same word means where it is wrong.
     """
     controls = {sample.id: sample.control for sample in samples}
     votes: dict[str, dict[str, dict[str, str]]] = {}
-    spelled: dict[tuple[str, str], str] = {}
+    meanings: dict[tuple[str, str], str] = {}
+    wrong: list[tuple[str, str, str]] = []
     for row in store.read_lines(key, "parts.jsonl"):
         if row["metric"] != VOTES:
             continue
         attribute, _, rest = row["part"].partition("/")
         judge, _, label = rest.rpartition(": ")
         label = "" if label == UNDECIDED else label
-        votes.setdefault(attribute, {}).setdefault(judge, {})[row["id"]] = label
         target = controls.get(row["id"], {}).get(attribute)
         if row["score"] == 1 and isinstance(target, str):
-            spelled[attribute, label] = target
-    return {
-        attribute: {
-            judge: {id: spelled.get((attribute, label), label) for id, label in labels.items()}
-            for judge, labels in judges.items()
-        }
-        for attribute, judges in votes.items()
-    }
+            meanings[attribute, label] = label = target
+        else:
+            wrong.append((attribute, judge, row["id"]))
+        votes.setdefault(attribute, {}).setdefault(judge, {})[row["id"]] = label
+    for attribute, judge, id in wrong:
+        labels = votes[attribute][judge]
+        labels[id] = meanings.get((attribute, labels[id]), labels[id])
+    return votes
 
 
 def _ties(store: StudyStore, key: CellKey, signatures: Mapping[str, str]) -> Mapping[str, int]:

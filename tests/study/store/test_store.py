@@ -18,6 +18,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
 from levelfield.study.ask.requests import TimedAnswer, requests_of
+from levelfield.study.audit import audit
 from levelfield.study.cells import CellKey, Cost, GroupValue, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
@@ -116,20 +117,65 @@ def test_empty_outputs_and_ties_come_back(store: StudyStore) -> None:
     assert cell.ties == {"control.majority": 1}
 
 
-def test_votes_come_back_in_the_words_of_the_study(store: StudyStore) -> None:
+def write_votes(
+    store: StudyStore, votes: list[tuple[str, str, float]], scores: list[float] | None = None
+) -> None:
+    """Writes a cell with a vote a text, each the topic asked for, the judge's word and score."""
     samples = [
         Sample(id=f"S/{n}", text="So.", control={"topic": topic})
-        for n, topic in enumerate(["Science/Technology", "World", "World"])
+        for n, (topic, _, _) in enumerate(votes)
+    ]
+    rows = [
+        {"metric": "control.average", "id": f"S/{n}", "part": f"topic/j: {word}", "score": right}
+        for n, (_, word, right) in enumerate(votes)
+    ]
+    values = scores or [right for _, _, right in votes]
+    scored = [
+        {"metric": "control.average", "id": f"S/{n}", "value": value, "signature": "s"}
+        for n, value in enumerate(values)
     ]
     store.finish(KEY, RECORD, ANSWERS, samples)
-    votes = [("S/0", "Sci/Tech", 1.0), ("S/1", "Sci/Tech", 0.0), ("S/2", "World", 1.0)]
-    parts = [
-        {"metric": "control.average", "id": id, "part": f"topic/j: {v}", "score": s, "weight": 1.0}
-        for id, v, s in votes
-    ]
-    store.write_measured(KEY, STAMP, {"parts.jsonl": parts})
-    found = read_cell(store, KEY).votes["topic"]["j"]
-    assert found == {"S/0": "Science/Technology", "S/1": "Science/Technology", "S/2": "World"}
+    store.write_measured(KEY, STAMP, {"scores.jsonl": scored, "parts.jsonl": rows})
+
+
+def test_votes_come_back_in_the_words_of_the_study(store: StudyStore) -> None:
+    votes = [("Science/Technology", "Sci/Tech", 1.0), ("World", "Sci/Tech", 0.0)]
+    write_votes(store, [*votes, ("World", "World", 1.0)])
+    labels = read_cell(store, KEY).votes["topic"]["j"]
+    assert labels == {"S/0": "Science/Technology", "S/1": "Science/Technology", "S/2": "World"}
+
+
+SHARED_WORD = [
+    ("science", "Sci/Tech", 1.0),
+    ("technology", "Sci/Tech", 1.0),
+    ("World", "Sci/Tech", 0.0),
+    ("science", "World", 0.0),
+    ("World", "World", 1.0),
+] * 6
+
+
+def test_a_word_of_a_judge_that_stands_for_two_values_is_the_value_asked_for(
+    store: StudyStore,
+) -> None:
+    write_votes(store, SHARED_WORD)
+    labels = list(read_cell(store, KEY).votes["topic"]["j"].values())
+    for (topic, _, right), label in zip(SHARED_WORD, labels, strict=True):
+        assert (label == topic) == (right == 1)
+    assert set(labels[2::5]) < {"science", "technology"}
+
+
+def test_scores_contradict_votes_only_where_they_do_though_two_values_share_a_word(
+    store: StudyStore,
+) -> None:
+    def contradictions() -> list[int]:
+        findings = audit([read_cell(store, KEY)])
+        return [f.n for f in findings if f.check == "scores-contradict-votes"]
+
+    write_votes(store, SHARED_WORD)
+    assert contradictions() == []
+    scores = [right for _, _, right in SHARED_WORD]
+    write_votes(store, SHARED_WORD, [1 - v if n < 10 else v for n, v in enumerate(scores)])
+    assert contradictions() == [10]
 
 
 kept_answers = st.lists(
