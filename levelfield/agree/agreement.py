@@ -541,9 +541,9 @@ def rater_agreement(
     ratings = of_aspects(rated.ratings, aspects)
     part = parts_of(ratings, rated.samples, by)
 
-    def of_parts(some: Sequence[Rating]) -> dict[str, list[Rating]]:
-        by_part = split(some, part)
-        return by_part | ({OVERALL: list(some)} if len(by_part) > 1 else {})
+    def of_parts(chosen: Sequence[Rating]) -> dict[str, list[Rating]]:
+        by_part = split(chosen, part)
+        return by_part | ({OVERALL: list(chosen)} if len(by_part) > 1 else {})
 
     of_aspect = split(ratings, lambda r: r.aspect)
     groups = [
@@ -606,8 +606,8 @@ def _mean(
     resampling: Resampling,
 ) -> Agreement:
     tables = {
-        aspect: rating_table(some, rated.samples)
-        for aspect, some in split(ratings, lambda r: r.aspect).items()
+        aspect: rating_table(of_aspect, rated.samples)
+        for aspect, of_aspect in split(ratings, lambda r: r.aspect).items()
     }
     return Agreement(
         aspect=MEAN_OF_ASPECTS,

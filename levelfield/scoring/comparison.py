@@ -777,7 +777,7 @@ def _unpaired(
             UndefinedLine(D, V, min(low_end.df, high_end.df), systems.ends),
         )  # fmt: skip
     shared = "1 shared input" if c.inputs == 1 else f"{c.inputs:,} shared inputs"
-    why = f"only {shared}" if c.inputs else systems.why_empty(c.a, c.b)
+    reason = f"only {shared}" if c.inputs else systems.why_empty(c.a, c.b)
     test = (
         f"unpaired: Welch's t test of {difference.n_a:,} and {difference.n_b:,} texts within "
         "control values and data sets"
@@ -792,7 +792,7 @@ def _unpaired(
         high=high,
         effect=difference.effect,
         p=difference.contrast.p,
-        note=f"{test}; {why}",
+        note=f"{test}; {reason}",
         bounds=bounds,
         error=ErrorOfTest.of(
             math.sqrt(difference.contrast.variance), difference.contrast.df, None, {}

@@ -146,14 +146,14 @@ class RunTally:
         alike = int(counts[counts > 1].sum())
         stems = np.unique(np.array(self._stems, dtype=np.uint64)).size
         if 2 * alike >= n:
-            why = f"{alike:,} of them begin with the same words as another of their group"
+            sign = f"{alike:,} of them begin with the same words as another of their group"
         elif 5 * len(self._codes) <= stems <= n / 2:
-            why = f"their ids are {stems:,} but for a suffix"
+            sign = f"their ids are {stems:,} but for a suffix"
         else:
             return ""
         return (
-            f"{n:,} texts name no prompt, and {why}: if these share prompts, name them in the file "
-            "(`prompt`); taken as independent, intervals and p are too small"
+            f"{n:,} texts name no prompt, and {sign}: if these share prompts, name them in the "
+            "file (`prompt`); taken as independent, intervals and p are too small"
         )
 
     def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:

@@ -80,13 +80,13 @@ class SeparateTexts:
         strata = int(self.strata.max(initial=-1)) + 1
         n_a, n_b = (np.bincount(self.strata[rows], minlength=strata) for rows in (of_a, of_b))
         K_a, K_b = (self._clusters(rows, strata) for rows in (of_a, of_b))
-        both: Bools = np.asarray((K_a > 1) & (K_b > 1))
-        if min(K_a[both].sum(), K_b[both].sum()) < FEWEST_CLUSTERS:
+        shared: Bools = np.asarray((K_a > 1) & (K_b > 1))
+        if min(K_a[shared].sum(), K_b[shared].sum()) < FEWEST_CLUSTERS:
             return None
-        w = np.where(both, n_a * n_b / np.maximum(n_a + n_b, 1), 0.0)
+        w = np.where(shared, n_a * n_b / np.maximum(n_a + n_b, 1), 0.0)
         w /= w.sum()
         c_a, c_b = (
-            self._mean(rows[both[self.strata[rows]]], w / np.maximum(n, 1))
+            self._mean(rows[shared[self.strata[rows]]], w / np.maximum(n, 1))
             for rows, n in ((of_a, n_a), (of_b, n_b))
         )
         if c_a is None or c_b is None or not c_a.variance + c_b.variance:
@@ -95,8 +95,8 @@ class SeparateTexts:
         V = sum(v for v, _ in parts)
         df = V**2 / sum(v**2 / df for v, df in parts)
         difference = Contrast(c_a.value - c_b.value, V, df, c_a.of_seeds or c_b.of_seeds)
-        deviation = self._deviation([rows[both[self.strata[rows]]] for rows in (of_a, of_b)])
-        n = [int(n[both].sum()) for n in (n_a, n_b)]
+        deviation = self._deviation([rows[shared[self.strata[rows]]] for rows in (of_a, of_b)])
+        n = [int(n[shared].sum()) for n in (n_a, n_b)]
         texts = int(np.isin(self.systems, (a, b)).sum())
         return UnpairedDifference(
             contrast=difference,
@@ -104,7 +104,7 @@ class SeparateTexts:
             n_a=n[0],
             n_b=n[1],
             left_out=texts - sum(n),
-            clusters=int(K_a[both].sum() + K_b[both].sum()),
+            clusters=int(K_a[shared].sum() + K_b[shared].sum()),
         )
 
     def _of(self, system: int) -> Codes:

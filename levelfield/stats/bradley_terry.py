@@ -67,11 +67,11 @@ class Strengths:
         return self._estimate(contrast, a, apart, level)
 
     def _estimate(
-        self, contrast: Floats, system: int, why: str, level: float
+        self, contrast: Floats, system: int, reason: str, level: float
     ) -> tuple[Estimate, float]:
         n, K = int(self.comparisons[system]), int(self.clusters[system])
-        if why:
-            return undefined(why, n=n, clusters=K), math.nan
+        if reason:
+            return undefined(reason, n=n, clusters=K), math.nan
         used = contrast != 0
         c = contrast[used]
         value = float(c @ self.values[used])

@@ -111,7 +111,7 @@ def mean_alpha(
     of_labels = [level == "nominal" or _has_two_values(v) for v, _ in defined]
     labels = any(of_labels)
     make = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}[level]
-    made = [
+    variants = [
         make(*(_with_pseudo_items(v, part, K) if labels else (v, part)), K + 2 * labels)
         for v, part in defined
     ]
@@ -124,18 +124,18 @@ def mean_alpha(
                 alpha(np.hstack([w[:, :K], w[:, K + 2 * n : K + 2 * n + 2] * of_labels[n]]))
                 if labels
                 else alpha(w)
-                for n, (alpha, _) in enumerate(made)
+                for n, (alpha, _) in enumerate(variants)
             ]
         average: Floats = np.mean(alphas, axis=0)
         return average
 
     estimate = resampled(
         mean,
-        sum(width for _, width in made),
+        sum(width for _, width in variants),
         items=items,
         clusters=K,
         resampling=resampling,
-        pseudo=2 * len(made) * labels,
+        pseudo=2 * len(variants) * labels,
     )
     left_out = "; ".join(f"{aspect} is left out: {reason}" for aspect, reason in reasons.items())
     return replace(estimate, note="; ".join(filter(None, (estimate.note, left_out))))

@@ -47,10 +47,10 @@ def swap_both(
     columns = [np.asarray(v, np.float64) for v in (a, b, y)]
     n, nan = columns[2].size, math.nan
     (S, system), (K, source) = coded(systems), coded(sources)
-    why = too_few(n) or ("constant rating" if constant(columns[2]) else "")
-    why = why or ("constant metric" if any(constant(v) for v in columns[:2]) else "")
-    if why:
-        return Swapped(nan, nan, nan, n, K, 0, why)
+    reason = too_few(n) or ("constant rating" if constant(columns[2]) else "")
+    reason = reason or ("constant metric" if any(constant(v) for v in columns[:2]) else "")
+    if reason:
+        return Swapped(nan, nan, nan, n, K, 0, reason)
     if ranks:
         columns = [ranked_within(v, np.zeros(n, np.intp)) for v in columns]
     x_a, x_b, y = (standardised(v) for v in columns)
@@ -62,14 +62,14 @@ def swap_both(
         gained = of_systems @ cells.sum(axis=1) + of_sources @ cells.sum(axis=0)
         for j in range(3):
             gained[:, j] -= 2 * ((of_systems @ cells[:, :, j]) * of_sources).sum(axis=1)
-        one = np.ones(len(gained))
+        ones = np.ones(len(gained))
 
         def r(sign: float) -> Floats:
             s, ss, sy = (sign * gained).T
-            at = x_a if sign > 0 else x_b
+            x = x_a if sign > 0 else x_b
             return r_of_moments(
                 np.stack(
-                    [n * one, s + at.sum(), y.sum() * one, ss + n, n * one, sy + at @ y], axis=1
+                    [n * ones, s + x.sum(), y.sum() * ones, ss + n, n * ones, sy + x @ y], axis=1
                 )
             )
 
@@ -79,12 +79,12 @@ def swap_both(
     if abs(observed) < _SAME:
         return Swapped(0.0, 1.0, 0.5, n, K, 1)
     rng = np.random.default_rng(seed)
-    both = greater = 0
+    either = greater = 0
     for rows in chunks(permutations, S + K):
         m = rows.stop - rows.start
         d = differences(*(rng.integers(0, 2, (m, N)).astype(np.float64) for N in (S, K)))
         d = np.where(np.isnan(d), np.inf, d)  # exchanged into a constant
-        both += int((np.abs(d) >= abs(observed) - _SAME).sum())
+        either += int((np.abs(d) >= abs(observed) - _SAME).sum())
         greater += int((d >= observed - _SAME).sum())
-    p, p_greater = ((count + 1) / (permutations + 1) for count in (both, greater))
+    p, p_greater = ((count + 1) / (permutations + 1) for count in (either, greater))
     return Swapped(observed, p, p_greater, n, K, 1)

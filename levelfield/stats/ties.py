@@ -130,8 +130,8 @@ def calibrated(
 def _in_sample(x: Floats, y: Floats, K: int, seed: int) -> Calibrated:
     """The accuracy on the pairs that choose the threshold."""
     n, nan = x.size, math.nan
-    if why := too_few(n):
-        return Calibrated(undefined(why, n=n, clusters=K), (nan, nan))
+    if reason := too_few(n):
+        return Calibrated(undefined(reason, n=n, clusters=K), (nan, nan))
     rows, note = np.arange(n), ""
     if n > MOST_CALIBRATED:
         rows = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_CALIBRATED])

@@ -378,16 +378,16 @@ def crossed_estimates(
     x, y = defined_pair(x, y)
     crossed = Crossed.of(systems, sources)
     S, K, n = crossed.systems, crossed.sources, x.size
-    found = deletions(x, y, crossed, kinds, groups)
+    deleted_of = deletions(x, y, crossed, kinds, groups)
     enough = not too_few_systems(S)
     shift = spread_shift(x, y, crossed, groups, level=level) if enough else (math.nan, math.nan)
     results: dict[Statistic, Estimate] = {}
-    for s, deleted in found.items():
-        why = why_undefined(s, x, y) if groups is None else ""
-        if not why and math.isnan(deleted.value):
-            why = "undefined in every group"
-        if why:
-            results[s] = undefined(why, n=n, clusters=K)
+    for s, deleted in deleted_of.items():
+        reason = why_undefined(s, x, y) if groups is None else ""
+        if not reason and math.isnan(deleted.value):
+            reason = "undefined in every group"
+        if reason:
+            results[s] = undefined(reason, n=n, clusters=K)
             continue
         no = too_few_systems(S) or deleted.why_no_variance
         low, high = (math.nan, math.nan) if no else _ends(s, deleted, shift, level)
@@ -395,10 +395,10 @@ def crossed_estimates(
         results[s] = Estimate(deleted.value, low, high, n, K, why_no_interval=no, note=note)
     if "calibrated" in kinds and groups is None:
         once = Resampling(resamples=1, seed=seed)
-        why = why_undefined("calibrated", x, y)
+        reason = why_undefined("calibrated", x, y)
         e = (
-            undefined(why, n=n, clusters=K)
-            if why == INFINITE
+            undefined(reason, n=n, clusters=K)
+            if reason == INFINITE
             else calibrated(x, y, sources, ties=ties, resampling=once).estimate
         )
         of_ties = e.why_no_interval if ties == "in-sample" else ""
@@ -465,15 +465,15 @@ def crossed_tests(
     if ranks:
         y, *columns = (ranked_within(v, group) for v in (y, *columns))
     few = too_few_systems(crossed.systems)
-    found = [] if few else [_of_pearson(v, y, crossed, group, G) for v in columns]
+    pearsons = [] if few else [_of_pearson(v, y, crossed, group, G) for v in columns]
     results = []
     for a, b in pairs:
         K = crossed.sources
         reason = few
-        if not reason and math.isnan(found[a].value + found[b].value):
+        if not reason and math.isnan(pearsons[a].value + pearsons[b].value):
             reason = "constant rating" if y.size and constant(y) else "constant metric"
         if not reason:
-            difference = found[a].minus(found[b])
+            difference = pearsons[a].minus(pearsons[b])
             reason = difference.why_no_variance
         if reason:
             results.append(Swapped(nan, nan, nan, y.size, K, 0, reason))

@@ -72,9 +72,9 @@ def only_one_system(part: StudyPart) -> Faults:
         },
     }
     for habit, of_systems in hits.items():
-        counts = {s: (len(found), len(systems[s])) for s, found in of_systems.items()}
+        counts = {s: (len(matches), len(systems[s])) for s, matches in of_systems.items()}
         least = _QUESTIONS if habit == _QUESTION else _SHARE
-        for system, found in of_systems.items():
+        for system, matches in of_systems.items():
             others = [counts[name] for name in counts if name != system]
             if _is_alone(counts[system], others, least):
                 k, n = counts[system]
@@ -83,7 +83,7 @@ def only_one_system(part: StudyPart) -> Faults:
                     f"{k:,} of {n:,} texts ({percent(k, n)}) {habit}; at most "
                     f"{percent(*rest)} of those of any other system do"
                 )
-                yield Fault("warning", told, k, n, found[:EXAMPLES], system)
+                yield Fault("warning", told, k, n, matches[:EXAMPLES], system)
 
 
 def _is_alone(count: tuple[int, int], others: Sequence[tuple[int, int]], least: float) -> bool:

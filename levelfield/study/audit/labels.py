@@ -106,8 +106,8 @@ def label_inside_text(part: StudyPart) -> Faults:
         system: [t for t in texts if not _of_values(t.sample.control).isdisjoint(t.words)]
         for system, texts in systems.items()
     }
-    for system, found in hits.items():
-        k, n = len(found), len(systems[system])
+    for system, matches in hits.items():
+        k, n = len(matches), len(systems[system])
         others = [(len(hits[name]), len(systems[name])) for name in hits if name != system]
         most, of = max(others, key=lambda count: count[0] / count[1])
         share, usual = k / n, most / of
@@ -125,7 +125,7 @@ def label_inside_text(part: StudyPart) -> Faults:
                 f"{k:,} of {n:,} texts ({percent(k, n)}) hold the wanted value; at most "
                 f"{percent(most, of)} of those of any other system do"
             )
-            yield Fault.of_texts("warning", told, found, systems[system])
+            yield Fault.of_texts("warning", told, matches, systems[system])
 
 
 def _long(texts: Sequence[Text]) -> list[Text]:

@@ -289,9 +289,9 @@ def scores_exchanged(part: StudyPart) -> Faults:
                     of_system = scores.setdefault(metric, {}).setdefault(cell.key.system, {})
                     of_system[place] = value
     for metric, of_systems in scores.items():
-        own = {system: _rho(values, lengths[system])[0] for system, values in of_systems.items()}
+        rhos = {system: _rho(values, lengths[system])[0] for system, values in of_systems.items()}
         # a system whose scores go with its own texts can't be one of two that were exchanged
-        loose = [system for system, rho in own.items() if abs(rho) < _NONE]
+        loose = [system for system, rho in rhos.items() if abs(rho) < _NONE]
         for system, other in combinations(loose, 2):
             crossed = [
                 _rho(of_systems[a], lengths[b]) for a, b in ((system, other), (other, system))
@@ -299,7 +299,7 @@ def scores_exchanged(part: StudyPart) -> Faults:
             if all(abs(rho) > _CLOSE and p < LEVEL for rho, p in crossed):
                 told = f"{metric}: scores of {system} and {other} go with each other's texts: ρ "
                 told += f"with the length {crossed[0][0]:.2f} and {crossed[1][0]:.2f}, and "
-                told += f"{own[system]:.2f} and {own[other]:.2f} with that of their own"
+                told += f"{rhos[system]:.2f} and {rhos[other]:.2f} with that of their own"
                 n = len(of_systems[system])
                 yield Fault("serious", told, n, n)
 
@@ -310,5 +310,5 @@ def _rho(values: Mapping[Hashable, float], lengths: Mapping[Hashable, int]) -> t
     x, y = [values[place] for place in places], [lengths[place] for place in places]
     if len(places) < 2 * _ENOUGH or len(set(x)) < 3 or len(set(y)) < 3:
         return 1.0, 1.0
-    found = spearmanr(x, y)
-    return float(found.statistic), float(found.pvalue)
+    test = spearmanr(x, y)
+    return float(test.statistic), float(test.pvalue)
