@@ -113,7 +113,7 @@ class Scores:
             yield record | {"signature": self.signature}
 
 
-Scores.higher_is_better = property(lambda self: higher_is_better(self.direction))  # type: ignore[assignment]
+setattr(Scores, "higher_is_better", property(lambda scores: higher_is_better(scores.direction)))  # noqa: B010
 """For code that reads the boolean; None where no end is better."""
 
 

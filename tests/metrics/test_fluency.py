@@ -95,7 +95,7 @@ def test_perplexity_is_the_formula_of_the_plain_loop(plain, folder, batch_tokens
     for sample, value in zip(given, found.values, strict=True):
         _, log_p = plain.log_p(sample.text)
         assert math.log(value) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
-    assert not found.higher_is_better
+    assert found.direction == "lower"
 
 
 @pytest.mark.thinned
@@ -108,7 +108,7 @@ def test_slor_with_bos_unigrams_is_the_formula_with_one_forward_of_bos_for_each_
         ids, log_p = plain.log_p(sample.text)
         log_p_u = sum(plain.log_p_bos(id) for id in ids)
         assert value == pytest.approx((sum(log_p) - log_p_u) / len(ids), abs=1e-5)
-    assert found.higher_is_better
+    assert found.direction == "higher"
 
 
 def test_slor_with_corpus_unigrams_is_the_formula_with_add_one_counts(plain, folder, tmp_path):

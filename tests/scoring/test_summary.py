@@ -103,8 +103,8 @@ def test_systems_are_compared_on_means_over_seeds_of_equal_inputs():
     assert c.difference == pytest.approx(d.mean())
     assert c.effect == pytest.approx(d.mean() / d.std(ddof=1))
     assert c.low < c.difference < c.high
-    assert verdict(c, higher_is_better=True) == "y > x"
-    assert verdict(c, higher_is_better=False) == "x > y"
+    assert verdict(c, "higher") == "y > x"
+    assert verdict(c, "lower") == "x > y"
 
 
 def test_one_seed_is_tested_by_sign_flips_and_the_claim_is_about_the_run():
@@ -126,7 +126,7 @@ def test_what_seeds_alone_differ_by_is_not_called_a_difference():
             for s, v in study(["x", "y"], prompts=20, seeds=3, seed=int(rng.integers(10**6)))
         ]
         (summary,) = summarise(tally(rows), resampling=Resampling(resamples=10))
-        shown += "no difference" not in verdict(summary.comparisons[0], higher_is_better=True)
+        shown += "no difference" not in verdict(summary.comparisons[0], "higher")
     assert shown <= 20  # 5 % of 200; sign flips of prompts show about 60
     assert summary.comparisons[0].note == "3 seeds each: t test with prompts and seeds as samples"
 
@@ -200,7 +200,7 @@ def test_an_unpaired_comparison_is_bounded_by_its_undefined_values():
     (c,) = summarise(tally(rows))[0].comparisons
     assert c.p < 0.05
     assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (30, 0, 200)
-    assert verdict(c, higher_is_better=True) == "withheld"
+    assert verdict(c, "higher") == "withheld"
     values = {s.id: v for s, v in rows}
     x, y = (np.array([values[f"{s}{i}"] for i in range(100)]) for s in "xy")
     filled = np.where(np.isnan(x), c.tipping.a, x)
