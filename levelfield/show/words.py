@@ -140,7 +140,7 @@ def _against_others(
         kind: [] for kind in ("better", "worse", "open", "withheld", "none")
     }
     for c in mine:
-        outcome = verdict(c, summary.higher_is_better, alpha=ALPHA)
+        outcome = verdict(c, summary.direction, alpha=ALPHA)
         if outcome == NOT_COMPARED:
             verdicts["none"].append(c)
         elif outcome == NOT_SHOWN:
