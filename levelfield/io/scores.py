@@ -54,8 +54,8 @@ def load_scores(
     A record that has `id`, `metric`, `value` (null if undefined) and `signature` is one that
     `levelfield score` wrote. Any other comes from elsewhere: `id`, `metric` and `score` (or
     `value`) are one value; `id` and columns `metric.NAME` are a value of each of these metrics. A
-    missing value is NaN, and "inf" and "-inf" are infinite ones. The signature of such scores has the metric, the file, the column and the
-    sha256 of the file.
+    missing value is NaN; "inf" and "-inf" are infinite values. The signature of such scores has the
+    metric, the file, the column and the sha256 of the file.
 
     Args:
         paths: files in any format of samples; without a known suffix, JSONL; `-` is standard input.

@@ -5,6 +5,7 @@ Formulas follow Lorandi and Belz (2026), sections 6.2, 6.3 and 7; intervals and 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
