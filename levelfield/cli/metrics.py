@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Set
 from importlib import resources
@@ -11,6 +12,7 @@ import click
 
 from levelfield.cli.options import JSON, choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
+from levelfield.core.direction import direction_of, higher_is_better
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
@@ -59,13 +61,15 @@ def _describe(name: str) -> dict[str, Any]:
         return {**unknown, "summary": str(error), "broken": True}
     doc = inspect.getdoc(metric) or ""
     level, requires = getattr(metric, "level", ""), getattr(metric, "requires", ())
-    higher_is_better = getattr(metric, "higher_is_better", None)
+    direction = None
+    with contextlib.suppress(AttributeError, ValueError):
+        direction = direction_of(metric)
     return {
         "name": name if name in installed() else getattr(metric, "name", name),
         # a factory, or a class with properties, says them only of what it makes
         "level": level if isinstance(level, str) else "",
         "requires": sorted(map(str, requires)) if isinstance(requires, Set) else [],
-        "higher_is_better": higher_is_better if isinstance(higher_is_better, bool) else None,
+        "higher_is_better": higher_is_better(direction) if direction else None,
         "offline": works_offline(metric),
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,

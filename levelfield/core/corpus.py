@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
+from levelfield.core.direction import direction_of
 from levelfield.core.metric import Metric, blame, held_to_its_contract, score_checked
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
@@ -183,7 +184,7 @@ class GroupStates:
             values=np.array([v.value for v in values.values()], np.float64),
             undefined={name: v.undefined for name, v in values.items() if v.undefined},
             signature=self.metric.signature,
-            higher_is_better=self.metric.higher_is_better,
+            direction=direction_of(self.metric),
             truncated=frozenset(name for name, v in values.items() if v.truncated),
         )
 

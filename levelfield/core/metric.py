@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
+from levelfield.core.direction import Direction
 from levelfield.core.errors import LevelfieldError, UserError, first_line, models_needed
 from levelfield.core.progress import Progress, TimeIsUp, no_progress, timed
 from levelfield.core.sample import Sample
@@ -51,6 +52,9 @@ class Metric(Protocol):
     sample alone. `signature` names every choice that could change a value; asking for it may
     resolve the model (its revision is such a choice) but loads no weights.
 
+    A metric says which end of its values is better: `direction`, one of `higher`, `lower` and
+    `none`, or the boolean `higher_is_better` in its place (`direction_of`).
+
     A metric may also have:
         reads: fields of a sample that it can do without; a value depends on them where they are.
         best: what a perfect value is, by which joint means divide; 1 without it.
@@ -70,8 +74,6 @@ class Metric(Protocol):
     def level(self) -> Level: ...
     @property
     def requires(self) -> frozenset[str]: ...
-    @property
-    def higher_is_better(self) -> bool: ...
     @property
     def signature(self) -> str: ...
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
@@ -169,7 +171,7 @@ def check_metric(metric: Metric, *, name: str = "") -> None:
     """
     for attribute, (fits, expected) in _SAID.items():
         with held_to_its_contract(metric, f"can't be asked for its {attribute}", name=name):
-            if attribute in _OPTIONAL and not hasattr(metric, attribute):
+            if attribute in _optional(metric) and not hasattr(metric, attribute):
                 continue
             value = getattr(metric, attribute)
             fitting = fits(value)
@@ -216,6 +218,10 @@ _SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (_is_name, "a string of one line that is not empty"),
     "level": (lambda value: value in get_args(Level), f"one of {', '.join(get_args(Level))}"),
     "requires": (_are_names, "a set of names of fields"),
+    "direction": (
+        lambda value: value in get_args(Direction),
+        f"one of {', '.join(get_args(Direction))}",
+    ),
     "higher_is_better": (lambda value: isinstance(value, bool), "True or False"),
     "score": (callable, "a method"),
     "reads": (_are_fields, "a set of names of fields of a sample"),
@@ -226,6 +232,12 @@ _SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """What a metric says of itself -> whether it can be that, and what it must be."""
 
 _OPTIONAL = ("reads", "best", "control_attributes", "part_names")
+
+
+def _optional(metric: object) -> tuple[str, ...]:
+    """Returns what a metric need not say: one of its two words on its direction among them."""
+    old = hasattr(metric, "higher_is_better")
+    return (*_OPTIONAL, "direction" if old else "higher_is_better")
 
 
 def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:

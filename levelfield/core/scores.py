@@ -8,15 +8,16 @@ how many texts that holds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from levelfield.core.direction import Direction, direction_named, higher_is_better
 from levelfield.core.signature import with_run
-from levelfield.core.undefined import INFINITE
+from levelfield.core.strings import number_document
 
 PARTS_SCHEMA = {"id": pl.String, "part": pl.String, "score": pl.Float64, "weight": pl.Float64}
 
@@ -28,11 +29,12 @@ class Scores:
     Attributes:
         metric: the metric's name.
         ids: (n,) of the samples, in the order they were given.
-        values: (n,) float64; NaN where the metric is undefined. An infinite value becomes NaN with
-            the reason `INFINITE`, since no mean could hold it.
+        values: (n,) float64; NaN where the metric is undefined. An infinite value is a value: the
+            worst or best one, such as the log-probability of an impossible text.
         undefined: id -> reason, one entry for every NaN and no other.
         signature: every choice that could change a value.
-        higher_is_better: the direction of the metric.
+        direction: which end of the values is better. `higher_is_better=True` or `False` may be
+            given in its place, or its position, as before there was a third direction.
         parts: what the values are made of, one row a part: id, part, score, weight; the weights
             of a sample sum to 1.
         truncated: ids of the samples of which the model did not see everything.
@@ -43,11 +45,17 @@ class Scores:
     values: npt.NDArray[np.float64]
     undefined: Mapping[str, str]
     signature: str
-    higher_is_better: bool
+    direction: Direction = field(default=cast(Direction, None))
     parts: pl.DataFrame | None = None
     truncated: frozenset[str] = field(default=frozenset())
+    higher_is_better: InitVar[bool | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, higher_is_better: bool | None) -> None:
+        direction: object = self.direction if self.direction is not None else higher_is_better
+        try:
+            object.__setattr__(self, "direction", direction_named(direction))
+        except ValueError as error:
+            raise ValueError(f"{self.metric}: direction: {error}") from None
         if not isinstance(self.values, np.ndarray):
             raise TypeError(f"{self.metric}: values must be an array, got {type(self.values)}")
         if self.values.shape != (len(self.ids),) or self.values.dtype != np.float64:
@@ -55,11 +63,6 @@ class Scores:
                 f"{self.metric}: values must be float64 of shape ({len(self.ids)},), "
                 f"got {self.values.dtype} of shape {self.values.shape}"
             )
-        infinite = np.isinf(self.values)
-        if infinite.any():
-            reasons = {id: INFINITE for id, inf in zip(self.ids, infinite, strict=True) if inf}
-            object.__setattr__(self, "values", np.where(infinite, np.nan, self.values))
-            object.__setattr__(self, "undefined", {**self.undefined, **reasons})
         nan = {id for id, value in zip(self.ids, self.values, strict=True) if np.isnan(value)}
         if nan != set(self.undefined):
             raise ValueError(
@@ -90,19 +93,28 @@ class Scores:
         )
 
     def mean(self) -> float:
-        """Mean over the defined values; NaN if there is none. `run_signature` says how many."""
+        """Mean over the defined values; NaN if there is none. `run_signature` says how many.
+
+        It is infinite where a value is, and NaN where values are infinite at both ends.
+        """
         defined = self.values[~np.isnan(self.values)]
-        return float(defined.mean()) if defined.size else float("nan")
+        with np.errstate(invalid="ignore"):
+            return float(defined.mean()) if defined.size else float("nan")
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yields one record a sample, as `scores.jsonl` has it."""
+        """Yields one record a sample, as `scores.jsonl` has it: an infinite value is the string
+        "inf" or "-inf", since JSON has no such number."""
         for id, value in zip(self.ids, self.values.tolist(), strict=True):
             record: dict[str, Any] = {"id": id, "metric": self.metric}
             if id in self.undefined:
                 record |= {"value": None, "undefined": self.undefined[id]}
             else:
-                record["value"] = value
+                record["value"] = number_document(value)
             yield record | {"signature": self.signature}
+
+
+setattr(Scores, "higher_is_better", property(lambda scores: higher_is_better(scores.direction)))  # noqa: B010
+"""For code that reads the boolean; None where no end is better."""
 
 
 def concatenate(scores: Sequence[Scores]) -> Scores:
@@ -117,7 +129,7 @@ def concatenate(scores: Sequence[Scores]) -> Scores:
         values=np.concatenate([s.values for s in scores]),
         undefined={id: reason for s in scores for id, reason in s.undefined.items()},
         signature=first.signature,
-        higher_is_better=first.higher_is_better,
+        direction=first.direction,
         parts=pl.concat(parts) if parts else None,
         truncated=frozenset().union(*(s.truncated for s in scores)),
     )

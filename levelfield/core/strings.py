@@ -61,6 +61,17 @@ def finite_number(text: str) -> float:
     return number
 
 
+def number_document(value: float) -> float | str | None:
+    """Returns a number as JSON documents have it: None for NaN, "inf" or "-inf" if infinite.
+
+    >>> number_document(0.5), number_document(-math.inf), number_document(math.nan)
+    (0.5, '-inf', None)
+    """
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
 def json_text(value: object, *, indent: int | None = None) -> str:
     """Returns a JSON document; numbers that JSON has none of, NaN and the infinite, become null."""
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 from array import array
-from collections.abc import Hashable, Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, ClassVar
 
 from levelfield.io import values
 from levelfield.io.opening import open_samples
@@ -78,10 +78,17 @@ class Book(abc.ABC):
             self.problems.add(f"{place}: {wrong.inside(column)}")
             return ""
 
-    def number(self, place: str, column: str, value: object, cells: bool) -> float | None:
+    def number(
+        self,
+        place: str,
+        column: str,
+        value: object,
+        cells: bool,
+        read: Callable[[Any, bool], float] = values.rating,
+    ) -> float | None:
         """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
         try:
-            return values.rating(value, cells)
+            return read(value, cells)
         except Wrong as wrong:
             self.problems.add(f"{place}: {wrong.inside(column)}")
             return None

@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import with_choices
+from levelfield.io import values
 from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
@@ -53,8 +54,8 @@ def load_scores(
     A record that has `id`, `metric`, `value` (null if undefined) and `signature` is one that
     `levelfield score` wrote. Any other comes from elsewhere: `id`, `metric` and `score` (or
     `value`) are one value; `id` and columns `metric.NAME` are a value of each of these metrics. A
-    missing value is NaN. The signature of such scores has the metric, the file, the column and the
-    sha256 of the file.
+    missing value is NaN; "inf" and "-inf" are infinite values. The signature of such scores has the
+    metric, the file, the column and the sha256 of the file.
 
     Args:
         paths: files in any format of samples; without a known suffix, JSONL; `-` is standard input.
@@ -216,7 +217,7 @@ class _ScoreBook(Book):
         id, metric, signature = (
             self.name(place, name, record[name], cells) for name in ("id", "metric", "signature")
         )
-        value = self.number(place, "value", record["value"], cells)
+        value = self.number(place, "value", record["value"], cells, values.score)
         if id and metric and signature and value is not None:
             self._keep(source, number, id, metric, value, signature)
 
@@ -239,7 +240,7 @@ class _ScoreBook(Book):
             metric, value = (field_of(record, WIDE, column, source.cells) for column in columns)
             items = [(self.name(place, "metric", metric, source.cells), "", value)]
         for metric, column, cell in items:
-            value = self.number(place, column or "score", cell, source.cells)
+            value = self.number(place, column or "score", cell, source.cells, values.score)
             if id and metric and value is not None:
                 signature = _signature(source, metric, column)
                 self._keep(source, number, id, metric, value, signature, record)

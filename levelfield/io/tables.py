@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from levelfield.core.direction import Direction
+
 _GREEK = ("alpha", "kappa", "rho", "tau")
 _ESCAPES = {
     "\\": "\\textbackslash{}",
@@ -27,6 +29,7 @@ _ESCAPES = {
     "*": "{*}",
     "≤": "$\\le$",
     "–": "--",
+    "∞": "$\\infty$",
     "†": "\\dag{}",
     **{letter: f"$\\{name}$" for letter, name in zip("ακρτ", _GREEK, strict=True)},
 }
@@ -83,7 +86,7 @@ class TableColumn:
         title: its whole name, where a table has no second heads; `name` if empty.
         words: whether its cells are words, which are set left.
         sentences: whether its cells are sentences, whose lines LaTeX breaks.
-        higher_is_better: None if neither is.
+        direction: which end of its values is better.
         repeated: whether it stands in every block of a table that is wider than the terminal.
         latex: its head for LaTeX, escaped; made of `name` if empty.
     """
@@ -93,7 +96,7 @@ class TableColumn:
     title: str = ""
     words: bool = False
     sentences: bool = False
-    higher_is_better: bool | None = None
+    direction: Direction = "none"
     repeated: bool = False
     latex: str = ""
 
@@ -103,7 +106,7 @@ class TableColumn:
         Args:
             arrows: the one for lower, and the one for higher.
         """
-        return name if self.higher_is_better is None else f"{name} {arrows[self.higher_is_better]}"
+        return name if self.direction == "none" else f"{name} {arrows[self.direction == 'higher']}"
 
 
 @dataclass(frozen=True)

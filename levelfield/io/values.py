@@ -160,6 +160,15 @@ def rating(value: Any, cells: bool) -> float:
     return number(value, cells)
 
 
+def score(value: Any, cells: bool) -> float:
+    """Returns a value of a metric; NaN if there is none. It may be infinite, as a number or as the
+    string "inf" or "-inf"."""
+    infinite = isinstance(value, float | np.floating) and np.isinf(value)
+    if infinite or (isinstance(value, str) and value.strip() in ("inf", "-inf")):
+        return float(value)
+    return rating(value, cells)
+
+
 def _json_cell(cell: str, expected: str) -> Any:
     try:
         return parse_json(cell)

@@ -21,6 +21,7 @@ import numpy as np
 
 from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Reading, output
 from levelfield.core.corpus import CorpusValue, OfScores
+from levelfield.core.direction import Direction
 from levelfield.core.errors import ModelError
 from levelfield.core.metric import Level
 from levelfield.core.options import option
@@ -143,7 +144,7 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
     text: Reading = READING
     empty: EmptyOutput = EMPTY_OUTPUT
 
-    higher_is_better: ClassVar[bool] = True
+    direction: ClassVar[Direction] = "higher"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Hashes, Ints
 from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.direction import Direction
 from levelfield.core.metric import Level
 from levelfield.core.options import Options, option
 from levelfield.core.partitions import partitions
@@ -136,7 +137,7 @@ class _NGramDiversity(Options, ChoiceSignature, OfGroups, abc.ABC):
 
     level: ClassVar[Level] = "corpus"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
-    higher_is_better: ClassVar[bool] = True
+    direction: ClassVar[Direction] = "higher"
     n: ClassVar[int]
 
     @abc.abstractmethod

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from levelfield.core.arrays import Floats
 from levelfield.core.continuation import Reading, continuation
 from levelfield.core.corpus import CorpusValue, OfScores
+from levelfield.core.direction import Direction
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.options import option
@@ -193,7 +194,7 @@ class Perplexity(_FluencySampleMetric):
     """
 
     name: ClassVar[str] = "fluency.perplexity"
-    higher_is_better: ClassVar[bool] = False
+    direction: ClassVar[Direction] = "lower"
 
     def _value(self, stretch: Stretch) -> float:
         return perplexity(stretch.log_p)
@@ -229,7 +230,7 @@ class SLOR(_FluencySampleMetric):
     )
 
     name: ClassVar[str] = "fluency.slor"
-    higher_is_better: ClassVar[bool] = True
+    direction: ClassVar[Direction] = "higher"
 
     def counting(self, texts: Iterable[str]) -> Self:
         """The same metric with the unigrams of these texts; itself where it has counts or needs
@@ -319,7 +320,7 @@ class CorpusPerplexity(OfScores, _FluencyMetric):
 
     name: ClassVar[str] = "fluency.corpus-perplexity"
     level: ClassVar[Level] = "corpus"
-    higher_is_better: ClassVar[bool] = False
+    direction: ClassVar[Direction] = "lower"
 
     @functools.cached_property
     def of_samples(self) -> _TextLikelihood:
@@ -376,7 +377,7 @@ class InfillingPerplexity(Seq2SeqMetric):
 
     name: ClassVar[str] = "fluency.infilling-perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
-    higher_is_better: ClassVar[bool] = False
+    direction: ClassVar[Direction] = "lower"
 
     @property
     def _resolved(self) -> Resolved:

@@ -26,6 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from levelfield.core.arrays import Floats
+from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
@@ -118,7 +119,7 @@ class _WMD(ComparisonMetric, abc.ABC):
         metavar="FILE",
     )
 
-    higher_is_better: ClassVar[bool] = False
+    direction: ClassVar[Direction] = "lower"
 
     def _choices(self) -> dict[str, object]:
         if self.vectors == "input-embeddings":

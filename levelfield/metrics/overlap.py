@@ -17,6 +17,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Level
 from levelfield.core.options import Options, option
@@ -185,7 +186,7 @@ class _OfCorpus(ChoiceSignature, OfGroups, abc.ABC):
     """A value of a group from statistics of its texts that are summed."""
 
     level: ClassVar[Level] = "corpus"
-    higher_is_better: ClassVar[bool] = True
+    direction: ClassVar[Direction] = "higher"
     requires: ClassVar[frozenset[str]]
     against: ClassVar[Against]
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from levelfield.core.arrays import Floats
+from levelfield.core.direction import Direction, direction_of
 from levelfield.core.metric import Level
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
@@ -50,7 +51,7 @@ class SampleMetric(abc.ABC):
     """A metric that gives every sample of a partition a value, or the reason why it has none."""
 
     level: ClassVar[Level] = "sample"
-    higher_is_better: ClassVar[bool] = True
+    direction: ClassVar[Direction] = "higher"
     name: ClassVar[str]
 
     @property
@@ -90,7 +91,7 @@ class SampleMetric(abc.ABC):
                 if isinstance(value, Undefined)
             },
             signature=self.signature,
-            higher_is_better=self.higher_is_better,
+            direction=direction_of(self),
             parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
             truncated=frozenset(id for id, value in defined if value.cut),
         )
@@ -239,7 +240,7 @@ class PairComparison(ChoiceSignature, SampleMetric):
     @property
     def _rule(self) -> Literal["max", "min", "mean"]:
         """The value of several references: the best of theirs, unless a metric says otherwise."""
-        return "max" if self.higher_is_better else "min"
+        return "min" if direction_of(self) == "lower" else "max"
 
     def _pairs(self, sample: Sample) -> list[ComparedTexts] | Undefined:
         others = comparisons(sample, self.against)

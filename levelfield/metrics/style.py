@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from levelfield.core.direction import Direction
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
@@ -62,7 +63,7 @@ class StyleDegenerate(Options, ChoiceSignature, SampleMetric):
 
     name: ClassVar[str] = "style.degenerate"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
-    higher_is_better: ClassVar[bool] = False
+    direction: ClassVar[Direction] = "lower"
 
     def _choices(self) -> Mapping[str, object]:
         return {"kinds": "empty,copy,one-word", "white-space": "ignored"}
@@ -135,7 +136,7 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
 
     name: ClassVar[str] = "style.perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
-    higher_is_better: ClassVar[bool] = False
+    direction: ClassVar[Direction] = "lower"
 
     @functools.cached_property
     def _of(self) -> Mapping[str, Perplexity]:

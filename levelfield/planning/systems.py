@@ -386,7 +386,9 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
         sample = samples[id]
         tally.add(replace(sample, seed=sample.seed or 0), sample.system)
     undefined = {id: "undefined" for id, v in zip(ids, values, strict=True) if math.isnan(v)}
-    tally.add_scores(Scores(column.metric, tuple(ids), values, undefined, column.signature, True))
+    tally.add_scores(
+        Scores(column.metric, tuple(ids), values, undefined, column.signature, "higher")
+    )
     table = tally.table()
     if len(table.names) < 2:
         raise UserError(

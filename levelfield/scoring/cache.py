@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.undefined import INFINITE
 from levelfield.io.writing import user_cache
 
 _SCHEMA = 2
@@ -151,9 +152,12 @@ class SegmentCache:
             query = f"SELECT checksum, {_COLUMNS} FROM segments WHERE key IN ({marks})"
             for checksum, *row in self._run(query, batch):
                 try:
-                    segments[row[0]] = _unpacked(checksum, *row)
+                    segment = _unpacked(checksum, *row)
                 except (zlib.error, ValueError, TypeError):
                     self.damaged += 1
+                else:
+                    if segment.undefined != INFINITE:  # of a version that kept no infinite value
+                        segments[row[0]] = segment
         return segments
 
     def put(self, metric: str, segments: Mapping[bytes, Segment]) -> None:

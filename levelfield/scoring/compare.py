@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from levelfield.core.direction import higher_is_better
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
@@ -55,9 +56,9 @@ class SystemComparisons:
                 {
                     "metric": s.metric,
                     "signature": s.signature,
-                    "higher_is_better": s.higher_is_better,
+                    "higher_is_better": higher_is_better(s.direction),
                     "comparisons": [
-                        {**document, "verdict": conclusion(c, s.higher_is_better)}
+                        {**document, "verdict": conclusion(c, s.direction)}
                         for c, document in zip(
                             s.comparisons, comparison_documents(s.comparisons), strict=True
                         )

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
+from levelfield.core.direction import SIGNS, Direction
 from levelfield.scoring.power import NO_ERROR, ErrorOfTest
 from levelfield.scoring.seeds import SeededTexts, difference_tests, verdict_basis
 from levelfield.scoring.unpaired import SeparateTexts
@@ -31,6 +32,7 @@ NOT_COMPARED = "not compared"
 NOT_SHOWN = "no difference shown"
 WITHHELD = "withheld"
 UNDECIDED = "undecided: the study is too small"
+OF_RANKS = "some values are infinite: the differences are of ranks among all texts"
 NO_SPREAD = "undecided: all differences are equal"
 
 
@@ -198,6 +200,7 @@ class Comparison:
         margin: differences below it do not matter; NaN where none is set.
         p_alike: of "the two differ by the margin or more" (`alike_p`), at whichever of `bounds`
             fits it worst, adjusted over the family; NaN without a margin or a test.
+        of_ranks: whether the values are ranks, as some are infinite; no margin holds for these.
     """
 
     a: str
@@ -222,6 +225,7 @@ class Comparison:
     detectable_with_more: float = math.nan
     margin: float = math.nan
     p_alike: float = math.nan
+    of_ranks: bool = False
 
     @property
     def unit(self) -> str:
@@ -248,40 +252,45 @@ def grounds(comparisons: Iterable[Comparison]) -> str:
     return " or ".join("equal inputs" if p else "independent texts" for p in paired)
 
 
-def better_system(
-    comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA
-) -> str | None:
-    """The one that is shown to be better, at `alpha` on the adjusted p; None if neither is."""
-    c = comparison
-    if not c.p_adjusted <= alpha or c.difference == 0:
+def differ(comparison: Comparison, *, alpha: float = ALPHA) -> bool:
+    """Whether a difference is shown, at `alpha` on the adjusted p."""
+    return comparison.p_adjusted <= alpha and comparison.difference != 0
+
+
+def better_system(comparison: Comparison, direction: Direction) -> str | None:
+    """The one that is shown to be better; None if neither is, or no end of the values is better."""
+    gain = SIGNS[direction] * comparison.difference
+    if not gain or not differ(comparison):
         return None
-    return c.a if (c.difference > 0) == higher_is_better else c.b
+    return comparison.a if gain > 0 else comparison.b
 
 
-def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA) -> str:
+def verdict(comparison: Comparison, direction: Direction, *, alpha: float = ALPHA) -> str:
     """Who is better, in words, at `alpha` on the adjusted p.
 
-    `"x > y"`: x is better than y, whichever direction the metric has. `"no difference shown"`:
+    `"x > y"`: x is better than y, whichever direction the metric has. `"x higher than y"`: they
+    differ under a metric of which no end is better. `"no difference shown"`:
     there may be one, these samples do not show it. `"withheld"`: the defined values show one, and
     the undefined ones could turn it. `"not compared"`: there is no p.
     """
     c = comparison
     if np.isnan(c.p_adjusted):
         return NOT_COMPARED
-    better = better_system(c, higher_is_better, alpha=alpha)
-    if better is None:
+    if not differ(c, alpha=alpha):
         return WITHHELD if c.p_unbounded <= alpha < c.p_adjusted else NOT_SHOWN
-    return f"{better} > {c.b if better == c.a else c.a}"
+    sign = SIGNS[direction]
+    first, second = (c.a, c.b) if (sign or 1) * c.difference > 0 else (c.b, c.a)
+    return f"{first} {'>' if sign else 'higher than'} {second}"
 
 
-def conclusion(comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA) -> str:
+def conclusion(comparison: Comparison, direction: Direction, *, alpha: float = ALPHA) -> str:
     """Who is better, in words, or whether the two are alike within the margin, where one is set.
 
     `"alike within 0.5"`: the difference is shown to be smaller. `"undecided: the study is too
     small"`: neither is shown. `"x > y, by less than 0.5"`: both are. Else as `verdict`.
     """
     c = comparison
-    outcome = verdict(c, higher_is_better, alpha=alpha)
+    outcome = verdict(c, direction, alpha=alpha)
     if math.isnan(c.margin) or outcome in (NOT_COMPARED, WITHHELD):
         return outcome
     if not c.p_alike <= alpha:
@@ -386,7 +395,7 @@ def adjusted_comparisons(
                         p_adjusted=p,
                         p_unbounded=p_unbounded,
                         p_alike=math.nan if math.isnan(margin) else p_alike,
-                        margin=margin,
+                        margin=math.nan if c.of_ranks else margin,
                         **_detectable(c, p, level),
                     ),
                     size,
@@ -398,7 +407,7 @@ def adjusted_comparisons(
 
 
 def _alike_p(c: Comparison, margin: float) -> float:
-    if math.isnan(margin) or math.isnan(c.p):
+    if math.isnan(margin) or c.of_ranks or math.isnan(c.p):
         return math.nan
     ends = [c.bounds.lowest, c.bounds.highest] if c.bounds else []
     return c.error.alike_p([c.difference, *ends], margin)
@@ -463,6 +472,7 @@ class ValuesOfSystems:
         why_empty: the note for two systems where no input counts.
         ends: `undefined_ends` of the texts.
         binary: whether the values of texts are 0 or 1 (in percent 100).
+        of_ranks: whether the values are ranks among the texts, as some are infinite.
         separate: all texts, for pairs that share too few inputs; None if there is no other test.
         strata: (inputs,) codes of data sets.
         weights: (datasets,) what a data set weighs in a difference; None if all inputs weigh alike.
@@ -478,6 +488,7 @@ class ValuesOfSystems:
     why_empty: Callable[[str, str], str]
     ends: tuple[float, float]
     binary: bool = False
+    of_ranks: bool = False
     separate: Callable[[], SeparateTexts] | None = None
     strata: Codes | None = None
     weights: Floats | None = None
@@ -695,6 +706,7 @@ def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
             p=math.nan,
             p_adjusted=math.nan,
             note="",
+            of_ranks=systems.of_ranks,
         )
         notes = [*_notes(comparison, rows, systems)]
         if clusters < _FEW_CLUSTERS and systems.separate is not None:
@@ -730,6 +742,8 @@ def _notes(c: Comparison, rows: Bools, systems: ValuesOfSystems) -> Iterator[str
     if not c.inputs:
         yield systems.why_empty(c.a, c.b)
         return
+    if systems.of_ranks:
+        yield OF_RANKS
     if systems.strata is not None:
         shared = np.unique(systems.strata[rows])
         if len(shared) < len(systems.datasets):
@@ -792,7 +806,7 @@ def _unpaired(
         high=high,
         effect=difference.effect,
         p=difference.contrast.p,
-        note=f"{test}; {reason}",
+        note="; ".join([test, reason, *([OF_RANKS] if systems.of_ranks else [])]),
         bounds=bounds,
         error=ErrorOfTest.of(
             math.sqrt(difference.contrast.variance), difference.contrast.df, None, {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
+from levelfield.core.direction import SIGNS
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 
@@ -136,8 +137,7 @@ class Gallery:
                 if s.metric in undefined:
                     chosen = self._undefined.setdefault(s.metric, _Smallest(UNDEFINED))
                     chosen.offer(self._seen, shown)
-                else:
-                    sign = 1 if s.higher_is_better else -1
+                elif sign := SIGNS[s.direction]:
                     chosen = self._lowest.setdefault(s.metric, _Smallest(LOWEST))
                     chosen.offer(sign * values[s.metric], shown)
 

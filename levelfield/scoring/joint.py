@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.core.direction import in_words
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
 from levelfield.scoring.comparison import ALPHA, Bounds, Comparison, undefined_ends
@@ -89,16 +90,20 @@ def joint(
     p is not adjusted for the number of comparisons; `adjusted` does that.
 
     Raises:
-        UserError: a metric of which lower is better, or that the run does not have.
+        UserError: a metric of which higher is not better, or that the run does not have.
     """
     columns = {column.metric: column for column in tally.columns()}
     for criterion in (content, style):
         if criterion.metric not in columns:
             raise UserError(f"no values of {criterion.metric}; there are {', '.join(columns)}")
-        if not columns[criterion.metric].higher_is_better:
-            raise UserError(f"{criterion.metric}: lower is better, so it has no part in a mean")
+        if (direction := columns[criterion.metric].direction) != "higher":
+            raise UserError(
+                f"{criterion.metric}: {in_words(direction)}, so it has no part in a mean"
+            )
     table = tally.table()
     values = np.stack([table.values[c.metric] / c.best for c in (content, style)], axis=1)
+    infinite = int(np.isinf(values).any(axis=1).sum())
+    values[np.isinf(values)] = np.nan  # which no joint mean can hold
     # an empty rewrite has missed the style (0) and, whatever the metric of content, kept none of it
     values[table.empty & (values[:, 1] == 0) & np.isnan(values[:, 0]), 0] = 0
     clusters = table.own_clusters
@@ -161,11 +166,18 @@ def joint(
             signature=with_run(
                 signature(f"joint.{name}", choices), n=len(values), undefined=undefined, truncated=0
             ),
-            higher_is_better=True,
+            direction="higher",
             overall=row(None, joint_mean),
             groups=tuple(row(code, joint_mean) for code in range(len(table.names))),
             comparisons=tuple(compared(joint_mean)),
-            reasons={"content or style undefined": undefined} if undefined else {},
+            reasons={
+                reason: count
+                for reason, count in (
+                    ("content or style undefined", undefined - infinite),
+                    ("content or style infinite", infinite),
+                )
+                if count
+            },
         )
         for name, joint_mean in MEANS.items()
     ]

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from levelfield.core.corpus import GroupStates
+from levelfield.core.direction import direction_of
 from levelfield.core.metric import Metric, fields_read, reading_order, score_checked
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
@@ -257,7 +258,7 @@ def _scores(
         values=np.array(values, np.float64),
         undefined={s.id: segment.undefined for s, segment in pairs if segment.undefined},
         signature=signature,
-        higher_is_better=metric.higher_is_better,
+        direction=direction_of(metric),
         parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row") if has_parts else None,
         truncated=frozenset(s.id for s, segment in pairs if segment.cut),
     )

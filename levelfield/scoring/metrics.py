@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.direction import direction_of
 from levelfield.core.errors import InputError, UserError, first_line
 from levelfield.core.metric import (
     LacksModels,
@@ -128,7 +129,9 @@ def joint_criteria(options: ScoreOptions, metrics: Sequence[Metric]) -> list[Cri
     task = options.scoring_task
     if task is None:
         return []
-    by_name = {m.name: m for m in metrics if not is_corpus_metric(m) and m.higher_is_better}
+    by_name = {
+        m.name: m for m in metrics if not is_corpus_metric(m) and direction_of(m) == "higher"
+    }
     if options.content is not None and options.content not in by_name:
         raise UserError(
             f"--content {options.content}: expected a metric of samples that is scored and of "

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates
+from levelfield.core.direction import higher_is_better
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
-from levelfield.core.strings import natural
+from levelfield.core.strings import natural, number_document
 from levelfield.io.census import Census
 from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.gallery import Gallery
@@ -25,7 +26,7 @@ from levelfield.scoring.result_table import (
     result_table,
 )
 from levelfield.scoring.summary import MOST_LABELS, GroupSummary, MetricSummary
-from levelfield.stats.estimate import finite
+from levelfield.stats.estimate import defined, finite
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 
@@ -255,7 +256,7 @@ class ScoreSummary:
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and group; a group named `all` is all samples together."""
         rows = [
-            {"metric": s.metric, **_group_document(group)}
+            {"metric": s.metric, **_group_document(group), "mean": defined(group.mean.value)}
             for s in self.summaries
             for group in _rows(s)
         ]
@@ -337,7 +338,7 @@ def summary_document(summary: MetricSummary) -> dict[str, Any]:
     return {
         "metric": summary.metric,
         "signature": summary.signature,
-        "higher_is_better": summary.higher_is_better,
+        "higher_is_better": higher_is_better(summary.direction),
         "overall": _group_document(summary.overall),
         "groups": [_group_document(group) for group in summary.groups],
         "comparisons": comparison_documents(summary.comparisons),
@@ -381,7 +382,7 @@ def _group_document(group: GroupSummary) -> dict[str, Any]:
         "n": group.n,
         "defined": mean.n,
         "undefined": group.undefined,
-        "mean": finite(mean.value),
+        "mean": number_document(mean.value),
         "low": finite(mean.low),
         "high": finite(mean.high),
         "clusters": mean.clusters,

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.core.strings import natural
+from levelfield.core.direction import SIGNS, higher_is_better
+from levelfield.core.strings import natural, number_document
 from levelfield.io.tables import NONE, Table, TableCell, TableColumn
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
 from levelfield.scoring.sensitivity import sensitivity_notes
@@ -23,7 +24,7 @@ from levelfield.scoring.standing import (
     standings,
 )
 from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
-from levelfield.stats.estimate import finite
+from levelfield.stats.estimate import defined, finite
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
 
@@ -83,7 +84,7 @@ class ResultCell:
             "n": self.group.n,
             "defined": mean.n,
             "undefined": self.group.undefined,
-            "mean": finite(mean.value),
+            "mean": number_document(mean.value),
             "low": finite(mean.low),
             "high": finite(mean.high),
             "rank": standing.rank if standing else None,
@@ -114,8 +115,8 @@ class ResultColumn:
 
     @property
     def arrow(self) -> str:
-        """Up where higher is better, down where lower is."""
-        return "↑" if self.summary.higher_is_better else "↓"
+        """Up where higher is better, down where lower is, none where no end is."""
+        return ("", "↑", "↓")[SIGNS[self.summary.direction]]
 
     @property
     def title(self) -> str:
@@ -124,8 +125,8 @@ class ResultColumn:
 
     @property
     def ranking(self) -> list[ResultCell]:
-        """The cells that have a standing, the best first."""
-        sign = -1 if self.summary.higher_is_better else 1
+        """The cells that have a standing, the best first, else the highest."""
+        sign = 1 if self.summary.direction == "lower" else -1
         ranked = [cell for cell in self.cells.values() if cell.standing]
         return sorted(
             ranked, key=lambda cell: (sign * cell.group.mean.value, natural(cell.group.group))
@@ -137,7 +138,7 @@ class ResultColumn:
             "metric": self.summary.metric,
             "label": self.label or None,
             "above": self.above,
-            "higher_is_better": self.summary.higher_is_better,
+            "higher_is_better": higher_is_better(self.summary.direction),
             "cells": [cell.to_dict() for cell in self.cells.values()],
             "overall": None if self.label else self.overall.to_dict(),
         }
@@ -222,6 +223,7 @@ class ResultTable:
             n = [f"n = {counts[0]:,}{several} values a cell"] if counts else []
             return ["means by label are not compared", *n]
         lines = [line for column in self.columns for line in _undefined(column)]
+        lines += [line for column in self.columns for line in _infinite(column)]
         lines += _shared(self.columns, _why_no_interval)
         if self.compares and len(self.groups) > 1:
             lines += _shared(self.columns, _why_not_compared)
@@ -248,6 +250,7 @@ class ResultTable:
         rows = [
             {"metric": column.summary.metric, "label": column.label}
             | cell.to_dict()
+            | {"mean": defined(cell.group.mean.value)}
             | {"letters": cell.letters}
             for column in self.columns
             for cell in column.cells.values()
@@ -261,7 +264,7 @@ class ResultTable:
             TableColumn(self.by, words=True),
             *([] if self.of_labels else [count]),
             *(
-                TableColumn(c.name, c.above, c.title, higher_is_better=c.summary.higher_is_better)
+                TableColumn(c.name, c.above, c.title, direction=c.summary.direction)
                 for c in self.columns
             ),
         ]
@@ -347,7 +350,7 @@ def result_table(
         if compares and len(s.groups) > 1:
             means = {g.group: g.mean.value for g in s.groups}
             of_groups = standings(
-                means, s.comparisons, higher_is_better=s.higher_is_better, rounded=scale.rounded
+                means, s.comparisons, direction=s.direction, rounded=scale.rounded
             )
         return ResultColumn(
             summary=s,
@@ -406,6 +409,16 @@ def _undefined(column: ResultColumn) -> Iterator[str]:
         yield f"{s.metric}: undefined: {reasons}{of_groups}"
 
 
+def _infinite(column: ResultColumn) -> Iterator[str]:
+    groups = sorted(column.summary.groups, key=lambda g: natural(g.group))
+    counts = [f"{g.group} {g.infinite:,}".replace(" ", "\u00a0") for g in groups if g.infinite]
+    if counts:
+        yield (
+            f"{column.summary.metric}: infinite values ({', '.join(counts)}): a mean over these is "
+            "infinite, and undefined where they lie at both ends"
+        )
+
+
 def _shared(columns: Sequence[ResultColumn], words: Callable[[ResultColumn], str]) -> Iterator[str]:
     """What holds for columns, each once, after the metrics that it holds for if not all."""
     titles: dict[str, list[str]] = {}
@@ -457,9 +470,8 @@ def _own_values(column: ResultColumn) -> str:
 
 def _withheld(column: ResultColumn) -> str:
     """How many verdicts undefined values could turn, and where they would."""
-    better = column.summary.higher_is_better
     comparisons = column.summary.comparisons
-    withheld = [c for c in comparisons if verdict(c, better) == WITHHELD]
+    withheld = [c for c in comparisons if verdict(c, column.summary.direction) == WITHHELD]
     if not withheld:
         return ""
     share = f"{len(withheld):,} of {len(comparisons):,} verdicts"

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from levelfield.core.direction import Direction
 from levelfield.core.strings import natural
 from levelfield.io.tables import NONE
-from levelfield.scoring.comparison import ALPHA, Comparison, better_system
+from levelfield.scoring.comparison import ALPHA, Comparison, better_system, differ
 from levelfield.scoring.summary import MetricSummary
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.letters import compact_letters
@@ -19,12 +20,13 @@ class Standing:
     """Where one system stands among others.
 
     Attributes:
-        rank: by its mean as it is written; systems with equal means share the better rank.
+        rank: by its mean as it is written; systems with equal means share the better rank. None
+            where no end of the values is better.
         letters: systems that share one are not shown to differ; empty if none were compared.
         best: whether it is shown to be better than every other system that has a mean.
     """
 
-    rank: int
+    rank: int | None
     letters: tuple[str, ...]
     best: bool
 
@@ -44,10 +46,10 @@ def standings(
     means: Mapping[str, float],
     comparisons: Sequence[Comparison],
     *,
-    higher_is_better: bool,
+    direction: Direction,
     rounded: Callable[[float], float],
 ) -> dict[str, Standing]:
-    """The standing of every system that has a mean, the best mean first.
+    """The standing of every system that has a mean, the best mean first, else the highest.
 
     A pair that was not compared, or whose verdict is withheld, counts as not shown to differ.
 
@@ -56,23 +58,29 @@ def standings(
         comparisons: of pairs of systems, p adjusted.
         rounded: a mean as it is written.
     """
-    sign = -1 if higher_is_better else 1
-    costs = {name: sign * mean for name, mean in means.items() if math.isfinite(mean)}
+    sign = 1 if direction == "lower" else -1
+    costs = {name: sign * mean for name, mean in means.items() if not math.isnan(mean)}
     names = sorted(costs, key=lambda name: (costs[name], natural(name)))
-    better = {frozenset((c.a, c.b)): better_system(c, higher_is_better) for c in comparisons}
+    by_pair = {frozenset((c.a, c.b)): c for c in comparisons}
 
-    def winner(i: int, j: int) -> str | None:
-        return better.get(frozenset((names[i], names[j])))
+    def compared(i: int, j: int) -> Comparison | None:
+        return by_pair.get(frozenset((names[i], names[j])))
+
+    def apart(i: int, j: int) -> bool:
+        return (c := compared(i, j)) is not None and differ(c)
+
+    def beats(i: int, j: int) -> bool:
+        return (c := compared(i, j)) is not None and better_system(c, direction) == names[i]
 
     letters: Sequence[tuple[str, ...]] = [()] * len(names)
     if any(not math.isnan(c.p_adjusted) for c in comparisons):
-        letters = compact_letters(len(names), lambda i, j: winner(i, j) is not None)
+        letters = compact_letters(len(names), apart)
     printed = [sign * rounded(means[name]) for name in names]
     return {
         name: Standing(
-            rank=1 + sum(other < printed[i] for other in printed),
+            rank=None if direction == "none" else 1 + sum(other < printed[i] for other in printed),
             letters=letters[i],
-            best=len(names) > 1 and all(winner(i, j) == name for j in range(len(names)) if j != i),
+            best=len(names) > 1 and all(beats(i, j) for j in range(len(names)) if j != i),
         )
         for i, name in enumerate(names)
     }
@@ -127,8 +135,8 @@ class Scale:
         >>> Scale(2, False)(-3.14159)
         '−3.14'
         """
-        if math.isnan(value):
-            return NONE
+        if not math.isfinite(value):
+            return NONE if math.isnan(value) else "∞" if value > 0 else "−∞"
         if self.scientific:
             return f"{value:.3g}".replace("-", "−")
         text = f"{value:,.{self.places}f}"

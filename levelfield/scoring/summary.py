@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from scipy.stats import rankdata
 
-from levelfield.core.arrays import Bools, Floats
+from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.direction import Direction
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
 from levelfield.scoring.comparison import (
@@ -31,6 +33,9 @@ from levelfield.stats.shares import votes_of
 OVERALL = "all"
 """The name of the row over all groups."""
 
+INFINITE = "infinite values"
+"""Why a mean over some has no interval."""
+
 CORPUS = "values of corpora"
 """Why the mean of a corpus metric has no interval."""
 
@@ -49,8 +54,10 @@ class GroupSummary:
         group: its name, e.g. the system.
         n: how many samples it has.
         undefined: for how many of them the metric is undefined; `mean.n` is the rest.
-        mean: of the defined values; its interval is clustered on what samples share.
+        mean: of the defined values; its interval is clustered on what samples share. Of values
+            that are infinite at one end it is infinite, at both ends NaN, and has no interval.
         points: at most `POINTS` of the defined values, drawn by the hashes of the samples' ids.
+        infinite: how many of the defined values are.
     """
 
     group: str
@@ -58,6 +65,7 @@ class GroupSummary:
     undefined: int
     mean: Estimate
     points: tuple[float, ...] = field(default=(), repr=False)
+    infinite: int = 0
 
 
 _Row = Callable[[], GroupSummary]
@@ -71,7 +79,7 @@ class MetricSummary:
     Attributes:
         metric: its name.
         signature: every choice that could change a number, with the run part.
-        higher_is_better: its direction.
+        direction: which end of its values is better.
         overall: all samples together; `groups` splits them.
         groups: by name.
         comparisons: every pair of groups; empty if the groups are not to be compared.
@@ -81,7 +89,7 @@ class MetricSummary:
 
     metric: str
     signature: str
-    higher_is_better: bool
+    direction: Direction
     overall: GroupSummary
     groups: tuple[GroupSummary, ...]
     comparisons: tuple[Comparison, ...]
@@ -125,13 +133,14 @@ def summarise(
         defined = v[~np.isnan(v)]
         n, points = v.size, tuple(defined[:POINTS].tolist())
         undefined = n - defined.size
-        mean = None
-        if pairing is not None and code is not None:
+        infinite = int(np.isinf(defined).sum())
+        mean = infinite_mean(defined, clusters[rows][~np.isnan(v)]) if infinite else None
+        if mean is None and pairing is not None and code is not None:
             texts = pairing.seeded(np.where(rows, values, np.nan), code)
             if texts is not None and texts.values.size == defined.size:
                 mean = mean_with_seeds(texts, votes=votes, level=resampling.level)
         if mean is not None:
-            row = GroupSummary(name, n, undefined, mean, points)
+            row = GroupSummary(name, n, undefined, mean, points, infinite)
             return lambda: row
         drawn = means.add(v, clusters[rows], votes=votes)
         return lambda: GroupSummary(name, n, undefined, without_few_clusters(drawn()), points)
@@ -147,6 +156,8 @@ def summarise(
     def values_of_systems(pairing: Pairing) -> Iterator[ValuesOfSystems]:
         for column in tally.columns():
             values = table.values[column.metric]
+            of_ranks = bool(np.isinf(values).any())
+            values = ranks(values) if of_ranks else values
             yield ValuesOfSystems(
                 names=table.names,
                 values=pairing.means(values),
@@ -157,6 +168,7 @@ def summarise(
                 why_empty=pairing.why_empty,
                 ends=undefined_ends(values),
                 binary=votes_of(values[~np.isnan(values)]) == 1,
+                of_ranks=of_ranks,
                 separate=partial(pairing.separate, values),
             )
 
@@ -185,7 +197,7 @@ def summarise(
                 undefined=sum(column.reasons.values()),
                 truncated=column.truncated,
             ),
-            higher_is_better=column.higher_is_better,
+            direction=column.direction,
             overall=every(),
             groups=tuple(row() for row in groups),
             comparisons=tuple(of_metric),
@@ -220,7 +232,8 @@ def summarise_corpus(
         of_row = set(ids)
         v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in of_row])
         defined = v[~np.isnan(v)]
-        mean = float(defined.mean()) if defined.size else math.nan
+        infinite = int(np.isinf(defined).sum())
+        mean = mean_with_infinite(defined) if defined.size else math.nan
         return GroupSummary(
             group=name,
             n=v.size,
@@ -229,6 +242,7 @@ def summarise_corpus(
                 mean, math.nan, math.nan, n=defined.size, clusters=0, why_no_interval=CORPUS
             ),
             points=tuple(defined[:POINTS].tolist()),
+            infinite=infinite,
         )
 
     def group_rows(label: str | None = None) -> tuple[GroupSummary, ...]:
@@ -242,13 +256,43 @@ def summarise_corpus(
     return MetricSummary(
         metric=scores.metric,
         signature=scores.run_signature,
-        higher_is_better=scores.higher_is_better,
+        direction=scores.direction,
         overall=row(OVERALL, scores.ids),
         groups=group_rows(),
         comparisons=(),
         reasons=dict(sorted(reasons.items(), key=lambda r: (-r[1], r[0]))),
         by_label={name: group_rows(name) for name in _told_apart(sorted(set(labels.values())))},
     )
+
+
+def mean_with_infinite(values: Floats) -> float:
+    """The mean of values: infinite if some are so at one end, NaN if some are at both."""
+    with np.errstate(invalid="ignore"):
+        return float(values.mean())
+
+
+def infinite_mean(values: Floats, clusters: Codes) -> Estimate:
+    """The mean of defined values of which some are infinite; it has no interval."""
+    return estimate_of_mean(
+        mean_with_infinite(values),
+        math.nan,
+        math.nan,
+        n=values.size,
+        clusters=np.unique(clusters).size,
+        why_no_interval=INFINITE,
+    )
+
+
+def ranks(values: Floats) -> Floats:
+    """The rank of each defined value among all, equal ones sharing the mean of theirs; NaN stays.
+
+    >>> ranks(np.array([-np.inf, 3.0, np.nan, 3.0])).tolist()
+    [1.0, 2.5, nan, 2.5]
+    """
+    defined = ~np.isnan(values)
+    order = np.full(values.shape, np.nan)
+    order[defined] = rankdata(values[defined])
+    return order
 
 
 def _told_apart(labels: Sequence[str]) -> Sequence[str]:

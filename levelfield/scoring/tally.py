@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
+from levelfield.core.direction import Direction
 from levelfield.core.sample import INPUT_FIELDS, Sample, wanted_name
 from levelfield.core.scores import Scores
 from levelfield.scoring.seeds import SeededTexts
@@ -233,11 +234,11 @@ class MetricColumn:
 
     metric: str
     signature: str
-    higher_is_better: bool
+    direction: Direction
 
     def __init__(self, first: Scores) -> None:
         self.metric, self.signature = first.metric, first.signature
-        self.higher_is_better = first.higher_is_better
+        self.direction = first.direction
         self.ids = array("Q")
         self.values = array("d")
         self.reasons: Counter[str] = Counter()

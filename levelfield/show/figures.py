@@ -8,10 +8,11 @@ neighbours differ in both, so that a legend can be read with any colour vision a
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -26,6 +27,7 @@ from matplotlib.path import Path
 from matplotlib.transforms import IdentityTransform, blended_transform_factory
 
 from levelfield.core.arrays import Codes, Floats
+from levelfield.core.direction import in_words
 from levelfield.scoring.summary import GroupSummary, MetricSummary
 from levelfield.show.words import best_first, shown_name
 
@@ -177,7 +179,7 @@ def means_figure(summary: MetricSummary) -> Markup:
     Of more than `MOST_POINTS` values as many of every group are drawn at random, which the figure
     says. Empty if no group has a value.
     """
-    groups = [g for g in best_first(summary) if g.mean.n]
+    groups = [_finite_points(g) for g in best_first(summary) if g.mean.n > g.infinite]
     if not groups:
         return Markup("")
     share = MOST_POINTS // len(groups)
@@ -201,11 +203,19 @@ def means_figure(summary: MetricSummary) -> Markup:
     axes.spines["bottom"].set_color(MUTED)
     axes.grid(axis="x", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
-    better = "higher is better" if summary.higher_is_better else "lower is better"
-    axes.set_xlabel(f"{summary.metric} ({better})", color=INK, fontsize=9, parse_math=False)
+    axes.set_xlabel(
+        f"{summary.metric} ({in_words(summary.direction)})", color=INK, fontsize=9, parse_math=False
+    )
     if note:
         figure.text(0.5, 0.04 / height, note, color=MUTED, fontsize=8, ha="center", va="bottom")
     return svg(figure, salt=summary.metric, label=_described(summary, groups))
+
+
+def _finite_points(group: GroupSummary) -> GroupSummary:
+    """The group without its infinite values, for which an axis has no place."""
+    if not group.infinite:
+        return group
+    return replace(group, points=tuple(p for p in group.points if math.isfinite(p)))
 
 
 def dots_note(drawn: int, values: int) -> str:
@@ -255,6 +265,8 @@ def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
             linewidth=3,
             solid_capstyle="butt",
         )
+    if not math.isfinite(mean.value):
+        return
     axes.plot([mean.value], [y], "o", color=CARD, markersize=9)
     axes.plot([mean.value], [y], "o", color=MEAN, markersize=6.5)
 
@@ -265,6 +277,7 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
     if len(name) > _LONGEST_NAME:
         name = name[: _LONGEST_NAME - 1] + "…"
     n = f"n = {group.mean.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
+    n += f", {group.infinite:,} infinite" * bool(group.infinite)
     edges = blended_transform_factory(axes.transAxes, axes.transData)
     for x, text, color, size, side, weight in (
         (0, name, INK, 9.5, "left", "bold"),

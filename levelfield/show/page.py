@@ -12,6 +12,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from levelfield.core.direction import in_words
 from levelfield.core.strings import natural
 from levelfield.io import atomic_writer
 from levelfield.scoring.comparison import conclusion
@@ -293,6 +294,7 @@ def environment() -> Environment:
         "count": words.count,
         "p": p_value,
         "best_first": words.best_first,
+        "direction": in_words,
         "upper_first": lambda text: text[:1].upper() + text[1:],
     }
     templates.globals |= {"nan": float("nan")}

@@ -138,7 +138,7 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
     ]
     if not points:
         return Markup("")
-    points.sort(key=lambda p: -p[1].mean if measure.higher_is_better else p[1].mean)
+    points.sort(key=lambda p: p[1].mean if measure.direction == "lower" else -p[1].mean)
     right = _width([s for *_, s in points]) + 0.1
     height = max(2.6, 0.6 + 0.19 * len(points))
     figure = Figure(figsize=(3.3 + right, height))

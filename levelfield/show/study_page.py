@@ -140,6 +140,14 @@ def headline(control: ControlSummary, measure: Measure) -> Markup:
     write, unit = scale(control, measure.name), " %" if measure.percent else ""
     entries = [e for s in control.systems if (e := control.entry(s, measure.name))]
     ranked = sorted((e for e in entries if e.rank), key=lambda e: e.rank or 0)
+    defined = sorted((e for e in entries if not math.isnan(e.mean)), key=lambda e: -e.mean)
+    if defined and measure.direction == "none":
+        return words.span_of_means(
+            [
+                Markup("{} for {}").format(write(e.mean) + unit, words.bold_name(e.system))
+                for e in (defined[0], defined[-1])[: len(defined)]
+            ]
+        )
     if not ranked:
         return Markup("No value is defined.")
     best = ranked[0]
@@ -178,7 +186,7 @@ def _against(
         return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
             next_, reason
         )
-    outcome = verdict(c, measure.higher_is_better)
+    outcome = verdict(c, measure.direction)
     shown = (
         "the difference is not shown"
         if outcome == NOT_SHOWN
@@ -220,7 +228,7 @@ def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Marku
 
 def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
     """Returns who is better in a comparison, in words."""
-    return conclusion(c, control.measure(measure).higher_is_better)
+    return conclusion(c, control.measure(measure).direction)
 
 
 def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:

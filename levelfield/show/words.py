@@ -14,6 +14,8 @@ from levelfield.scoring.comparison import (
     NOT_SHOWN,
     WITHHELD,
     Comparison,
+    better_system,
+    differ,
     grounds,
     verdict,
 )
@@ -41,8 +43,9 @@ def shown_name(name: str) -> str:
 
 
 def best_first(summary: MetricSummary) -> list[GroupSummary]:
-    """Returns the groups by their means, the best first and those without a mean last."""
-    sign = -1 if summary.higher_is_better else 1
+    """Returns the groups by their means, the best first and those without a mean last; the
+    highest first where no end of the values is better."""
+    sign = 1 if summary.direction == "lower" else -1
 
     def place(group: GroupSummary) -> tuple[object, ...]:
         mean = group.mean.value
@@ -72,6 +75,17 @@ def headline(summary: MetricSummary, group: str) -> Markup:
     tied = [g for g in ranked[1:] if math.isclose(g.mean.value, best.mean.value)]
     if len(summary.groups) == 1:
         sentences = [Markup("The mean is {}.").format(_mean(best, scale))]
+    elif summary.direction == "none":
+        defined = [g for g in ranked if not math.isnan(g.mean.value)] or ranked
+        sentences = [
+            span_of_means(
+                [
+                    Markup("{} for {}").format(_mean(g, scale), bold_name(g.group))
+                    for g in (defined[0], defined[-1])[: len(defined)]
+                ]
+            ),
+            *_shown_apart(summary),
+        ]
     elif not summary.comparisons:
         last = ranked[-1]
         sentences = [
@@ -90,7 +104,7 @@ def headline(summary: MetricSummary, group: str) -> Markup:
         sentences = [
             Markup("{} has the best mean: {}.").format(bold_name(best.group), _mean(best, scale))
         ]
-    if summary.comparisons:
+    if summary.comparisons and summary.direction != "none":
         subject = bold_name(best.group) if tied else Markup("it")
         sentences += _against_others(summary, best.group, subject, scale)
     if undefined:
@@ -98,6 +112,20 @@ def headline(summary: MetricSummary, group: str) -> Markup:
             Markup("Undefined for {} of {}.").format(f"{undefined:,}", count(n, "sample"))
         )
     return Markup(" ").join(sentences)
+
+
+def span_of_means(ends: Sequence[Markup]) -> Markup:
+    """Returns the highest and the lowest mean in a sentence."""
+    if len(ends) == 1:
+        return Markup("The mean is {}.").format(ends[0])
+    return Markup("The means run from {} to {}; no end is better.").format(*reversed(ends))
+
+
+def _shown_apart(summary: MetricSummary) -> list[Markup]:
+    """Says of how many pairs a difference is shown, where there are any."""
+    pairs = len(summary.comparisons)
+    apart = sum(map(differ, summary.comparisons))
+    return [Markup(f"A difference is shown for {apart:,} of {count(pairs, 'pair')}.")] * bool(pairs)
 
 
 def _against_others(
@@ -113,7 +141,7 @@ def _against_others(
         kind: [] for kind in ("better", "worse", "open", "withheld", "none")
     }
     for c in mine:
-        outcome = verdict(c, summary.higher_is_better, alpha=ALPHA)
+        outcome = verdict(c, summary.direction, alpha=ALPHA)
         if outcome == NOT_COMPARED:
             verdicts["none"].append(c)
         elif outcome == NOT_SHOWN:
@@ -121,7 +149,7 @@ def _against_others(
         elif outcome == WITHHELD:
             verdicts["withheld"].append(c)
         else:
-            won = (c.difference > 0) == (summary.higher_is_better == (c.a == best))
+            won = better_system(c, summary.direction) == best
             verdicts["better" if won else "worse"].append(c)
     openings = {
         "better": Markup("On {grounds} {} is better than {}."),

@@ -66,6 +66,11 @@ class Estimate:
         }
 
 
+def defined(value: float) -> float | None:
+    """Returns a number as tables of numbers have it; None for NaN."""
+    return None if math.isnan(value) else value
+
+
 def finite(value: float) -> float | None:
     """A number as JSON has it: None if it is not finite."""
     return value if math.isfinite(value) else None

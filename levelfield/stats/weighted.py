@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from levelfield.core.direction import SIGNS, Direction
+
 Key = TypeVar("Key")
 
 
@@ -49,18 +51,22 @@ def mean_and_deviation(v: npt.ArrayLike, w: npt.ArrayLike) -> MeanAndDeviation:
 
 
 def printed_ranks(
-    values: Mapping[Key, float], places: int, *, higher_is_better: bool
+    values: Mapping[Key, float], places: int, *, direction: Direction
 ) -> dict[Key, int]:
     """Ranks of values as they are printed: the best is 1, and those printed alike share the better.
 
-    >>> printed_ranks({"a": 12.961, "b": 12.958, "c": 13.0}, 2, higher_is_better=True)
+    There are none where no end of the values is better.
+
+    >>> printed_ranks({"a": 12.961, "b": 12.958, "c": 13.0}, 2, direction="higher")
     {'a': 2, 'b': 2, 'c': 1}
 
     Args:
         values: NaN has no rank.
         places: decimals that are printed.
     """
-    sign = 1 if higher_is_better else -1
+    sign = SIGNS[direction]
+    if not sign:
+        return {}
     printed = {key: sign * round(v, places) for key, v in values.items() if not math.isnan(v)}
     return {
         key: 1 + sum(other > value for other in printed.values()) for key, value in printed.items()

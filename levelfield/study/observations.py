@@ -6,6 +6,7 @@ judge found right, the average of the judges, their majority, all attributes at 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Final, Literal
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.direction import Direction, direction_of
 from levelfield.core.errors import UserError
 from levelfield.core.registry import metric_class
 from levelfield.core.sample import Sample
@@ -52,13 +54,13 @@ class Measure:
     Attributes:
         name: of the metric; a judge's name; `average`, `majority`, `both`.
         kind: what it is.
-        higher_is_better: its direction.
+        direction: which end of its values is better.
         percent: its values are shares, given in percent.
     """
 
     name: str
     kind: Kind
-    higher_is_better: bool = True
+    direction: Direction = "higher"
     percent: bool = False
 
     @property
@@ -214,11 +216,11 @@ class _Columns:
         for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
             kind: Kind = _OF_JUDGES.get(metric, "metric")
             name = kind if metric in _OF_JUDGES else metric
-            measure = Measure(name, kind, higher_is_better(metric), metric.startswith(_SHARES))
+            measure = Measure(name, kind, direction_by_name(metric), metric.startswith(_SHARES))
             scores = [cell.scores.get(metric) for cell in self._cells]
             values = [(scores[i] or {}).get(sample.id, math.nan) for i, sample in self._rows]
             texts = np.array(values, dtype=np.float64) * (100 if measure.percent else 1)
-            texts[np.isinf(texts)] = np.nan  # no mean could hold it
+            texts[np.isinf(texts)] = np.nan  # `infinite_notes` says of how many no mean holds them
             yield self._observed(measure, texts, [score is not None for score in scores])
         for attribute, judges in self._voted.items():
             for judge in judges:
@@ -330,13 +332,11 @@ def _corpus_measure(metric: str) -> Measure:
     percent = metric.startswith(_SHARES) and (
         not metric.startswith("control.") or metric in _CORPUS_SHARES
     )
-    return Measure(metric, "corpus", higher_is_better(metric), percent)
+    return Measure(metric, "corpus", direction_by_name(metric), percent)
 
 
-def higher_is_better(metric: str) -> bool:
+def direction_by_name(metric: str) -> Direction:
     """The direction of a metric; of one that is not installed here, by its name."""
-    try:
-        direction = getattr(metric_class(metric), "higher_is_better", None)
-    except UserError:
-        direction = None
-    return direction if isinstance(direction, bool) else "perplexity" not in metric
+    with contextlib.suppress(UserError, AttributeError, ValueError):
+        return direction_of(metric_class(metric))
+    return "lower" if "perplexity" in metric else "higher"

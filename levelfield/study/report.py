@@ -79,7 +79,7 @@ def results_table(control: ControlSummary, summary: StudySummary) -> Table:
                     column.name,
                     above,
                     column.measure.name,
-                    higher_is_better=column.measure.higher_is_better,
+                    direction=column.measure.direction,
                 )
                 for above, column in columns
             ),
@@ -107,7 +107,7 @@ def _result(entry: TableEntry | None, standing: Standing | None, scale: Scale) -
     return TableCell(
         scale(entry.mean),
         standing.best,
-        f"({scale(entry.deviation)}) [{standing.rank}]",
+        f"({scale(entry.deviation)})" + (f" [{standing.rank}]" if standing.rank else ""),
         standing.letters_name,
         below=(
             *([] if interval.why_no_interval else [ends]),
@@ -254,7 +254,7 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
     """
     for control in summary.controls:
         for measure, comparisons in control.comparisons.items():
-            better = control.measure(measure).higher_is_better
+            direction = control.measure(measure).direction
             for c in comparisons:
                 counts = ("a", "b", "inputs", "left_out", "clusters")
                 numbers = ("difference", "low", "high", "effect", "p", "p_adjusted")
@@ -273,7 +273,7 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                     "p_alike": finite(c.p_alike),
                     "seeds_a": control.seeds_of_systems[c.a],
                     "seeds_b": control.seeds_of_systems[c.b],
-                    "verdict": conclusion(c, better),
+                    "verdict": conclusion(c, direction),
                     "note": c.note,
                 }
 

@@ -243,7 +243,7 @@ def _compared(
                     scores.metric,
                     scores.signature,
                     scores.metric in run_by_default,
-                    not scores.higher_is_better,
+                    scores.direction == "lower",
                     dict(Counter(scores.undefined.values()).most_common()),
                     enough,
                 )
@@ -322,7 +322,7 @@ def _correlated(
     table = join(
         merged_columns(read_scores(scored)),
         read_ratings(samples, format=None, mapping={}),
-        flip=[scores.metric for scores in scored if not scores.higher_is_better],
+        flip=[scores.metric for scores in scored if scores.direction == "lower"],
     )
     if rated.shared:
         _, clusters = coded([rated.cluster(table.samples[id]) for id in table.ids])

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -120,6 +120,20 @@ class Infinite(Words):
 
     def value(self, sample: Sample) -> float:  # noqa: ARG002
         return float("inf")
+
+
+@dataclass(frozen=True)
+class Length(Words):
+    """Counts characters, of which neither many nor few are better."""
+
+    name: ClassVar[str] = "elsewhere.length"
+    direction: ClassVar[str] = "none"
+
+    def value(self, sample: Sample) -> float:
+        return float(len(sample.text))
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        return replace(super().score(samples, progress=progress), direction="none")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Run, Write, records, values
+from levelfield.io import load_scores
 
 Announce = Callable[..., None]
 TEXTS = [{"id": "a", "text": "one two"}, {"id": "b", "text": ""}, {"id": "c", "text": "one"}]
@@ -123,14 +125,54 @@ def test_a_broken_metric_is_named_and_the_user_is_told_that_it_is_not_ours(
     assert run("score", texts, "-m", "ctrleval.coherence").code == 0
 
 
-def test_an_infinite_value_is_undefined_and_no_crash(
+def test_an_infinite_value_is_kept_cached_printed_and_read_again(
     run: Run, announce: Announce, write: Write
 ) -> None:
     announce(infinite="elsewhere_metrics:Infinite")
-    ran = run("score", write("t.jsonl", TEXTS), "-m", "elsewhere.infinite", "--json")
+    texts = write("t.jsonl", TEXTS)
+    for _ in range(2):  # the second time from the cache
+        ran = run("score", texts, "-m", "elsewhere.infinite", "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["metrics"][0]["overall"]["mean"] == "inf"
+        assert {r["value"] for r in records("scores.jsonl")} == {"inf", None}
+    (column,) = load_scores("scores.jsonl")
+    assert [column.values[id] for id in "ac"] == [math.inf, math.inf]
+    page = run("score", texts, "-m", "elsewhere.infinite", "--report", "page.html")
+    assert page.code == 0, page.err
+    assert "∞" in page.out
+    assert "a mean over these is infinite" in " ".join(page.out.split())
+    assert "∞" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_a_metric_without_a_better_end_has_no_best_no_arrow_and_no_rank(
+    run: Run, announce: Announce, write: Write
+) -> None:
+    announce(length="elsewhere_metrics:Length")
+    rows = [
+        {"id": f"{system}{i}", "text": "So it was." * n, "system": system, "prompt": f"P{i}"}
+        for system, n in (("long", 5), ("short", 1))
+        for i in range(20)
+    ]
+    texts = write("t.jsonl", rows)
+    ran = run("score", texts, "-m", "elsewhere.length", "--report", "page.html", "--pairs",
+              "--latex", "t.tex", "--markdown", "t.md")  # fmt: skip
     assert ran.code == 0, ran.err
-    assert ran.json["metrics"][0]["overall"]["mean"] is None
-    assert {r["value"] for r in records("scores.jsonl")} == {None}
+    assert "long higher than short" in ran.out
+    page = Path("page.html").read_text(encoding="utf-8")
+    body = page[page.index("<body") :]
+    assert "no end is better" in body
+    assert "▲" not in body
+    assert "▼" not in body
+    assert 'class="num best' not in body
+    assert "best mean" not in body
+    assert "is better than" not in body
+    for text in (ran.out, Path("t.tex").read_text(), Path("t.md").read_text()):
+        assert not any(mark in text for mark in ("↑", "↓", "arrow", "textbf", "**", "best"))
+    document = run("score", texts, "-m", "elsewhere.length", "--json").json
+    (metric,) = document["metrics"]
+    assert metric["higher_is_better"] is None
+    assert [(p["rank"], p["best"]) for p in metric["ranking"]] == [(None, False)] * 2
+    assert metric["ranking"][0]["letters"] != metric["ranking"][1]["letters"]
 
 
 def test_a_metric_may_read_whatever_a_table_holds(

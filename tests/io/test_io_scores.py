@@ -95,10 +95,24 @@ def test_ids_that_are_there_twice_or_missing_are_named(write):
 
 
 def test_what_is_no_number_is_named_with_its_column(write):
-    bad = write("bad.csv", "id,metric.c\n1,high\n2,inf\n")
-    first, second = problems(bad)
+    bad = write("bad.csv", "id,metric.c\n1,high\n2,0.5\n")
+    (first,) = problems(bad)
     assert first.startswith('bad.csv:2: metric.c: expected a number, found the string "high"')
-    assert "not finite" in second
+
+
+def test_infinite_values_are_read_from_every_format(write):
+    jsonl = (
+        '{"id":"1","metric":"c","value":"-inf","signature":"c|v:1"}\n'
+        '{"id":"2","metric":"c","value":"inf","signature":"c|v:1"}\n'
+        '{"id":"3","metric":"c","value":null,"undefined":"empty text","signature":"c|v:1"}\n'
+    )
+    (ours,) = load_scores(write("ours.jsonl", jsonl))
+    (theirs,) = load_scores(write("theirs.csv", "id,metric.c\n1,-inf\n2,inf\n3,\n"))
+    for column in (ours, theirs):
+        assert list(column.values.values())[:2] == [-math.inf, math.inf]
+        assert math.isnan(column.values["3"])
+    (problem,) = problems(write("bad.jsonl", jsonl.replace('"inf"', '"high"')))
+    assert problem.startswith("bad.jsonl:2: value: expected a number")
 
 
 def test_a_mapping_that_no_scores_have_is_reported(write):

@@ -15,8 +15,8 @@ from levelfield.show.terminal.blocks import print_table
 COLUMNS = [
     TableColumn("system", words=True),
     TableColumn("n", repeated=True),
-    TableColumn("up", "family", "family.up", higher_is_better=True),
-    TableColumn("down", "family", "family.down", higher_is_better=False),
+    TableColumn("up", "family", "family.up", direction="higher"),
+    TableColumn("down", "family", "family.down", direction="lower"),
 ]
 ROWS = [
     ["a_b", "12", TableCell("−0.31", True, "± 0.02", "a"), TableCell()],

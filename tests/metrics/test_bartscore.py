@@ -96,7 +96,7 @@ def test_a_text_given_its_source_has_the_plain_loops_mean(plain, folder, average
     ).score(given)
     expected = [getattr(plain, average)(s.source, s.text) for s in given]
     np.testing.assert_allclose(found.values, expected, atol=1e-5)
-    assert found.higher_is_better
+    assert found.direction == "higher"
     assert found.parts is not None
     assert found.parts["weight"].sum() == len(given)
 

@@ -260,7 +260,7 @@ def test_values_are_the_poolings_of_all_tokens(folders):
     ):
         found = CDMMomentum(**given, task="dialogue", pooling=pooling).score([dialogue()])
         assert found.values[0] == pytest.approx(expected, abs=1e-9)
-        assert found.higher_is_better
+        assert found.direction == "higher"
 
 
 def test_by_turns_the_pooled_turns_are_averaged(folders):

@@ -55,7 +55,7 @@ def test_the_value_is_the_probability_of_the_positive_label_or_its_log_odds(fold
     options = {"model": str(folder), "loading": Loading(batch_tokens=batch_tokens)}
     p = DiscriminatorScore(**options).score(given)
     assert p.values == pytest.approx(1 / (1 + np.exp(-z)), abs=1e-5)
-    assert p.higher_is_better
+    assert p.direction == "higher"
     logit = DiscriminatorScore(**options, value="logit").score(given)
     assert logit.values == pytest.approx(z, rel=1e-5, abs=1e-4)  # float32
     assert p.signature != logit.signature

@@ -24,7 +24,6 @@ import tiny
 from levelfield.core.corpus import GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.core.undefined import INFINITE
 from levelfield.metrics import unigram
 from levelfield.metrics.fluency import SLOR, CorpusPerplexity, Likelihoods, Perplexity
 from levelfield.models.contracts import CausalLikelihood
@@ -95,7 +94,7 @@ def test_perplexity_is_the_formula_of_the_plain_loop(plain, folder, batch_tokens
     for sample, value in zip(given, found.values, strict=True):
         _, log_p = plain.log_p(sample.text)
         assert math.log(value) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
-    assert not found.higher_is_better
+    assert found.direction == "lower"
 
 
 @pytest.mark.thinned
@@ -108,7 +107,7 @@ def test_slor_with_bos_unigrams_is_the_formula_with_one_forward_of_bos_for_each_
         ids, log_p = plain.log_p(sample.text)
         log_p_u = sum(plain.log_p_bos(id) for id in ids)
         assert value == pytest.approx((sum(log_p) - log_p_u) / len(ids), abs=1e-5)
-    assert found.higher_is_better
+    assert found.direction == "higher"
 
 
 def test_slor_with_corpus_unigrams_is_the_formula_with_add_one_counts(plain, folder, tmp_path):
@@ -234,24 +233,25 @@ def says(put_model: Any) -> Any:
 
 
 @pytest.mark.parametrize("log_p", [(-1.0, -math.inf), (-1e9,)])
-def test_an_infinite_perplexity_is_undefined_and_warns_of_nothing(gpt2, says, log_p):
+def test_an_infinite_perplexity_is_kept_and_warns_of_nothing(gpt2, says, log_p):
     says(*log_p)
     given = [Sample("a", "It rained.")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Perplexity(model=gpt2).score(given).undefined == {"a": INFINITE}
-        assert CorpusPerplexity(model=gpt2).score(given).undefined == {"all texts": INFINITE}
+        for metric in (Perplexity(model=gpt2), CorpusPerplexity(model=gpt2)):
+            scores = metric.score(given)
+            assert (scores.values.tolist(), scores.undefined) == ([math.inf], {})
 
 
 @pytest.mark.parametrize(
     ("log_p", "bos"), [(-math.inf, -0.5), (-math.inf, -math.inf), (-1.0, -math.inf)]
 )
-def test_an_impossible_token_leaves_slor_undefined_and_warns_of_nothing(gpt2, says, log_p, bos):
+def test_an_impossible_token_gives_the_worst_slor_and_warns_of_nothing(gpt2, says, log_p, bos):
     says(log_p, bos=(bos, -0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = SLOR(model=gpt2, unigram="bos").score([Sample("a", "It rained.")])
-    assert found.undefined == {"a": INFINITE}
+    assert (found.values.tolist(), found.undefined) == ([-math.inf], {})
 
 
 def test_a_model_that_computes_no_numbers_leaves_texts_undefined(gpt2, says):

@@ -56,7 +56,7 @@ def test_it_is_the_formula_of_the_plain_loop(family, tiny_folders, end):
         np.testing.assert_allclose(np.log(found.values), expected, atol=1e-5)
         of_logarithms = InfillingPerplexity(**options, value="nll").score(given)
         np.testing.assert_allclose(of_logarithms.values, expected, atol=1e-5)
-    assert not found.higher_is_better
+    assert found.direction == "lower"
 
 
 def test_of_one_sentence_it_is_what_coherence_asks(family, tiny_folders):

@@ -125,7 +125,7 @@ def test_the_source_is_compared_with_the_text(comet):
     np.testing.assert_allclose(scores.values, [11 / 14, 3 / 14])
     assert scores.parts is not None
     assert scores.parts.rows() == [("1", "source", 11 / 14, 1.0), ("2", "source", 3 / 14, 1.0)]
-    assert scores.higher_is_better
+    assert scores.direction == "higher"
 
 
 def test_of_several_references_the_best_or_the_mean_counts_and_blank_ones_are_left_out(comet):

@@ -103,7 +103,7 @@ def bag(text: str) -> Counter[str]:
 def test_a_file_of_vectors_gives_pots_value_of_the_full_problem(file, text, source):
     found = WMDSource(vectors=file).score([Sample("a", text, source=source)])
     assert found.values[0] == pytest.approx(full(bag(text), bag(source)), abs=1e-6)
-    assert not found.higher_is_better
+    assert found.direction == "lower"
     assert not found.truncated
 
 

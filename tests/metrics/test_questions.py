@@ -107,7 +107,7 @@ def test_p_of_yes_is_the_plain_loops(family, tiny_folders, metric):
     template = shipped()[made.name.removeprefix("questions.")].template
     found = made.score([SAMPLE])
     assert found.values[0] == pytest.approx(plain.p_yes(filled(template)), abs=1e-6)
-    assert found.higher_is_better
+    assert found.direction == "higher"
 
 
 @pytest.mark.parametrize("metric", SHIPPED)

@@ -43,7 +43,7 @@ def test_the_share_of_degenerate_outputs_counts_empty_ones_and_leaves_out_what_h
     assert scores.undefined == {"x": "empty source"}
     assert scores.parts is not None
     assert scores.parts["part"].to_list() == ["empty", "copy of the source", "one word"]
-    assert not scores.higher_is_better
+    assert scores.direction == "lower"
 
 
 def test_each_text_is_scored_by_the_model_of_its_style(causal_folders):

@@ -198,7 +198,7 @@ def assert_equal(a: Scores, b: Scores) -> None:
         b.undefined,
         b.signature,
     )
-    assert a.higher_is_better == b.higher_is_better
+    assert a.direction == b.direction
     assert a.truncated == b.truncated
     np.testing.assert_array_equal(a.values, b.values)
     assert (a.parts is None) == (b.parts is None)

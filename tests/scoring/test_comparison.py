@@ -65,7 +65,7 @@ def test_a_system_that_is_undefined_where_it_would_be_bad_does_not_win():
         pytest.approx(-0.2), pytest.approx(0.2), pytest.approx(c.bounds.p_lowest),
         pytest.approx(c.bounds.p_highest), only_a=40, only_b=0, inputs=100,
     )  # fmt: skip
-    assert verdict(adjusted_alone(c), higher_is_better=True) == "withheld"
+    assert verdict(adjusted_alone(c), "higher") == "withheld"
 
 
 def test_a_difference_that_no_undefined_value_could_turn_is_shown():
@@ -75,7 +75,7 @@ def test_a_difference_that_no_undefined_value_could_turn_is_shown():
     (c,) = compared(values)
     assert c.bounds is not None
     assert 0 < c.bounds.lowest < c.difference < c.bounds.highest
-    assert verdict(adjusted_alone(c), higher_is_better=True) == "a > b"
+    assert verdict(adjusted_alone(c), "higher") == "a > b"
     worst = np.nanquantile(values, 0.025)
     lowest = np.where(np.isnan(values[:, 0]), worst, values[:, 0]) - values[:, 1]
     assert c.bounds.lowest == pytest.approx(lowest.mean())
@@ -125,7 +125,7 @@ def test_a_withheld_verdict_says_what_undefined_values_would_turn_it(sign: int, 
     values[:15, 0] = NAN
     values[15 : 15 + 10 * both, 1] = NAN
     ((c,),) = adjusted_comparisons([compared(values)])
-    assert verdict(c, higher_is_better=True) == "withheld"
+    assert verdict(c, "higher") == "withheld"
     assert c.tipping is not None
     assert c.tipping.above == (sign > 0)
     assert math.isnan(c.tipping.b) != both
@@ -230,7 +230,7 @@ def test_a_system_without_any_value_is_not_compared():
     (c,) = compared(values)
     assert c.inputs == 0
     assert math.isnan(c.p_bounded)
-    assert verdict(adjusted_alone(c), higher_is_better=True) == "not compared"
+    assert verdict(adjusted_alone(c), "higher") == "not compared"
 
 
 def test_a_system_without_any_value_takes_no_input_from_the_others():

@@ -44,7 +44,7 @@ def summaries_of(columns, systems, *, inputs=12, compare=True):
                     s.id: "empty text" for s, v in zip(samples, array, strict=True) if v != v
                 },
                 signature=f"{metric}|k:a_b`c|v:1",
-                higher_is_better="perplexity" not in metric,
+                direction="lower" if "perplexity" in metric else "higher",
             )
         )
     return summarise(tally, compare=compare)
@@ -112,7 +112,7 @@ def test_letters_are_the_verdicts_whatever_they_are(data):
         )
         for a, b in itertools.combinations(names, 2)
     ]  # fmt: skip
-    found = standings(means, comparisons, higher_is_better=True, rounded=lambda v: round(v, 1))
+    found = standings(means, comparisons, direction="higher", rounded=lambda v: round(v, 1))
     assert set(found) == {n for n, mean in means.items() if mean == mean}
     for c in comparisons:
         if {c.a, c.b} <= set(found) and any(s.letters for s in found.values()):

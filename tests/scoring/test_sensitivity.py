@@ -76,7 +76,7 @@ def test_equal_systems_have_no_error_and_detect_nothing():
     same = np.arange(10.0)
     _, c = compared({"a": same, "b": same}, margin={"all": 0.5})
     assert math.isnan(c["ab"].detectable)
-    assert conclusion(c["ab"], True) == "undecided: all differences are equal"
+    assert conclusion(c["ab"], "higher") == "undecided: all differences are equal"
 
 
 def seeded(seed, seeds, n=40, sd_seeds=0.3):
@@ -120,7 +120,7 @@ def test_alike_is_what_two_one_sided_tests_show():
 def test_a_margin_has_four_answers():
     values = draws(systems="ab", n=100, shift={"b": 0.15})
     answers = {
-        conclusion(compared(of_systems, margin={"all": margin})[1]["ab"], True)
+        conclusion(compared(of_systems, margin={"all": margin})[1]["ab"], "higher")
         for of_systems, margin in (
             (draws(systems="ab", n=100), 0.5),
             (draws(systems="ab", n=100), 0.01),
@@ -129,7 +129,7 @@ def test_a_margin_has_four_answers():
         )
     }
     assert answers >= {"alike within 0.5", "undecided: the study is too small", "b > a"}
-    assert conclusion(compared(values, margin={"all": 1.0})[1]["ab"], True) in (
+    assert conclusion(compared(values, margin={"all": 1.0})[1]["ab"], "higher") in (
         "alike within 1",
         "b > a, by less than 1",
     )

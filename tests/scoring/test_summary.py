@@ -2,6 +2,7 @@
 
 import math
 import random
+import warnings
 from dataclasses import replace
 from typing import get_args
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from flips import p_of
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.scoring.comparison import verdict
+from levelfield.scoring.comparison import better_system, verdict
 from levelfield.scoring.summary import POINTS, summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
@@ -103,8 +104,8 @@ def test_systems_are_compared_on_means_over_seeds_of_equal_inputs():
     assert c.difference == pytest.approx(d.mean())
     assert c.effect == pytest.approx(d.mean() / d.std(ddof=1))
     assert c.low < c.difference < c.high
-    assert verdict(c, higher_is_better=True) == "y > x"
-    assert verdict(c, higher_is_better=False) == "x > y"
+    assert verdict(c, "higher") == "y > x"
+    assert verdict(c, "lower") == "x > y"
 
 
 def test_one_seed_is_tested_by_sign_flips_and_the_claim_is_about_the_run():
@@ -126,7 +127,7 @@ def test_what_seeds_alone_differ_by_is_not_called_a_difference():
             for s, v in study(["x", "y"], prompts=20, seeds=3, seed=int(rng.integers(10**6)))
         ]
         (summary,) = summarise(tally(rows), resampling=Resampling(resamples=10))
-        shown += "no difference" not in verdict(summary.comparisons[0], higher_is_better=True)
+        shown += "no difference" not in verdict(summary.comparisons[0], "higher")
     assert shown <= 20  # 5 % of 200; sign flips of prompts show about 60
     assert summary.comparisons[0].note == "3 seeds each: t test with prompts and seeds as samples"
 
@@ -200,7 +201,7 @@ def test_an_unpaired_comparison_is_bounded_by_its_undefined_values():
     (c,) = summarise(tally(rows))[0].comparisons
     assert c.p < 0.05
     assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (30, 0, 200)
-    assert verdict(c, higher_is_better=True) == "withheld"
+    assert verdict(c, "higher") == "withheld"
     assert "; undefined for 30 texts of x and 0 of y: with these, the difference is" in c.note
     values = {s.id: v for s, v in rows}
     x, y = (np.array([values[f"{s}{i}"] for i in range(100)]) for s in "xy")
@@ -344,12 +345,73 @@ def test_scaling_a_metric_changes_no_p():
     assert other.difference == pytest.approx(4 * one.difference)
 
 
-def test_an_infinite_value_is_undefined_and_counted():
-    rows = [(sample(i, "x", f"P{i}"), v) for i, v in enumerate([1.0, math.inf, NAN, 2.0])]
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [
+        ([1.0, math.inf, NAN, 2.0], math.inf),
+        ([1.0, -math.inf, NAN, 2.0], -math.inf),
+        ([-math.inf, -math.inf, NAN, -math.inf], -math.inf),
+        ([1.0, math.inf, NAN, -math.inf], NAN),
+    ],
+)
+def test_the_mean_over_an_infinite_value_is_infinite_and_says_so(values, mean):
+    rows = [(sample(i, "x", f"P{i}"), v) for i, v in enumerate(values)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (summary,) = summarise(tally(rows))
+    overall = summary.overall
+    assert summary.reasons == {"empty text": 1}
+    assert (overall.undefined, overall.infinite) == (1, sum(map(math.isinf, values)))
+    assert overall.mean.value == pytest.approx(mean, nan_ok=True)
+    assert (overall.mean.n, overall.mean.why_no_interval) == (3, "infinite values")
+    assert math.isnan(overall.mean.low)
+    assert math.isnan(overall.mean.high)
+    assert "undefined:1" in summary.signature
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_systems_with_infinite_values_are_compared_by_the_ranks_of_all_texts(seeds):
+    rows = study(["x", "y"], prompts=12, seeds=seeds, shift=2.0)
+    lowest = min(rows, key=lambda row: row[1])[0].id
+    infinite = [(s, -math.inf if s.id == lowest else v) for s, v in rows]
+    values = [v for _, v in infinite]
+    by_rank = [(s, 1.0 + sum(other < v for other in values)) for s, v in infinite]
+    ((c,),) = [s.comparisons for s in summarise(tally(infinite))]
+    ((expected,),) = [s.comparisons for s in summarise(tally(by_rank))]
+    assert (c.difference, c.p) == (expected.difference, expected.p)
+    assert "some values are infinite: the differences are of ranks among all texts" in c.note
+    assert verdict(c, "higher") == "y > x"
+
+
+def test_no_margin_holds_for_ranks():
+    rows = [(s, v if i else math.inf) for i, (s, v) in enumerate(study(["x", "y"]))]
+    (summary,) = summarise(tally(rows), resampling=Resampling(margin={"all": 0.5}))
+    (c,) = summary.comparisons
+    assert math.isnan(c.margin)
+    assert math.isnan(c.p_alike)
+
+
+def test_systems_that_are_infinite_throughout_do_not_differ():
+    rows = [(s, math.inf) for s, _ in study(["x", "y"])]
     (summary,) = summarise(tally(rows))
-    assert summary.reasons == {"empty text": 1, "the value is infinite": 1}
-    assert (summary.overall.mean.value, summary.overall.undefined) == (1.5, 2)
-    assert "undefined:2" in summary.signature
+    assert verdict(summary.comparisons[0], "lower") == "no difference shown"
+    assert [g.mean.value for g in summary.groups] == [math.inf, math.inf]
+
+
+def test_a_difference_without_a_better_end_has_no_winner():
+    rows = study(["x", "y"], shift=3.0)
+    made = RunTally()
+    for s, _ in rows:
+        made.add(s, s.system)
+    ids = tuple(s.id for s, _ in rows)
+    values = np.array([v for _, v in rows])
+    made.add_scores(Scores("length", ids, values, {}, "length|v:0", "none"))
+    (summary,) = summarise(made)
+    (c,) = summary.comparisons
+    assert verdict(c, summary.direction) == "y higher than x"
+    assert better_system(c, "none") is None
+    assert better_system(c, "higher") == "y"
+    assert better_system(c, "lower") == "x"
 
 
 def test_nothing_defined_gives_nan_everywhere_and_no_error():

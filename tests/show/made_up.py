@@ -61,7 +61,7 @@ def scores_of(metric, shown):
         values=values,
         undefined={s.sample.id: s.undefined[metric] for s in shown if metric in s.undefined},
         signature=f"{metric}|model:offline/minilm|weights:nisf|dtype:float32|v:0.1.0",
-        higher_is_better=True,
+        direction="higher",
     )
 
 

@@ -40,5 +40,5 @@ def test_an_undefined_value_takes_its_weight_with_it():
 
 def test_what_is_printed_alike_shares_the_better_rank_and_nan_has_none():
     values = {"a": 12.961, "b": 12.958, "c": 13.0, "d": NAN}
-    assert printed_ranks(values, 2, higher_is_better=True) == {"a": 2, "b": 2, "c": 1}
-    assert printed_ranks(values, 3, higher_is_better=False) == {"a": 2, "b": 1, "c": 3}
+    assert printed_ranks(values, 2, direction="higher") == {"a": 2, "b": 2, "c": 1}
+    assert printed_ranks(values, 3, direction="lower") == {"a": 2, "b": 1, "c": 3}

@@ -10,7 +10,7 @@ import pytest
 from levelfield.core.errors import InputError, UserError
 from levelfield.datasets.prompts import PROMPT_SETS
 from levelfield.study.measure import metrics_of
-from levelfield.study.observations import higher_is_better
+from levelfield.study.observations import direction_by_name
 from levelfield.study.plan import (
     CallableSource,
     CommandSource,
@@ -153,7 +153,7 @@ class Length:
     plan = load(tmp_path, metrics='[[metrics]]\nname = "mine.py:Length"')
     (metric,) = metrics_of(plan, {})
     assert metric.signature.startswith("my.length|v:1|file:mine.py|sha256:")
-    assert not higher_is_better("my.length")
+    assert direction_by_name("my.length") == "lower"
     (problem,) = problems(tmp_path, metrics='[[metrics]]\nname = "mine.py:Size"')
     assert "has no such metric; there is" in problem
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
+from levelfield.core.direction import Direction
 from levelfield.io.problems import printable
 from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
@@ -41,7 +42,7 @@ def print_results(result: ScoreSummary, *, pairs: bool) -> None:
             out,
             s.metric,
             s.comparisons,
-            higher_is_better=s.higher_is_better,
+            direction=s.direction,
             scale=scale_of(s),
             family=result.resampling.family,
         )
@@ -58,12 +59,12 @@ def _print_rankings(table: ResultTable, out: Console) -> None:
     print_wrapped(out, "; ".join(filter(None, ["ranks", table.letters_legend()])))
     for column in table.columns:
         places = [
-            f"{cell.standing.rank} {cell.group.group} {cell.letters}".rstrip()
+            " ".join(filter(None, [str(cell.standing.rank or ""), cell.group.group, cell.letters]))
             for cell in column.ranking
             if cell.standing
         ]
         if places:
-            title = f"{column.title} {column.arrow}"
+            title = f"{column.title} {column.arrow}".rstrip()
             whole = ", ".join(place.replace(" ", "\u00a0") for place in places)
             print_wrapped(out, f"{title}: {whole}", bold=len(title))
 
@@ -73,7 +74,7 @@ def print_pairs(
     metric: str,
     comparisons: Iterable[Comparison],
     *,
-    higher_is_better: bool,
+    direction: Direction,
     scale: Scale,
     family: Family,
 ) -> None:
@@ -94,7 +95,7 @@ def print_pairs(
         line = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
             f"{p}n = {c.inputs:,} {c.unit}s{left}: "
-            f"{conclusion(c, higher_is_better)}" + (f" ({could_show})" if could_show else "")
+            f"{conclusion(c, direction)}" + (f" ({could_show})" if could_show else "")
         )
         out.print(Text(printable(line)), soft_wrap=True)
         if c.note:

@@ -75,7 +75,7 @@ def print_summary(summary: StudySummary, *, pairs: bool = False) -> None:
                 out,
                 measure,
                 comparisons,
-                higher_is_better=control.measure(measure).higher_is_better,
+                direction=control.measure(measure).direction,
                 scale=Scale(control.places(measure), scientific=False),
                 family=summary.resampling.family,
             )

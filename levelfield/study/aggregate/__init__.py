@@ -5,6 +5,7 @@ Formulas follow Lorandi and Belz (2026), sections 6.2, 6.3 and 7; intervals and 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -142,6 +143,22 @@ def _lacks(
     return " and ".join(words)
 
 
+def infinite_notes(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yields how many values of a metric are infinite."""
+    infinite: Counter[str] = Counter()
+    for cell in cells:
+        for metric, scores in cell.scores.items():
+            infinite[metric] += sum(map(math.isinf, scores.values()))
+        for group in cell.groups:
+            infinite[group.metric] += math.isinf(group.value)
+    for metric, n in infinite.items():
+        if n:
+            yield (
+                f"{metric}: {n:,} values are infinite, so that no mean holds them; means and "
+                "comparisons rest on the others"
+            )
+
+
 def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
     """Yields what a reader must know, in sentences."""
     cells = control.observations.cells
@@ -167,6 +184,7 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
         tied.update(cell.ties)
     for metric, n in tied.items():
         yield tie_note(metric, n, sum(len(c.samples) for c in cells if metric in c.scores))
+    yield from infinite_notes(cells)
     seeds = control.seeds_of_systems
     if max(seeds.values()) == 1:
         yield (

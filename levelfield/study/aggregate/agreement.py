@@ -109,7 +109,7 @@ def _correspondence(
         printed_ranks(
             {system: pair[n] for system, pair in means.items()},
             places([e for e in entries.values() if e.measure == measure.name]),
-            higher_is_better=measure.higher_is_better,
+            direction=measure.direction,
         )
         for n, measure in enumerate((x, y))
     )

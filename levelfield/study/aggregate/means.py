@@ -60,7 +60,7 @@ def table_entries(control: ControlData) -> TableEntries:
         ranks = printed_ranks(
             {key: e.mean for key, e in overall.items()},
             places([e for e in entries.values() if e.measure == name]),
-            higher_is_better=o.measure.higher_is_better,
+            direction=o.measure.direction,
         )
         for key, rank in ranks.items():
             entries[key] = replace(overall[key], rank=rank)

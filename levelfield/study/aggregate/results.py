@@ -194,7 +194,7 @@ class ControlSummary:
         return standings(
             {entry.system: entry.mean for entry in entries},
             self.comparisons.get(measure, ()),
-            higher_is_better=self.measure(measure).higher_is_better,
+            direction=self.measure(measure).direction,
             rounded=lambda mean: round(mean, decimals),
         )
 

@@ -221,7 +221,7 @@ def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mappi
         gap = replace(lacking, what=f"a rank needs every row: {lacking.what}")
         return dict.fromkeys(values, Derived(gap=gap))
     values_by_row = {row: d.value for row, d in values.items() if d.value is not None}
-    ranks = printed_ranks(values_by_row, places, higher_is_better=not lowest)
+    ranks = printed_ranks(values_by_row, places, direction="lower" if lowest else "higher")
     return {row: Derived(float(rank)) for row, rank in ranks.items()}
 
 

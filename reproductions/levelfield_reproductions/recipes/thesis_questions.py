@@ -268,7 +268,7 @@ def _systems(samples: Sequence[Sample]) -> Iterator[Grid]:
     for aspect in CRITERIA:
         values = np.array([fmean(s.ratings[aspect].values()) for s in samples])
         ids = tuple(s.id for s in samples)
-        tally.add_scores(Scores(aspect, ids, values, {}, "experts", higher_is_better=True))
+        tally.add_scores(Scores(aspect, ids, values, {}, "experts", direction="higher"))
     summaries = summarise(tally)
     [table] = [t for t in read_paper("thesis").tables if t.number == "11"]
     printed = {(n.row, n.column): n.printed for n in table.numbers}

@@ -11,6 +11,7 @@ from statistics import fmean
 
 import numpy as np
 
+from levelfield.core.direction import direction_of
 from levelfield.core.registry import create, installed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -109,7 +110,7 @@ def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns
                 scores = scoring.score(metric, compared)
                 columns.append(_column(scores))
                 signatures[name] = scores.signature
-                flipped += [] if metric.higher_is_better else [name]
+                flipped += [name] if direction_of(metric) == "lower" else []
     return MetricColumns(tuple(columns), tuple(flipped), signatures, left_out)
 
 

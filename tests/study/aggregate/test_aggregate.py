@@ -353,12 +353,14 @@ def test_the_share_of_ties_is_among_the_notes():
     assert not any("divided" in n for n in aggregate(bare, resampling=QUICK).controls[0].notes)
 
 
-def test_an_infinite_value_is_undefined():
+def test_an_infinite_value_is_in_no_mean_of_a_study_and_the_notes_say_so():
     def endless(*of: str | int) -> float:
         return math.inf if of[3] == 0 else 5.0
 
-    entry = of(aggregate(study(endless), resampling=QUICK), "a", SLOR)
+    summary = aggregate(study(endless), resampling=QUICK)
+    entry = of(summary, "a", SLOR)
     assert (entry.mean, entry.undefined) == (5.0, 8)
+    assert any("values are infinite" in note for note in summary.controls[0].notes)
 
 
 def test_weights_are_how_many_prompts_were_asked_for():

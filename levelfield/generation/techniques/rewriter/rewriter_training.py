@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Codes, Floats
+from levelfield.core.direction import direction_of
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.registry import create
@@ -57,7 +58,7 @@ class Rewards:
     section 2.2.2. What a metric leaves undefined (a text without words) counts 0.
 
     Raises:
-        UserError: no such metric or judge, or a metric of which lower is better or that has no
+        UserError: no such metric or judge, or a metric of which higher is not better or that has no
             value a text.
     """
 
@@ -71,7 +72,7 @@ class Rewards:
             self._terms.append((spec.style, judged))
         if spec.content:
             (metric,) = create([spec.metric], common, {})
-            if metric.level != "sample" or not metric.higher_is_better:
+            if metric.level != "sample" or direction_of(metric) != "higher":
                 raise UserError(f"--content {spec.metric}: expected a metric of single texts, of "
                                 "which higher is better")  # fmt: skip
             self._terms.append((spec.content / getattr(metric, "best", 1.0), metric))
@@ -86,7 +87,7 @@ class Rewards:
         samples = samples_of(texts, pairs, self._attribute)
         total = np.zeros(len(texts))
         for weight, metric in self._terms:
-            total += weight * np.nan_to_num(metric.score(samples).values)
+            total += weight * np.nan_to_num(metric.score(samples).values, posinf=0.0, neginf=0.0)
         return total
 
 
