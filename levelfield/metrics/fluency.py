@@ -188,7 +188,9 @@ class Perplexity(_FluencySampleMetric):
     after the prompt does, so one that begins in the prompt and goes on after it is scored.
     Probabilities are computed in float32 at least.
 
-    Undefined: `empty text`; no tokens; an infinite value; with text=continuation `no prompt`,
+    It is infinite where a token is impossible.
+
+    Undefined: `empty text`; no tokens; with text=continuation `no prompt`,
     `prompt is not a prefix of the text`, `nothing after the prompt`, and a prompt longer than the
     model takes.
     """
@@ -362,9 +364,9 @@ class InfillingPerplexity(Seq2SeqMetric):
     reading, which is what its coherence asks of a text of one sentence. The 2.6 to 3.4 that its
     Figure 6 prints are small for perplexities and read like their logarithm: value=nll.
 
-    Undefined: `empty text`; no tokens; a text that holds the gap token; an infinite value. Of a
-    text longer than the model takes the beginning is scored, without an end token, and it counts
-    as truncated. Probabilities are computed in float32 at least.
+    Undefined: `empty text`; no tokens; a text that holds the gap token. It is infinite where
+    a token is impossible. Of a text longer than the model takes the beginning is scored, without an
+    end token, and it counts as truncated. Probabilities are computed in float32 at least.
     """
 
     model: str = option(
