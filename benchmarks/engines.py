@@ -86,11 +86,17 @@ def judge(folder: Path, loading: Loading, batches: Sequence[list[str]]) -> Work:
 
 def coherence(folder: Path, loading: Loading, count: int) -> Work:
     """CTRLEval's log-probabilities of the masked sentences of real texts, in nats."""
-    scorer = InfillingScorer(load("infilling", str(folder), loading), "infilling", "tokens")
+    model: Any = load("infilling", str(folder), loading)
+    scorer = InfillingScorer(model, "infilling", "tokens")
     metric = ctrleval.CTRLEvalCoherence()
     found = [metric._evaluators(sample, "<mask_1>") for sample in pegasus.real_samples(count)]
     evaluators = [one for of_text in found if isinstance(of_text, list) for one in of_text]
-    return lambda: scorer.fit(evaluators, end=True)[0]
+
+    def work() -> Floats:
+        model._recent.clear()  # else the second run has nothing to do
+        return scorer.fit(evaluators, end=True)[0]
+
+    return work
 
 
 def perplexity(name: str, loading: Loading, texts: Sequence[str]) -> Work:
@@ -98,7 +104,7 @@ def perplexity(name: str, loading: Loading, texts: Sequence[str]) -> Work:
     model: Any = load("causal", name, loading)
 
     def work() -> Floats:
-        model._recent.clear()  # else the second run has nothing to do
+        model._recent.clear()
         return np.concatenate([one.log_p for one in model.log_likelihood(texts)])
 
     return work

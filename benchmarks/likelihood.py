@@ -174,7 +174,6 @@ def main() -> None:
     def fresh(work: Callable[[], list[float]]) -> Callable[[], list[float]]:
         def forgetful() -> list[float]:
             model._recent.clear()
-            model._recent_tokens = 0
             return work()
 
         return forgetful

@@ -213,6 +213,8 @@ class SLOR(_FluencySampleMetric):
     BOS and long texts are treated as by `fluency.perplexity`. The study takes GPT-2's BOS for
     BLOOM, too; with unigram=bos it is the model's own here.
 
+    It is −∞ where the model finds a token impossible, ∞ where only the unigrams do.
+
     Undefined: as for `fluency.perplexity`.
     """
 

@@ -14,7 +14,7 @@ import numpy as np
 from levelfield.core.arrays import Bools, Codes, Floats, Ints
 from levelfield.models.causal_tokens import CausalTokens, Tokenised
 from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
-from levelfield.models.tokens import buckets, unique
+from levelfield.models.tokens import RecentResults, buckets, unique
 
 
 class Branch(NamedTuple):
@@ -115,11 +115,6 @@ class TokenTree:
         return sight
 
 
-RECENT_TOKENS = 2**22
-"""So many tokens' results are kept, so that metrics of the same samples share one pass, also where
-one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
-
-
 class BatchedCausalModel(abc.ABC):
     """Base of the causal models of an engine that scores batches of ids.
 
@@ -139,8 +134,7 @@ class BatchedCausalModel(abc.ABC):
         self.vocabulary_size, self.limit = tokens.vocabulary_size, tokens.limit
         self.end_id = tokens.end_id
         self._batch_tokens = batch_tokens
-        self._recent: dict[str, CausalLikelihood] = {}
-        self._recent_tokens = 0
+        self._recent: RecentResults[str, CausalLikelihood] = RecentResults()
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of whole texts, without special tokens."""
@@ -281,14 +275,10 @@ class BatchedCausalModel(abc.ABC):
         """
 
     def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
-        """Keeps a result, and forgets the oldest once too many tokens are held."""
+        """Keeps a result."""
         log_p.flags.writeable = False  # callers share the array
         likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
-        self._recent[text] = likelihood
-        self._recent_tokens += 1 + len(likelihood.ids)
-        while self._recent_tokens > RECENT_TOKENS:
-            oldest = self._recent.pop(next(iter(self._recent)))
-            self._recent_tokens -= 1 + len(oldest.ids)
+        self._recent.keep(text, likelihood, 1 + len(likelihood.ids))
         return likelihood
 
     def _scored(self, texts: Sequence[str]) -> Iterator[tuple[str, Tokenised, Floats]]:

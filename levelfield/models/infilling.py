@@ -29,7 +29,7 @@ from levelfield.models.contracts import (
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens, unique, window
+from levelfield.models.tokens import RecentResults, Tokens, unique, window
 
 WITHOUT_LIMIT = 512
 """Tokens read by an encoder-decoder whose configuration names no limit, as T5's need not: T5 was
@@ -114,7 +114,8 @@ class GapTokens:
 class BatchedInfillingModel(GapTokens, abc.ABC):
     """Base of the encoder-decoder models of an engine that scores batches of ids.
 
-    Equal sources are read once, and equal targets of a source scored once.
+    Equal sources are read once, and equal targets of a source scored once, also where another
+    metric asks for them next.
 
     Attributes:
         gap_token: marks a gap; a text that contains it can't be scored.
@@ -126,6 +127,7 @@ class BatchedInfillingModel(GapTokens, abc.ABC):
         super().__init__(tokenizer, config, style)
         self._end = [tokenizer.eos_token_id]
         self._vocabulary_size = int(config.vocab_size)
+        self._recent: RecentResults[tuple[Gapped, Target], Floats] = RecentResults()
         self.gap_token, self.source_limit = style.token, self._limit - self._tokens.around
 
     @property
@@ -161,7 +163,7 @@ class BatchedInfillingModel(GapTokens, abc.ABC):
             results[i].update(dict.fromkeys(targets, np.empty(0)))
         source_ids, source_cut = self._source_ids(distinct)
         target_ids, cut_targets = self._target_ids([t for of_source in results for t in of_source])
-        self._score(source_ids, target_ids, results)
+        self._score_new(distinct, source_ids, target_ids, results)
         return LogLikelihoods(
             log_p=[
                 [results[i][target] for target in targets]
@@ -170,6 +172,28 @@ class BatchedInfillingModel(GapTokens, abc.ABC):
             source_cut=[source_cut[i] for i in place],
             target_cut=[[target in cut_targets for target in ts] for ts in targets_per_source],
         )
+
+    def _score_new(
+        self,
+        sources: Sequence[Gapped],
+        source_ids: Sequence[list[int]],
+        target_ids: Mapping[Target, list[int]],
+        results: Sequence[dict[Target, Floats]],
+    ) -> None:
+        """Fills in the results of all targets: those that are kept, and those that are new."""
+        new = []
+        for source, of_source in zip(sources, results, strict=True):
+            kept = {t: self._recent[source, t] for t in of_source if (source, t) in self._recent}
+            of_source |= kept
+            new.append({t: log_p for t, log_p in of_source.items() if t not in kept})
+        places = [i for i, of_source in enumerate(new) if of_source]
+        self._score([source_ids[i] for i in places], target_ids, [new[i] for i in places])
+        for i in places:
+            results[i].update(new[i])
+            for target, log_p in new[i].items():
+                log_p.flags.writeable = False  # callers share the array
+                tokens = 1 + len(source_ids[i]) + len(log_p)
+                self._recent.keep((sources[i], target), log_p, tokens)
 
     @abc.abstractmethod
     def _score(

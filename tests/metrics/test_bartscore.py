@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import tiny
+from levelfield import score
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.bartscore import (
@@ -20,6 +21,7 @@ from levelfield.metrics.bartscore import (
     BARTScorePrecision,
     BARTScoreRecall,
 )
+from levelfield.models.load import load
 from levelfield.models.loading import Loading
 
 Folders = dict[str, Path]
@@ -250,3 +252,24 @@ def test_a_metric_travels(bart):
 def test_a_causal_model_is_refused_with_what_to_take(causal_folders):
     with pytest.raises(ModelError, match="needs an encoder-decoder, for example facebook/bart"):
         _ = BARTScoreFromSource(model=str(causal_folders["gpt2"])).signature
+
+
+def test_both_directions_are_scored_once_for_all_metrics_of_a_run(bart, monkeypatch):
+    model = load("encoder-decoder", bart, Loading())
+    texts = [
+        Sample(str(n), text, references=[f"{text} Again {n}."])
+        for n, text in enumerate(tiny.texts()[6:10])
+    ]
+    scored: list[int] = []
+    score_batch = model._score
+
+    def counted(sources, ids, results):
+        scored.append(sum(map(len, results)))
+        score_batch(sources, ids, results)
+
+    monkeypatch.setattr(model, "_score", counted)
+    names = ("bartscore.precision", "bartscore.recall", "bartscore.f")
+    result = score(texts, list(names), options={"model": bart}, cache=False)
+    assert sum(scored) == 2 * len(texts)
+    precision, recall, f = (result.scores[name].values for name in names)
+    np.testing.assert_allclose(f, (precision + recall) / 2)

@@ -29,6 +29,7 @@ from levelfield.metrics.likelihood import LikelihoodScorer
 from levelfield.models.contracts import CausalLikelihood, WordLikelihoods
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
+from levelfield.models.tokens import RecentResults
 from levelfield.text.segmenter import sentences
 
 FORMS = [
@@ -372,7 +373,7 @@ def test_metrics_of_a_run_read_a_text_once(causal_folders, monkeypatch):
         read.append(len(inputs))
         return log_p_at(inputs, *words, **how)
 
-    monkeypatch.setattr(model, "_recent", {})
+    monkeypatch.setattr(model, "_recent", RecentResults())
     monkeypatch.setattr(model, "_log_p_at", counted)
     scores = levelfield.score(texts, metrics, cache=False)
     assert list(scores.scores) == [metric.name for metric in metrics]

@@ -244,14 +244,21 @@ def test_an_infinite_perplexity_is_kept_and_warns_of_nothing(gpt2, says, log_p):
 
 
 @pytest.mark.parametrize(
-    ("log_p", "bos"), [(-math.inf, -0.5), (-math.inf, -math.inf), (-1.0, -math.inf)]
+    ("log_p", "bos", "value"),
+    [
+        (-math.inf, -0.5, -math.inf),
+        (-math.inf, -math.inf, -math.inf),
+        (-1.0, -math.inf, math.inf),  # impossible to the unigrams only
+    ],
 )
-def test_an_impossible_token_gives_the_worst_slor_and_warns_of_nothing(gpt2, says, log_p, bos):
+def test_an_impossible_token_gives_an_infinite_slor_and_warns_of_nothing(
+    gpt2, says, log_p, bos, value
+):
     says(log_p, bos=(bos, -0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = SLOR(model=gpt2, unigram="bos").score([Sample("a", "It rained.")])
-    assert (found.values.tolist(), found.undefined) == ([-math.inf], {})
+    assert (found.values.tolist(), found.undefined) == ([value], {})
 
 
 def test_a_model_that_computes_no_numbers_leaves_texts_undefined(gpt2, says):

@@ -251,7 +251,7 @@ def test_samples_generated_from_nothing_share_no_input():
     assert (c.inputs, c.note.partition(":")[0]) == (0, "no shared inputs")
     assert math.isnan(c.p)
     assert math.isnan(c.difference)
-    assert verdict(c, True) == "not compared"
+    assert verdict(c, "higher") == "not compared"
 
 
 def test_labels_are_not_compared():
@@ -272,7 +272,7 @@ def test_identical_systems_are_never_called_different(seed, prompts, seeds):
     (c,) = summary.comparisons
     assert (c.difference, c.effect) == (0, 0)
     assert (c.p, c.p_adjusted) == pytest.approx((1, 1))
-    assert verdict(c, True) == verdict(c, False) == "no difference shown"
+    assert verdict(c, "higher") == verdict(c, "lower") == "no difference shown"
 
 
 def test_fewer_than_six_clusters_say_what_p_can_reach():
@@ -280,7 +280,7 @@ def test_fewer_than_six_clusters_say_what_p_can_reach():
     (c,) = summary.comparisons
     assert c.note.partition("; ")[2] == "too few independent inputs: p can't go below 0.125"
     assert c.p == 0.125
-    assert verdict(c, True) == "no difference shown"
+    assert verdict(c, "higher") == "no difference shown"
 
 
 def test_one_shared_input_says_so():

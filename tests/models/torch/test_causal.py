@@ -29,7 +29,6 @@ from transformers import (
 
 import tiny
 from levelfield.core.errors import ModelError
-from levelfield.models import causal
 from levelfield.models.causal_tokens import WITHOUT_LIMIT, CausalTokens
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
@@ -217,12 +216,12 @@ def test_what_is_kept_of_past_texts_is_bounded_and_forgetting_changes_nothing(
     texts = tiny.texts()[:6]
     expected = [one.log_p.tolist() for one in model.log_likelihood(texts)]
     most = len(expected[-1]) + 3
-    monkeypatch.setattr(causal, "RECENT_TOKENS", most)
+    monkeypatch.setattr("levelfield.models.tokens.RECENT_TOKENS", most)
     forwards.clear()
     found = model.log_likelihood([*texts, "New."])
     assert [one.log_p.tolist() for one in found[:-1]] == expected
     assert sum(forwards) == 1
-    assert model._recent_tokens == sum(1 + len(one.ids) for one in model._recent.values()) <= most
+    assert sum(1 + len(one.ids) for one in model._recent.values()) == model._recent._tokens <= most
     again = model.log_likelihood(texts)
     for one, values in zip(again, expected, strict=True):
         np.testing.assert_allclose(one.log_p, values, atol=1e-5)

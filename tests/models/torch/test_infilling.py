@@ -67,6 +67,46 @@ def test_a_source_given_twice_gives_each_time_its_own_targets(short):
         np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
+@pytest.fixture
+def encoded(short, monkeypatch) -> list[int]:
+    """How many sources the encoder reads, pass by pass."""
+    read: list[int] = []
+    encode = short._encode
+
+    def counted(ids):
+        read.append(len(ids))
+        return encode(ids)
+
+    monkeypatch.setattr(short, "_encode", counted)
+    return read
+
+
+def test_what_was_scored_is_not_scored_again_but_new_targets_of_the_source_are(short, encoded):
+    sources = [Gapped("We saw ", "."), Gapped("You ", " me.")]
+    old, new = Target("a lake", end=True), Target("a hill", end=True)
+    first = short.log_likelihood(sources, [[old], [old]])
+    assert sum(encoded) == 2
+    again = short.log_likelihood(sources, [[old, new], [old]])
+    assert sum(encoded) == 3
+    assert again.log_p[0][0] is first.log_p[0][0]
+    assert again.log_p[1][0] is first.log_p[1][0]
+    with pytest.raises(ValueError, match="read-only"):
+        again.log_p[0][1][0] = 0
+
+
+def test_what_is_kept_is_bounded_and_forgetting_changes_nothing(short, encoded, monkeypatch):
+    monkeypatch.setattr("levelfield.models.tokens.RECENT_TOKENS", 30)
+    sources = [Gapped(f"The {word} ", " here.") for word in ("sun", "wind", "tree", "river")]
+    targets = [[Target("is", end=True), Target("was", end=True)]] * len(sources)
+    first = short.log_likelihood(sources, targets)
+    assert 0 < short._recent._tokens <= 30
+    assert sum(encoded) == 4
+    again = short.log_likelihood(sources, targets)
+    for one, other in zip(again.log_p, first.log_p, strict=True):
+        for found, expected in zip(one, other, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_log_probabilities_of_one_token_targets_sum_to_one_over_the_vocabulary():
     words = tiny.tokenizer("pegasus")
     model = TorchInfillingModel(tiny.model("pegasus", len(words)), words)

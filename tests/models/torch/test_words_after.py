@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from transformers import Gemma2Config, Gemma2ForCausalLM, OPTConfig, OPTForCausalLM
 
 import tiny
-from levelfield.models import causal
 from levelfield.models.contracts import Frame
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
@@ -241,7 +240,9 @@ def test_the_text_itself_is_remembered_and_equal_whichever_is_asked_first(kind, 
 def test_forgetting_texts_while_words_are_scored_changes_nothing(monkeypatch):
     model, other = causal_model("llama")[0], causal_model("llama")[0]
     model.log_likelihood(TEXTS[:3])
-    monkeypatch.setattr(causal, "RECENT_TOKENS", 1 + len(model.token_ids([TEXTS[0]])[0]))
+    monkeypatch.setattr(
+        "levelfield.models.tokens.RECENT_TOKENS", 1 + len(model.token_ids([TEXTS[0]])[0])
+    )
     order = TEXTS[::-1]
     words = model.words_after(order, [FRAMES[:2]] * len(order))
     same(words, other.words_after(order, [FRAMES[:2]] * len(order)))

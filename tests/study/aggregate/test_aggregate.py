@@ -200,7 +200,7 @@ def test_a_system_without_any_value_is_there_without_a_mean():
     assert (entry.rank, entry.n, entry.undefined) == (None, 0, 44)
     assert entry.interval.why_no_interval == "no values"
     [comparison] = summary.controls[0].comparisons[SLOR]
-    assert verdict(comparison, True) == "not compared"
+    assert verdict(comparison, "higher") == "not compared"
 
 
 def test_a_metric_without_any_value_is_left_out_and_named():
@@ -375,8 +375,8 @@ def test_a_clear_difference_is_found_and_none_is_not():
 
     summary = aggregate(study(apart, systems="abc", seeds=3), resampling=QUICK)
     found = {(c.a, c.b): c for c in summary.controls[0].comparisons[SLOR]}
-    assert verdict(found["a", "b"], True) == "b > a"
-    assert verdict(found["a", "c"], True) == "no difference shown"
+    assert verdict(found["a", "b"], "higher") == "b > a"
+    assert verdict(found["a", "c"], "higher") == "no difference shown"
     assert found["a", "b"].inputs == 2 * (4 + 7)
     assert found["a", "b"].clusters == 11
     assert found["a", "b"].low < found["a", "b"].difference < found["a", "b"].high < 0
