@@ -384,7 +384,7 @@ def test_momentum_that_is_no_number_makes_a_text_undefined(folders, put_model, b
     metric = CDMMomentum(*folders["t5"], task="dialogue", pooling="max")
 
     def spoil(log_p):
-        log_p[1][0][0] = bad
+        log_p[1][0] = np.array([bad, *log_p[1][0][1:]])
 
     amateur, expert = (load("infilling", name) for name in folders["t5"])
     loaded = {folders["t5"][0]: amateur, folders["t5"][1]: Changed(expert, spoil)}
