@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from scipy.stats import rankdata
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.direction import Direction
@@ -27,6 +26,7 @@ from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.bootstrap import BootstrapMeans
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
+from levelfield.stats.grouped import ranked_within
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.shares import votes_of
 
@@ -291,7 +291,7 @@ def ranks(values: Floats) -> Floats:
     """
     defined = ~np.isnan(values)
     order = np.full(values.shape, np.nan)
-    order[defined] = rankdata(values[defined])
+    order[defined] = ranked_within(values[defined], np.zeros(defined.sum(), np.intp))
     return order
 
 
