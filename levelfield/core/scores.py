@@ -93,13 +93,8 @@ class Scores:
         )
 
     def mean(self) -> float:
-        """Mean over the defined values; NaN if there is none. `run_signature` says how many.
-
-        It is infinite where a value is, and NaN where values are infinite at both ends.
-        """
-        defined = self.values[~np.isnan(self.values)]
-        with np.errstate(invalid="ignore"):
-            return float(defined.mean()) if defined.size else float("nan")
+        """`mean_of_defined` of the values. `run_signature` says how many are defined."""
+        return mean_of_defined(self.values)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yields one record a sample, as `scores.jsonl` has it: an infinite value is the string
@@ -115,6 +110,14 @@ class Scores:
 
 setattr(Scores, "higher_is_better", property(lambda scores: higher_is_better(scores.direction)))  # noqa: B010
 """For code that reads the boolean; None where no end is better."""
+
+
+def mean_of_defined(values: npt.NDArray[np.float64]) -> float:
+    """Returns the mean of the defined values: infinite if some are so at one end, NaN if some are
+    at both, or if none is defined."""
+    defined = values[~np.isnan(values)]
+    with np.errstate(invalid="ignore"):
+        return float(defined.mean()) if defined.size else float("nan")
 
 
 def concatenate(scores: Sequence[Scores]) -> Scores:

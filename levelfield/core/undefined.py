@@ -20,7 +20,7 @@ class Undefined(NamedTuple):
 
 # -- the value itself
 
-INFINITE = "the value is infinite"
+IMPOSSIBLE = "the model finds a token impossible"
 
 # -- the parts of a value
 

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.core.undefined import INFINITE
 from levelfield.io.writing import user_cache
 
 _SCHEMA = 2
+_INFINITE = "the value is infinite"
+"""The reason of earlier versions, which kept no infinite value; such a text is scored anew."""
 _WITHOUT_CHECKSUMS = 1
 _PATIENCE_S = 60.0
 _COLUMNS = "key, metric, value, undefined, cut, parts"
@@ -156,7 +157,7 @@ class SegmentCache:
                 except (zlib.error, ValueError, TypeError):
                     self.damaged += 1
                 else:
-                    if segment.undefined != INFINITE:  # of a version that kept no infinite value
+                    if segment.undefined != _INFINITE:
                         segments[row[0]] = segment
         return segments
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.direction import Direction
-from levelfield.core.scores import Scores
+from levelfield.core.scores import Scores, mean_of_defined
 from levelfield.core.signature import with_run
 from levelfield.scoring.comparison import (
     Comparison,
@@ -233,7 +233,7 @@ def summarise_corpus(
         v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in of_row])
         defined = v[~np.isnan(v)]
         infinite = int(np.isinf(defined).sum())
-        mean = mean_with_infinite(defined) if defined.size else math.nan
+        mean = mean_of_defined(defined)
         return GroupSummary(
             group=name,
             n=v.size,
@@ -265,16 +265,10 @@ def summarise_corpus(
     )
 
 
-def mean_with_infinite(values: Floats) -> float:
-    """The mean of values: infinite if some are so at one end, NaN if some are at both."""
-    with np.errstate(invalid="ignore"):
-        return float(values.mean())
-
-
 def infinite_mean(values: Floats, clusters: Codes) -> Estimate:
     """The mean of defined values of which some are infinite; it has no interval."""
     return estimate_of_mean(
-        mean_with_infinite(values),
+        mean_of_defined(values),
         math.nan,
         math.nan,
         n=values.size,

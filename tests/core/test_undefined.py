@@ -7,7 +7,7 @@ import pytest
 from levelfield.core import undefined
 
 CONSTANTS = {
-    "INFINITE": "the value is infinite",
+    "IMPOSSIBLE": "the model finds a token impossible",
     "EMPTY_TEXT": "empty text",
     "EMPTY_SOURCE": "empty source",
     "NO_REFERENCES": "no references",

@@ -259,9 +259,9 @@ LONG = "Dogs" + " ran" * 30
         ("share", "Cats ran. 😀!", "nothing in it that the model has tokens for: 2: 😀!"),
         ("share", "Cats ran. Dogs bad.", "the model gives probabilities that are not numbers"),
         ("log-p", "Cats ran. Dogs bad.", "the model gives probabilities that are not numbers"),
-        ("share", "Cats ran. Dogs never.", "the value is infinite"),
-        ("nats", "Cats ran. Dogs never.", "the value is infinite"),
-        ("log-p", "Cats ran. Dogs never.", "the value is infinite"),
+        ("share", "Cats ran. Dogs never.", "the model finds a token impossible"),
+        ("nats", "Cats ran. Dogs never.", "the model finds a token impossible"),
+        ("log-p", "Cats ran. Dogs never.", "the model finds a token impossible"),
         (
             "share",
             "Cats ran. Sure!",
@@ -289,7 +289,7 @@ def test_coherence_without_a_value_says_why(form, text, reason, score_with):
         ("log-p", f"{LONG} b", LONG, "the prompt is longer than the model takes"),
         ("share", f"{LONG} b", LONG, "the prompt is longer than the model takes"),
         ("log-p", "A bad", "A", "the model gives probabilities that are not numbers"),
-        ("share", "A never", "A", "the value is infinite"),
+        ("share", "A never", "A", "the model finds a token impossible"),
         ("share", f"A {LONG}", "A", None),
     ],
 )

@@ -448,6 +448,21 @@ def test_damaged_rows_are_scored_anew_once_and_a_note_counts_them() -> None:
     assert said[1] == []
 
 
+def test_of_a_version_that_kept_no_infinite_value_such_texts_alone_are_scored_anew(
+    tmp_path: Path,
+) -> None:
+    old = {
+        b"finite": Segment(0.5, None, cut=False, parts=None),
+        b"infinite": Segment(None, "the value is infinite", cut=False, parts=None),
+        b"other": Segment(None, "the model finds a token impossible", cut=False, parts=None),
+    }
+    with closing(SegmentCache(tmp_path / "cache.sqlite")) as cache:
+        cache.put("m", old)
+        assert set(cache.get([*old])) == {b"finite", b"other"}
+        cache.put("m", {b"infinite": Segment(-math.inf, None, cut=False, parts=None)})
+        assert cache.get([b"infinite"])[b"infinite"].value == -math.inf
+
+
 def without_checksums(samples: Sequence[Sample]) -> None:
     """Makes a cache as versions without checksums left it."""
     bytes_of_a_cache(VARIED, samples)

@@ -24,20 +24,20 @@ FEW = Resampling(resamples=200, permutations=500)
 SHARE = st.floats(0, 1)
 
 
-def tally(
+def tally_of(
     values: dict[str, list[tuple[float, float]]], higher: bool = True, choice: str = "1"
 ) -> RunTally:
     """Systems with (content, style) on the same sources."""
-    made = RunTally()
+    tally = RunTally()
     rows = [(s, i, *v) for s, pairs in values.items() for i, v in enumerate(pairs)]
     for system, i, _, _ in rows:
-        made.add(Sample(f"{system}:{i}", "So.", source=f"source {i}", system=system), system)
+        tally.add(Sample(f"{system}:{i}", "So.", source=f"source {i}", system=system), system)
     ids = tuple(f"{system}:{i}" for system, i, _, _ in rows)
     for name, column in (("content", 2), ("style", 3)):
         v = np.array([row[column] for row in rows], np.float64)
         undefined = {id: "why" for id, x in zip(ids, v, strict=True) if math.isnan(x)}
-        made.add_scores(Scores(name, ids, v, undefined, f"{name}|v:{choice}", higher))
-    return made
+        tally.add_scores(Scores(name, ids, v, undefined, f"{name}|v:{choice}", higher))
+    return tally
 
 
 @given(SHARE, SHARE)
@@ -50,7 +50,7 @@ def test_means_lie_between_the_two_and_the_harmonic_is_the_lower(c, s):
 
 def test_a_copying_system_has_no_joint_value_however_much_content_it_keeps():
     found = joint(
-        tally({"copy": [(1.0, 0.0)] * 4, "fair": [(0.64, 0.25), (0.64, 0.25)] * 2}),
+        tally_of({"copy": [(1.0, 0.0)] * 4, "fair": [(0.64, 0.25), (0.64, 0.25)] * 2}),
         Criterion("content"), Criterion("style"), resampling=FEW,
     )  # fmt: skip
     by = {s.metric: {g.group: g.mean.value for g in s.groups} for s in found}
@@ -60,7 +60,7 @@ def test_a_copying_system_has_no_joint_value_however_much_content_it_keeps():
 
 def test_a_metric_in_percent_is_divided_by_its_best():
     percent = joint(
-        tally({"x": [(64.0, 0.25)] * 3}), Criterion("content", 100.0), Criterion("style")
+        tally_of({"x": [(64.0, 0.25)] * 3}), Criterion("content", 100.0), Criterion("style")
     )
     assert percent[0].overall.mean.value == pytest.approx(0.4)
     assert "best:100.0" in percent[0].signature
@@ -68,7 +68,7 @@ def test_a_metric_in_percent_is_divided_by_its_best():
 
 def test_samples_without_one_of_both_are_left_out_and_counted():
     values = {"x": [(0.5, 0.5), (math.nan, 1.0), (1.0, math.nan), (0.7, 0.7)]}
-    (g, _) = joint(tally(values), Criterion("content"), Criterion("style"), resampling=FEW)
+    (g, _) = joint(tally_of(values), Criterion("content"), Criterion("style"), resampling=FEW)
     assert g.overall.mean.value == pytest.approx(0.6)
     assert (g.overall.n, g.overall.undefined) == (4, 2)
     assert g.reasons == {"content or style undefined": 2}
@@ -76,19 +76,19 @@ def test_samples_without_one_of_both_are_left_out_and_counted():
 
 
 def test_a_system_that_leaves_rewrites_empty_is_no_better_for_it():
-    made = RunTally()
+    tally = RunTally()
     ids = tuple("12345678")
     for id in ids:
         system = "gaps" if id in "1234" else "whole"
-        made.add(Sample(id, "" if id in "34" else "So.", source=id, system=system), system)
+        tally.add(Sample(id, "" if id in "34" else "So.", source=id, system=system), system)
     values = {
         "content": np.array([0.8, 0.8, np.nan, np.nan, 0.6, 0.6, 0.6, 0.6]),
         "style": np.array([0.8, 0.8, 0, 0, 0.6, 0.6, 0.6, 0.6]),
     }
     for name, v in values.items():
         undefined = {id: "empty text" for id, x in zip(ids, v, strict=True) if np.isnan(x)}
-        made.add_scores(Scores(name, ids, v, undefined, f"{name}|v:1", True))
-    (g, h) = joint(made, Criterion("content"), Criterion("style"), resampling=FEW)
+        tally.add_scores(Scores(name, ids, v, undefined, f"{name}|v:1", True))
+    (g, h) = joint(tally, Criterion("content"), Criterion("style"), resampling=FEW)
     for summary in (g, h):
         of = {group.group: group for group in summary.groups}
         assert of["gaps"].mean.value == pytest.approx(0.4)
@@ -104,7 +104,7 @@ def test_a_clear_difference_is_found_and_none_where_there_is_none():
     same = base[:, ::-1]  # content and style exchanged: the same means of both
     found = adjusted(
         joint(
-            tally({n: [tuple(v) for v in x] for n, x in
+            tally_of({n: [tuple(v) for v in x] for n, x in
                    {"base": base, "better": better, "same": same}.items()}),
             Criterion("content"), Criterion("style"), resampling=FEW,
         )
@@ -120,12 +120,12 @@ def test_a_clear_difference_is_found_and_none_where_there_is_none():
 
 
 def test_systems_that_share_no_input_are_not_compared():
-    made = RunTally()
+    tally = RunTally()
     for system in "ab":
-        made.add(Sample(system, "So.", source=system, system=system), system)
+        tally.add(Sample(system, "So.", source=system, system=system), system)
     for name in ("content", "style"):
-        made.add_scores(Scores(name, ("a", "b"), np.ones(2), {}, f"{name}|v:1", True))
-    (g, _) = joint(made, Criterion("content"), Criterion("style"), resampling=FEW)
+        tally.add_scores(Scores(name, ("a", "b"), np.ones(2), {}, f"{name}|v:1", True))
+    (g, _) = joint(tally, Criterion("content"), Criterion("style"), resampling=FEW)
     (c,) = g.comparisons
     assert (c.inputs, c.note.partition(":")[0]) == (0, "no shared inputs")
     assert math.isnan(c.p)
@@ -133,9 +133,9 @@ def test_systems_that_share_no_input_are_not_compared():
 
 def test_a_metric_of_which_lower_is_better_has_no_part_in_a_mean():
     with pytest.raises(UserError, match="lower is better"):
-        joint(tally({"x": [(0.5, 0.5)]}, higher=False), Criterion("content"), Criterion("style"))
+        joint(tally_of({"x": [(0.5, 0.5)]}, higher=False), Criterion("content"), Criterion("style"))
     with pytest.raises(UserError, match="no values of bleu"):
-        joint(tally({"x": [(0.5, 0.5)]}), Criterion("bleu"), Criterion("style"))
+        joint(tally_of({"x": [(0.5, 0.5)]}), Criterion("bleu"), Criterion("style"))
 
 
 @given(st.lists(st.tuples(SHARE, SHARE, st.integers(0, 4)), min_size=1, max_size=20))
@@ -175,8 +175,8 @@ def test_two_systems_without_a_joint_value_do_not_differ_by_rounding(of, seed):
 
 def test_equal_signatures_are_of_equal_metrics_with_equal_choices():
     def signed(choice: str) -> str:
-        of = tally({"x": [(0.5, 0.5)]}, choice=choice)
-        return joint(of, Criterion("content"), Criterion("style"), resampling=FEW)[0].signature
+        tally = tally_of({"x": [(0.5, 0.5)]}, choice=choice)
+        return joint(tally, Criterion("content"), Criterion("style"), resampling=FEW)[0].signature
 
     assert signed("1") == signed("1") != signed("2")
     assert "content:content#" in signed("1")

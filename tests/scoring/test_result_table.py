@@ -112,13 +112,13 @@ def test_letters_are_the_verdicts_whatever_they_are(data):
         )
         for a, b in itertools.combinations(names, 2)
     ]  # fmt: skip
-    found = standings(means, comparisons, direction="higher", rounded=lambda v: round(v, 1))
-    assert set(found) == {n for n, mean in means.items() if mean == mean}
+    of_systems = standings(means, comparisons, direction="higher", rounded=lambda v: round(v, 1))
+    assert set(of_systems) == {n for n, mean in means.items() if mean == mean}
     for c in comparisons:
-        if {c.a, c.b} <= set(found) and any(s.letters for s in found.values()):
-            alike = bool({*found[c.a].letters} & {*found[c.b].letters})
+        if {c.a, c.b} <= set(of_systems) and any(s.letters for s in of_systems.values()):
+            alike = bool({*of_systems[c.a].letters} & {*of_systems[c.b].letters})
             assert alike == (not c.p_adjusted <= 0.05)
-    assert sum(s.best for s in found.values()) <= 1
+    assert sum(s.best for s in of_systems.values()) <= 1
 
 
 def test_one_input_is_named_in_the_singular():

@@ -25,7 +25,7 @@ from levelfield.core.undefined import (
     CERTAIN_ALONE,
     EMPTY_TEXT,
     FIRST_SENTENCE_TOO_LONG,
-    INFINITE,
+    IMPOSSIBLE,
     NO_PROMPT,
     ONE_SENTENCE,
     PROBABILITIES_NOT_NUMBERS,
@@ -168,7 +168,7 @@ class CTRLEvalCoherence(_PatternMetric):
     the sentences that it reads are scored, the last as far as it is read.
 
     Undefined with a causal model besides: a sentence without tokens; a probability that is not a
-    number; an infinite value; a first sentence that is as long as what the model takes and, with
+    number; an impossible token; a first sentence that is as long as what the model takes and, with
     `share`, a sentence whose log P alone is 0.
 
     The options `weights`, `iwf`, `patterns` and `normalize` are not for causal models, and `single`
@@ -349,7 +349,7 @@ def combined(
         if np.isnan(in_text).any() or np.isnan(alone).any():
             return Undefined(PROBABILITIES_NOT_NUMBERS)
         if math.isinf(in_context) or math.isinf(by_itself):
-            return Undefined(INFINITE)
+            return Undefined(IMPOSSIBLE)
         if form == "share":
             if not by_itself:
                 return Undefined(CERTAIN_ALONE)
