@@ -14,21 +14,25 @@ from levelfield.io.records import MISSING, Record, field_of
 from levelfield.io.rows import Book, inputs
 from levelfield.io.source import Input
 
-FIELDS = ("a", "b", "better", "aspect", "rater", "prompt")
-"""What a record of a table of choices may have; the first three it must."""
+FIELDS = ("a", "b", "better", "aspect", "rater", "prompt", "sample_a", "sample_b", "item")
+"""Fields of a record of a table of choices; only the first three are required."""
 
-TIES = ("tie", "neither", "both", "equal", "same", "draw")
-"""Words of `better` for a tie; in any case, and also with more behind, as `tie (bothbad)`."""
+TIES = ("both", "neither", "tie", "equal", "same", "draw")
+"""Words of `better` for a tie, in any case; more may follow, as in `tie (bothbad)`."""
 
 
 class PairChoice(NamedTuple):
-    """Two systems' texts, compared by one rater.
+    """Two systems' texts, compared by one rater on one aspect.
 
     Attributes:
         a, b: the systems.
         outcome: 1 where a is better, 0 where b is, 0.5 for a tie.
         aspect, rater: their names; empty where unknown.
         prompt: what the texts share: source, prompt or context, else the item.
+        sample_a, sample_b: ids of the two texts; empty where unknown.
+        item: the item of a rating study or the pair, where the record names it. Choices between
+            the same two texts have item, sample_a and sample_b in common.
+        tie: `both`, `neither` or `equal` where the outcome is 0.5; else empty.
     """
 
     a: str
@@ -37,6 +41,10 @@ class PairChoice(NamedTuple):
     aspect: str
     rater: str
     prompt: str
+    sample_a: str = ""
+    sample_b: str = ""
+    item: str = ""
+    tie: str = ""
 
 
 def load_comparisons(
@@ -118,7 +126,8 @@ class _ComparisonBook(Book):
             raise Wrong(
                 f"better: expected {shown(a)}, {shown(b)}, a, b or tie, found {shown(better)}"
             )
-        return PairChoice(a, b, outcome, names["aspect"], names["rater"], names["prompt"])
+        tie = "" if better in outcomes else _tie(better)
+        return PairChoice(a, b, outcome, *(names[name] for name in FIELDS[3:]), tie=tie)
 
     def _exported(self, record: Record, source: Input) -> Iterator[PairChoice]:
         samples = values.array(record["samples"], source.cells)
@@ -136,18 +145,31 @@ class _ComparisonBook(Book):
             raise Wrong(f"ranks: expected {len(texts):,} numbers, one a text")
         for i, k in itertools.combinations(range(len(texts)), 2):
             outcome = 0.5 if places[i] == places[k] else float(places[i] < places[k])
-            for a, b in itertools.product(texts[i], texts[k]):
+            for (a, id_a), (b, id_b) in itertools.product(texts[i].items(), texts[k].items()):
                 if a != b:
                     yield PairChoice(
-                        a, b, outcome, str(record.get("aspect", "")),
-                        str(record.get("rater", "")), prompt,
-                    )  # fmt: skip
+                        a,
+                        b,
+                        outcome,
+                        str(record.get("aspect", "")),
+                        str(record.get("rater", "")),
+                        prompt,
+                        id_a,
+                        id_b,
+                        str(record.get("item", "")),
+                        "equal" if outcome == 0.5 else "",
+                    )
 
-    def _systems(self, ids: Any) -> list[str]:
+    def _systems(self, ids: Any) -> dict[str, str]:
+        """Returns system -> id of the first of its samples among those of a text."""
         unknown = [id for id in ids if not (id in self._samples and self._samples[id].system)]
         if unknown:
             raise Wrong(
                 f"nothing says which system wrote {shown(unknown[0])}; give the samples with "
                 "--samples, such as ratings.jsonl of the export"
             )
-        return list(dict.fromkeys(self._samples[id].system for id in ids))
+        return {self._samples[id].system: id for id in reversed(ids)}
+
+
+def _tie(word: str) -> str:
+    return next((tie for tie in ("both", "neither") if word.lower().startswith(tie)), "equal")

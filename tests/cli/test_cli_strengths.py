@@ -25,18 +25,18 @@ def test_pairs_and_rankings_of_an_export_are_read_alike(write: Write):
     ]  # fmt: skip
     read = load_comparisons(write("pairs.jsonl", pairs), TEXTS)
     assert read[:3] == [
-        PairChoice("x", "y", 1, "style", "r1", "s0"),
-        PairChoice("x", "z", 0.5, "style", "r1", "s0"),
-        PairChoice("y", "z", 1, "style", "r1", "s0"),
+        PairChoice("x", "y", 1, "style", "r1", "s0", "x0", "y0", "0"),
+        PairChoice("x", "z", 0.5, "style", "r1", "s0", "x0", "z0", "0", "equal"),
+        PairChoice("y", "z", 1, "style", "r1", "s0", "y0", "z0", "0"),
     ]
     ranking = {"item": "q", "rater": "r1", "aspect": "style", "ranks": [2, 1, 2],
                "samples": [["x0", "y1"], ["y0"], ["z0"]]}  # fmt: skip
     assert load_comparisons(write("rankings.jsonl", [ranking]), TEXTS) == [
-        PairChoice("x", "y", 0, "style", "r1", "s0"),
+        PairChoice("x", "y", 0, "style", "r1", "s0", "x0", "y0", "q"),
         # y1 and y0 are of one system, and say nothing
-        PairChoice("x", "z", 0.5, "style", "r1", "s0"),
-        PairChoice("y", "z", 0.5, "style", "r1", "s0"),
-        PairChoice("y", "z", 1, "style", "r1", "s0"),
+        PairChoice("x", "z", 0.5, "style", "r1", "s0", "x0", "z0", "q", "equal"),
+        PairChoice("y", "z", 0.5, "style", "r1", "s0", "y1", "z0", "q", "equal"),
+        PairChoice("y", "z", 1, "style", "r1", "s0", "y0", "z0", "q"),
     ]
 
 
