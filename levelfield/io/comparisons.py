@@ -126,8 +126,8 @@ class _ComparisonBook(Book):
             raise Wrong(
                 f"better: expected {shown(a)}, {shown(b)}, a, b or tie, found {shown(better)}"
             )
-        tie = "" if better in outcomes else _tie(better)
-        return PairChoice(a, b, outcome, *(names[name] for name in FIELDS[3:]), tie=tie)
+        choice = PairChoice(a, b, outcome, *(names[name] for name in FIELDS[3:]))
+        return choice if better in outcomes else choice._replace(tie=_tie(better))
 
     def _exported(self, record: Record, source: Input) -> Iterator[PairChoice]:
         samples = values.array(record["samples"], source.cells)
@@ -168,7 +168,10 @@ class _ComparisonBook(Book):
                 f"nothing says which system wrote {shown(unknown[0])}; give the samples with "
                 "--samples, such as ratings.jsonl of the export"
             )
-        return {self._samples[id].system: id for id in reversed(ids)}
+        first: dict[str, str] = {}
+        for id in ids:
+            first.setdefault(self._samples[id].system, id)
+        return first
 
 
 def _tie(word: str) -> str:
