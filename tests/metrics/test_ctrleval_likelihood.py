@@ -38,6 +38,7 @@ FORMS = [
     (CTRLEvalCoherence, "log-p"),
     (CTRLEvalConsistency, "log-p"),
     (CTRLEvalConsistency, "share"),
+    (CTRLEvalConsistency, "evidence"),
     (CTRLEvalAttributeRelevance, "after"),
     (CTRLEvalAttributeRelevance, "after-calibrated"),
     (CTRLEvalAttributeRelevance, "channel"),
@@ -108,7 +109,9 @@ def consistency(loop: PlainLoop, sample: Sample, form: str) -> float:
     pairs = zip(loop.ends(sample.text), loop.text(sample.text), strict=True)
     given = [p for at, p in pairs if at > len(sample.prompt)]
     alone = sum(loop.text(sample.text[len(sample.prompt) :]))
-    return np.mean(given) if form == "log-p" else (sum(given) - alone) / -alone
+    if form == "log-p":
+        return float(np.mean(given))
+    return (sum(given) - alone) / (-alone if form == "share" else math.sqrt(len(given)))
 
 
 def relevance(loop: PlainLoop, sample: Sample, form: str) -> float:

@@ -42,7 +42,7 @@ from levelfield.metrics.scorers import Evaluator, Scorer
 from levelfield.models.contracts import Gapped
 from levelfield.text import segmenter
 
-Form = Literal["share", "nats", "log-p"]
+Form = Literal["share", "nats", "log-p", "evidence"]
 
 PROMPT_MATCH = option(
     "exact",
@@ -242,10 +242,14 @@ class CTRLEvalConsistency(_PatternMetric):
     A causal model reads the text once; the tokens that end after the prompt are those of Y∖X,
     and |Y∖X| is their number. S is, with a single part,
 
-        log-p  log P(Y∖X | X) / |Y∖X|
-        share  (log P(Y∖X | X) − log P(Y∖X)) / −log P(Y∖X)
+        log-p     log P(Y∖X | X) / |Y∖X|
+        share     (log P(Y∖X | X) − log P(Y∖X)) / −log P(Y∖X)
+        evidence  (log P(Y∖X | X) − log P(Y∖X)) / √|Y∖X|
 
-    where log P(Y∖X) is that of Y∖X alone, its leading blank kept. Of a text longer than the model
+    where log P(Y∖X) is that of Y∖X alone, its leading blank kept. The numerator of `evidence` is
+    the pointwise mutual information of X and Y∖X. Like any sum of |Y∖X| terms it spreads by chance
+    in proportion to √|Y∖X|, so this quotient is as reliable for short continuations as for long
+    ones, which a mean over tokens is not. Of a text longer than the model
     takes Y∖X is scored as far as it is read. Undefined besides: as for coherence, and a prompt
     longer than the model takes. The options `weights`, `iwf`, `patterns` and `normalize` are not
     for causal models.
@@ -253,14 +257,14 @@ class CTRLEvalConsistency(_PatternMetric):
 
     match: Literal["exact", "loose"] = PROMPT_MATCH
     _: KW_ONLY
-    form: Literal["auto", "log-p", "share"] = option(
+    form: Literal["auto", "log-p", "share", "evidence"] = option(
         "auto", "Form by which a causal model scores; auto is log-p."
     )
 
     name: ClassVar[str] = "ctrleval.consistency"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})
     _end: ClassVar[bool] = False
-    _forms: ClassVar[tuple[str, ...]] = ("log-p", "share")
+    _forms: ClassVar[tuple[str, ...]] = ("log-p", "share", "evidence")
 
     def _own(self) -> Mapping[str, object]:
         return {**super()._own(), "match": self.match}
@@ -330,10 +334,11 @@ def combined(
 ) -> SampleValue | Undefined:
     """S = Σ_j β_j s_j over spans of a text; β_j is proportional to a mass.
 
-        form   s_j                                             mass
-        share  (log P(Y_j | Y_<j) − log P(Y_j)) / −log P(Y_j)  −log P(Y_j)
-        nats   (log P(Y_j | Y_<j) − log P(Y_j)) / |Y_j|        |Y_j|
-        log-p  log P(Y_j | Y_<j) / |Y_j|                       |Y_j|
+        form      s_j                                             mass
+        share     (log P(Y_j | Y_<j) − log P(Y_j)) / −log P(Y_j)  −log P(Y_j)
+        nats      (log P(Y_j | Y_<j) − log P(Y_j)) / |Y_j|        |Y_j|
+        log-p     log P(Y_j | Y_<j) / |Y_j|                       |Y_j|
+        evidence  (log P(Y_j | Y_<j) − log P(Y_j)) / √|Y_j|       √|Y_j|
 
     So S is the sum of what stands above the fraction line, divided by the sum of what stands below.
     """
@@ -356,6 +361,9 @@ def combined(
             s, mass = (in_context - by_itself) / -by_itself, -by_itself
         elif form == "nats":
             s, mass = (in_context - by_itself) / tokens, tokens
+        elif form == "evidence":
+            mass = math.sqrt(tokens)
+            s = (in_context - by_itself) / mass
         else:
             s, mass = in_context / tokens, tokens
         scored.append(ScoredEvaluator(span.part, s, mass, cut))
