@@ -36,6 +36,8 @@ ASPECTS: list[type[CompositeMetric]] = [
     CompositeConsistency,
     CompositeAttributeRelevance,
 ]
+WEIGHTS = {(CompositeConsistency, "embedding"): 2, (CompositeConsistency, "evidence"): 2}
+"""Aspect and part -> how often it counts where others count once."""
 every_aspect = pytest.mark.parametrize("aspect", ASPECTS)
 
 
@@ -73,7 +75,7 @@ def samples(n: int = 7) -> list[Sample]:
 
 
 @every_aspect
-def test_a_value_is_the_mean_of_the_components_standard_scores(aspect, scales):
+def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, scales):
     metric = aspect(scales=scales)
     scores = metric.score(samples())
     known = read_scales(scales)
@@ -86,7 +88,7 @@ def test_a_value_is_the_mean_of_the_components_standard_scores(aspect, scales):
             by_label = component.ingredient.part == "channel"
             label = sample.control[attribute] if by_label else ""
             mean, sd = known[component.keys[label]]
-            z.append((x - mean) / sd)
+            z += [(x - mean) / sd] * WEIGHTS.get((aspect, component.ingredient.part), 1)
         assert value == pytest.approx(sum(z) / len(z), abs=1e-12)
 
 
@@ -151,7 +153,8 @@ def test_reasons_that_differ_name_their_parts(scales):
     text = "UNREADABLE offline/minilm and UNREADABLE offline/smollm2"
     scores = CompositeCoherence(scales=scales).score([Sample("1", text), Sample("2", "A text.")])
     assert scores.undefined == {
-        "1": "embedding: offline/minilm can't read it; share, log-p: offline/smollm2 can't read it"
+        "1": "embedding: offline/minilm can't read it; "
+        "evidence, log-p: offline/smollm2 can't read it"
     }
     assert not np.isnan(scores.values[1])
 
@@ -195,11 +198,10 @@ def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float
     return dict(zip(scores.parts["part"], scores.parts["weight"], strict=True))
 
 
-def test_the_judge_is_a_part_of_sentiment_and_not_of_topic(scales):
+def test_judge_and_channel_are_parts_of_sentiment_and_not_of_topic(scales):
     sentiment, topic = samples(2)
-    with_judge, without = (*WITHOUT_JUDGE, "judge"), WITHOUT_JUDGE
-    assert of_relevance(sentiment, scales) == dict.fromkeys(with_judge, 1 / 4)
-    assert of_relevance(topic, scales) == dict.fromkeys(without, 1 / 3)
+    assert of_relevance(sentiment, scales) == dict.fromkeys((*WITHOUT_JUDGE, "judge"), 1 / 4)
+    assert of_relevance(topic, scales) == dict.fromkeys(("embedding", "after"), 1 / 2)
 
 
 def test_without_a_judge_the_other_parts_weigh_a_third_each(scales):
@@ -282,10 +284,15 @@ def test_own_scales_go_before_those_that_ship(tmp_path, scales):
 def test_the_signature_names_models_parts_weights_and_scales(scales):
     assert re.fullmatch(
         r"composite\.coherence\|model:offline/smollm2@\w{12}\|encoder:offline/minilm@\w{12}"
-        r"\|segmenter:punkt-english\|parts:embedding\+share\+log-p\|weights:equal"
+        r"\|segmenter:punkt-english\|parts:embedding\+evidence\+log-p\|weights:equal"
         r"\|scales:[0-9a-f]{12}\|dtype:float32\|v:.+",
         CompositeCoherence(scales=scales).signature,
     )
+
+
+def test_the_signature_names_weights_that_differ(scales):
+    signature = CompositeConsistency(scales=scales).signature
+    assert "|parts:embedding+evidence+log-p|weights:2+2+1|" in signature
 
 
 def test_scales_that_a_metric_does_not_use_leave_its_signature(tmp_path, scales):

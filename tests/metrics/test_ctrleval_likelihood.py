@@ -36,6 +36,7 @@ FORMS = [
     (CTRLEvalCoherence, "share"),
     (CTRLEvalCoherence, "nats"),
     (CTRLEvalCoherence, "log-p"),
+    (CTRLEvalCoherence, "evidence"),
     (CTRLEvalConsistency, "log-p"),
     (CTRLEvalConsistency, "share"),
     (CTRLEvalConsistency, "evidence"),
@@ -102,6 +103,9 @@ def coherence(loop: PlainLoop, sample: Sample, form: str) -> float:
         return 1 - sum(given) / sum(alone)
     if form == "nats":
         return (sum(given) - sum(alone)) / sum(tokens)
+    if form == "evidence":
+        gains = np.subtract(given, alone) / np.sqrt(tokens)
+        return float(gains[1:].min())
     return sum(given) / sum(tokens)
 
 
@@ -183,7 +187,9 @@ def test_parts_explain_the_value(kind, form, causal_folders):
     scores = metric(kind, form, causal_folders["gpt2"]).score(SAMPLES[:1])
     parts = scores.parts
     counts = {"after": 36, "after-calibrated": 36, "channel": 1}
-    expected = 3 if kind is CTRLEvalCoherence else counts.get(form, 1)
+    # Of `evidence` the first sentence, with nothing before it, is not a part.
+    sentences = 2 if form == "evidence" else 3
+    expected = sentences if kind is CTRLEvalCoherence else counts.get(form, 1)
     assert len(parts) == expected
     assert parts["weight"].sum() == pytest.approx(1)
     assert (parts["weight"] * parts["score"]).sum() == pytest.approx(scores.values[0])

@@ -1,10 +1,11 @@
-"""Composite scores: equally weighted parts, on the scales of reference text.
+"""Composite scores: weighted means of parts, on the scales of reference text.
 
-A composite score is the mean of K standardised components, S = (1/K) Σ_k (x_k − μ_k) / σ_k, which
-puts measurements in different units on one scale (the unit-weighted composite; Wainer 1976,
-"Estimating coefficients in linear models: It don't make no nevermind"). Here the components of an
-aspect of CTRLEval (Ke et al. 2022) are what an encoder, a causal language model and a judge say of
-it. μ_k and σ_k come from reference text, never from ratings, and neither do the weights.
+A composite score is the weighted mean of K standardised components, S = Σ_k β_k (x_k − μ_k) / σ_k
+with Σ_k β_k = 1, which puts measurements in different units on one scale. Most weigh the same (the
+unit-weighted composite; Wainer 1976, "Estimating coefficients in linear models: It don't make no
+nevermind"). Here the components of an aspect of CTRLEval (Ke et al. 2022) are what an encoder, a
+causal language model and a judge say of it. μ_k and σ_k come from reference text. Neither they nor
+the weights come from ratings.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import Undefined
 from levelfield.metrics.aspects import Aspect, load_aspect, shipped
-from levelfield.metrics.composite.base import JUDGES, Component, CompositeMetric, composite_values
+from levelfield.metrics.composite.base import (
+    CHANNEL_LABELS,
+    JUDGES,
+    Component,
+    CompositeMetric,
+    composite_values,
+)
 from levelfield.metrics.control import ControlProbability
 from levelfield.metrics.ctrleval import (
     CTRLEvalAttributeRelevance,
@@ -39,8 +46,9 @@ class CompositeCoherence(CompositeMetric):
 
     S = (1/3) Σ_k (x_k − μ_k) / σ_k, over
         embedding: ctrleval.coherence with the encoder;
-        share: ctrleval.coherence with the causal model, form=share: the share of the sentences'
-            surprisal that goes when they are read together;
+        evidence: ctrleval.coherence with the causal model, form=evidence: how much likelier the
+            sentence that fits worst becomes when those before it are read, by the root of its
+            tokens;
         log-p: the same with form=log-p: the mean log-probability of the text's tokens.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text, half of it intact
     and half degraded on purpose. The parts are the standard scores, which mean: so many standard
@@ -74,12 +82,13 @@ class CompositeCoherence(CompositeMetric):
 class CompositeConsistency(CompositeMetric):
     """Consistency from an encoder and a causal language model: 0 is the average reference text.
 
-    S = (1/3) Σ_k (x_k − μ_k) / σ_k, over
-        embedding: ctrleval.consistency with the encoder;
-        share: ctrleval.consistency with the causal model, form=share: the share of the surprisal of
-            what follows the prompt that goes when the prompt is read before it;
-        log-p: the same with form=log-p: the mean log-probability of the tokens after the prompt,
-            given the prompt.
+    S = Σ_k β_k (x_k − μ_k) / σ_k, over
+        embedding, β = 2/5: ctrleval.consistency with the encoder;
+        evidence, β = 2/5: ctrleval.consistency with the causal model, form=evidence: how much
+            likelier what follows the prompt becomes when the prompt is read before it, by the root
+            of its tokens;
+        log-p, β = 1/5: the same with form=log-p: the mean log-probability of the tokens after the
+            prompt, given the prompt.
     Scales and parts are as for composite.coherence.
 
     Undefined: where a part is: `empty text`, `no prompt`, `prompt is not a prefix of the text`,
@@ -115,7 +124,7 @@ class CompositeAttributeRelevance(CompositeMetric):
         after: ctrleval.attribute-relevance with the causal model, form=after: the probability of
             the wanted label's word after the text;
         channel: the same with form=channel and normalize=none: P(text | wanted label) among the
-            labels, with a scale for each label;
+            labels, with a scale for each label; of an attribute with two labels only;
         judge: control.probability with judges of the attribute, where it has any.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text with every label of
     the attribute in turn: 0 is a text that has the wanted label no more than any other. Parts are
@@ -160,6 +169,8 @@ class CompositeAttributeRelevance(CompositeMetric):
         for name, aspect in self._aspects.items():
             judge = self._judge_of(aspect)
             for ingredient in self._ingredients:
+                if ingredient.part == "channel" and len(aspect.labels) > CHANNEL_LABELS:
+                    continue
                 metric: Metric
                 if ingredient.evidence != "judge":
                     metric = CTRLEvalAttributeRelevance(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -39,6 +40,7 @@ class Ingredient(NamedTuple):
         form: of the likelihood, as option `form` of CTRLEval's aspects names it.
         normalize: of the likelihood, as the option of attribute relevance.
         by_label: whether each wanted label has a scale of its own.
+        weight: β_k is proportional to it.
     """
 
     part: str
@@ -46,17 +48,21 @@ class Ingredient(NamedTuple):
     form: str = ""
     normalize: Normalize = "tokens"
     by_label: bool = False
+    weight: int = 1
 
-
-_OF_SPANS = (
-    Ingredient("embedding", "embedding"),
-    Ingredient("share", "likelihood", "share"),
-    Ingredient("log-p", "likelihood", "log-p"),
-)
 
 INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
-    "coherence": _OF_SPANS,
-    "consistency": _OF_SPANS,
+    "coherence": (
+        Ingredient("embedding", "embedding"),
+        Ingredient("evidence", "likelihood", "evidence"),
+        Ingredient("log-p", "likelihood", "log-p"),
+    ),
+    "consistency": (
+        Ingredient("embedding", "embedding", weight=2),
+        Ingredient("evidence", "likelihood", "evidence", weight=2),
+        # It says whether the rest is text at all, and half as well whether it is the prompt's.
+        Ingredient("log-p", "likelihood", "log-p"),
+    ),
     "attribute-relevance": (
         Ingredient("embedding", "embedding"),
         Ingredient("after", "likelihood", "after"),
@@ -67,6 +73,10 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
     ),
 }
 """Aspect -> its components, all of them; a judge is left out where there is none."""
+
+CHANNEL_LABELS = 2
+"""An attribute with more labels has no `channel`: where topics are known it takes from the sum, and
+it costs a pass over the text for each label."""
 
 JUDGES: Mapping[str, str] = {"sentiment": "linear,vader"}
 """Attribute -> the judges that come with the package and that learnt the attribute elsewhere. The
@@ -113,6 +123,10 @@ class StandardPart:
     def name(self) -> str:
         return self.component.ingredient.part
 
+    @property
+    def weight(self) -> int:
+        return self.component.ingredient.weight
+
     def standard_score(self, x: float, label: str) -> float:
         """(x − μ) / σ with the scale of a wanted label."""
         scale = self.scales[label if self.component.ingredient.by_label else ""]
@@ -154,17 +168,25 @@ class CompositeMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
         return tuple(k for m in metrics if isinstance(m, LoadingOptions) for k in m.kinds())
 
     def _choices(self) -> Mapping[str, object]:
-        words = []
+        words: list[str] = []
+        weights: list[list[int]] = []
         used: dict[str, StandardScale] = {}
         for attribute, parts in self._standard_parts.items():
             names = "+".join(part.name for part in parts)
             words.append(f"{attribute}={names}" if attribute else names)
+            weights.append([part.weight for part in parts])
             used |= {
                 key: part.scales[label]
                 for part in parts
                 for label, key in part.component.keys.items()
             }
-        made_of = {"parts": " ".join(words), "weights": "equal", "scales": scales_digest(used)}
+        equal = len(set(itertools.chain(*weights))) == 1
+        sums = " ".join("+".join(map(str, of_parts)) for of_parts in weights)
+        made_of = {
+            "parts": " ".join(words),
+            "weights": "equal" if equal else sums,
+            "scales": scales_digest(used),
+        }
         return {**self.models(), **self._own(), **made_of}
 
     @property
@@ -257,12 +279,13 @@ TRAINED = ("model", "encoder", "attribute", "judge", "language")
 def composite_values(
     samples: Sequence[Sample], parts: Sequence[StandardPart], labels: Sequence[str] = ()
 ) -> list[SampleValue | Undefined]:
-    """Returns the mean of (x_k − μ_k) / σ_k of each sample, or why a component has no value.
+    """Returns Σ_k β_k (x_k − μ_k) / σ_k of each sample, or why a component has no value.
 
     Args:
         labels: the label that each sample is wanted to have, of an aspect with labels.
     """
     scored = [part.component.metric.score(samples) for part in parts]
+    total = sum(part.weight for part in parts)
     values: list[SampleValue | Undefined] = []
     for i, sample in enumerate(samples):
         reasons = {
@@ -275,9 +298,9 @@ def composite_values(
             continue
         label = labels[i] if labels else ""
         rows = [
-            (part.name, part.standard_score(float(s.values[i]), label), 1 / len(parts))
+            (part.name, part.standard_score(float(s.values[i]), label), part.weight / total)
             for part, s in zip(parts, scored, strict=True)
         ]
-        value = math.fsum(z for _, z, _ in rows) / len(rows)
+        value = math.fsum(p.weight * z for p, (_, z, _) in zip(parts, rows, strict=True)) / total
         values.append(SampleValue(value, rows, any(sample.id in s.truncated for s in scored)))
     return values

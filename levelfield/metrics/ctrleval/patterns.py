@@ -156,16 +156,20 @@ class CTRLEvalCoherence(_PatternMetric):
     text left out; a token belongs to the sentence in which it ends. With log P(Y_j | Y_<j) of a
     sentence after those before it, log P(Y_j) of the sentence alone, and |Y_j| its tokens, S is
 
-        share  1 − Σ_j log P(Y_j | Y_<j) / Σ_j log P(Y_j)
-        nats   Σ_j (log P(Y_j | Y_<j) − log P(Y_j)) / Σ_j |Y_j|
-        log-p  Σ_j log P(Y_j | Y_<j) / Σ_j |Y_j|
+        share     1 − Σ_j log P(Y_j | Y_<j) / Σ_j log P(Y_j)
+        nats      Σ_j (log P(Y_j | Y_<j) − log P(Y_j)) / Σ_j |Y_j|
+        log-p     Σ_j log P(Y_j | Y_<j) / Σ_j |Y_j|
+        evidence  min_{j>1} (log P(Y_j | Y_<j) − log P(Y_j)) / √|Y_j|
 
     `share` is the part of the sentences' surprisal that goes when they are read together; at most
     1, and below 0 where they surprise more in their order than alone. Parts are sentences: s_j is
     the same quotient of one sentence, and β_j its part of the sum below the fraction line. The
     first sentence has nothing before it, so its s_1 of `share` and `nats` is 0 and both grow with
-    the number of sentences: compare texts of like length. Of a text longer than the model takes
-    the sentences that it reads are scored, the last as far as it is read.
+    the number of sentences: compare texts of like length. `evidence` is the pointwise mutual
+    information of the sentence that fits worst and what stands before it; like any sum of |Y_j|
+    terms it spreads by chance in proportion to √|Y_j|, so the quotient is as reliable for a short
+    sentence as for a long one. Of a text longer than the model takes the sentences that it reads
+    are scored, the last as far as it is read.
 
     Undefined with a causal model besides: a sentence without tokens; a probability that is not a
     number; an impossible token; a first sentence that is as long as what the model takes and, with
@@ -180,14 +184,14 @@ class CTRLEvalCoherence(_PatternMetric):
     )
     language: str = segmenter.LANGUAGE
     _: KW_ONLY
-    form: Literal["auto", "share", "nats", "log-p"] = option(
+    form: Literal["auto", "share", "nats", "log-p", "evidence"] = option(
         "auto", "Form by which a causal model scores; auto is share."
     )
 
     name: ClassVar[str] = "ctrleval.coherence"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     _end: ClassVar[bool] = True
-    _forms: ClassVar[tuple[str, ...]] = ("share", "nats", "log-p")
+    _forms: ClassVar[tuple[str, ...]] = ("share", "nats", "log-p", "evidence")
 
     def _own(self) -> Mapping[str, object]:
         choices = {"single": self.single, "segmenter": f"punkt-{self.language}"}
@@ -246,13 +250,10 @@ class CTRLEvalConsistency(_PatternMetric):
         share     (log P(Y∖X | X) − log P(Y∖X)) / −log P(Y∖X)
         evidence  (log P(Y∖X | X) − log P(Y∖X)) / √|Y∖X|
 
-    where log P(Y∖X) is that of Y∖X alone, its leading blank kept. The numerator of `evidence` is
-    the pointwise mutual information of X and Y∖X. Like any sum of |Y∖X| terms it spreads by chance
-    in proportion to √|Y∖X|, so this quotient is as reliable for short continuations as for long
-    ones, which a mean over tokens is not. Of a text longer than the model
-    takes Y∖X is scored as far as it is read. Undefined besides: as for coherence, and a prompt
-    longer than the model takes. The options `weights`, `iwf`, `patterns` and `normalize` are not
-    for causal models.
+    where log P(Y∖X) is that of Y∖X alone, its leading blank kept; `evidence` is as for coherence.
+    Of a text longer than the model takes Y∖X is scored as far as it is read. Undefined besides: as
+    for coherence, and a prompt longer than the model takes. The options `weights`, `iwf`,
+    `patterns` and `normalize` are not for causal models.
     """
 
     match: Literal["exact", "loose"] = PROMPT_MATCH
@@ -338,9 +339,10 @@ def combined(
         share     (log P(Y_j | Y_<j) − log P(Y_j)) / −log P(Y_j)  −log P(Y_j)
         nats      (log P(Y_j | Y_<j) − log P(Y_j)) / |Y_j|        |Y_j|
         log-p     log P(Y_j | Y_<j) / |Y_j|                       |Y_j|
-        evidence  (log P(Y_j | Y_<j) − log P(Y_j)) / √|Y_j|       √|Y_j|
 
     So S is the sum of what stands above the fraction line, divided by the sum of what stands below.
+    Of `evidence`, s_j = (log P(Y_j | Y_<j) − log P(Y_j)) / √|Y_j|, S is the least of the spans with
+    something before them.
     """
     scored = []
     for span, (in_text, alone, cut) in zip(spans, likelihoods, strict=True):
@@ -362,9 +364,10 @@ def combined(
         elif form == "nats":
             s, mass = (in_context - by_itself) / tokens, tokens
         elif form == "evidence":
-            mass = math.sqrt(tokens)
-            s = (in_context - by_itself) / mass
+            if not span.after:
+                continue
+            s, mass = (in_context - by_itself) / math.sqrt(tokens), 1.0
         else:
             s, mass = in_context / tokens, tokens
         scored.append(ScoredEvaluator(span.part, s, mass, cut))
-    return ensemble(scored, None)
+    return ensemble(scored, "min" if form == "evidence" else None)
