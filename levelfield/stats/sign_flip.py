@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Bits, Bools, Floats
-from levelfield.stats.clusters import MANY, bits_times, held_together
-from levelfield.stats.power import cluster_errors
+from levelfield.stats.clusters import MANY, bits_times, cluster_errors, held_together
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.tilting import is_rare, small_p_of_sums
 
