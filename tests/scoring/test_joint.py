@@ -16,7 +16,6 @@ from levelfield.core.scores import Scores
 from levelfield.scoring.joint import Criterion, geometric, harmonic, joint
 from levelfield.scoring.summary import adjusted
 from levelfield.scoring.tally import RunTally
-from levelfield.stats.bootstrap import cluster_bootstrap, cluster_bootstrap_mean
 from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import Resampling
 
@@ -136,22 +135,6 @@ def test_a_metric_of_which_lower_is_better_has_no_part_in_a_mean():
         joint(tally_of({"x": [(0.5, 0.5)]}, higher=False), Criterion("content"), Criterion("style"))
     with pytest.raises(UserError, match="no values of bleu"):
         joint(tally_of({"x": [(0.5, 0.5)]}), Criterion("bleu"), Criterion("style"))
-
-
-@given(st.lists(st.tuples(SHARE, SHARE, st.integers(0, 4)), min_size=1, max_size=20))
-def test_the_bootstrap_of_several_columns_is_that_of_one_for_one_column(rows):
-    values, clusters = np.array([r[:2] for r in rows]), [r[2] for r in rows]
-    of_both = cluster_bootstrap(
-        values, clusters, lambda m: m[:, 1], resampling=Resampling(resamples=50)
-    )
-    alone = cluster_bootstrap_mean(values[:, 1], clusters, resampling=Resampling(resamples=50))
-    for a, b in (
-        (of_both.value, alone.value),
-        (of_both.low, alone.low),
-        (of_both.high, alone.high),
-    ):
-        assert a == pytest.approx(b, nan_ok=True)
-    assert (of_both.n, of_both.clusters) == (alone.n, alone.clusters)
 
 
 def test_swapping_agrees_with_flipping_signs_for_a_single_mean():

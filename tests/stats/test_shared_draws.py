@@ -10,8 +10,7 @@ from levelfield.core.scores import Scores
 from levelfield.scoring import comparison
 from levelfield.scoring.summary import summarise
 from levelfield.scoring.tally import RunTally
-from levelfield.stats import bootstrap, clusters, sign_flip, tilting
-from levelfield.stats.bootstrap import BootstrapMeans, cluster_bootstrap
+from levelfield.stats import clusters, sign_flip, tilting
 from levelfield.stats.clusters import bits_times, coded, held_together, shared_draws
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.tilting import saddlepoint_p, small_p_of_sums, tilted_p
@@ -22,56 +21,14 @@ FEW = Resampling(resamples=50, permutations=400, seed=4)
 @pytest.fixture
 def sharing(monkeypatch):
     """Every number of clusters is many."""
-    for module in (bootstrap, sign_flip, comparison):
+    for module in (sign_flip, comparison):
         monkeypatch.setattr(module, "MANY", 1)
     monkeypatch.setattr(clusters, "_HELD", 200)
     monkeypatch.setattr(clusters, "BLOCK", 7)
 
 
-def columns(n=90, m=6, K=40, seed=0):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(m, n)) + np.arange(m)[:, None]
-    values[4, rng.random(n) < 0.3] = np.nan  # other sizes, perhaps fewer clusters
-    return values, rng.integers(K, size=n)
-
-
 def numbers(estimate):
     return estimate.value, estimate.low, estimate.high, estimate.n, estimate.clusters
-
-
-@pytest.mark.usefixtures("sharing")
-def test_many_means_have_the_intervals_that_each_has_alone():
-    values, of = columns()
-    means = BootstrapMeans(FEW)
-    together = [later() for later in [means.add(v, of) for v in values]]
-    for v, estimate in zip(values, together, strict=True):
-        alone = cluster_bootstrap(v[:, None], of, lambda m: m[:, 0], resampling=FEW)
-        assert numbers(estimate) == pytest.approx(numbers(alone), rel=1e-12)
-
-
-@pytest.mark.usefixtures("sharing")
-def test_clusters_are_drawn_once_for_all_columns(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(
-        bootstrap, "shared_draws", lambda *args: drawn.append(args[0]) or shared_draws(*args)
-    )
-    values, of = columns()
-    means = BootstrapMeans(FEW)
-    for later in [means.add(v, of) for v in values[:4]]:
-        later()
-    assert drawn == [np.unique(of).size]
-
-
-def test_sums_that_are_held_are_bounded(monkeypatch):
-    monkeypatch.setattr(bootstrap, "_MOST_HELD", 100)
-    values, of = columns(m=12)
-    means = BootstrapMeans(FEW)
-    laters = []
-    for v in values:
-        laters.append(means.add(v, of))
-        assert sum(held.S.size for held in means._held) <= 100
-    alone = cluster_bootstrap(values[0][:, None], of, lambda m: m[:, 0], resampling=FEW)
-    assert laters[0]() == alone
 
 
 @pytest.mark.usefixtures("sharing")
@@ -208,7 +165,7 @@ def test_a_summary_is_the_same_whether_metrics_share_draws(monkeypatch):
         undefined = {ids[i]: "empty text" for i in np.flatnonzero(np.isnan(v))}
         tally.add_scores(Scores(f"m{m}", tuple(ids), v, undefined, f"m{m}|v:1", True))
     alone = summarise(tally, resampling=FEW)
-    for module in (bootstrap, sign_flip, comparison):
+    for module in (sign_flip, comparison):
         monkeypatch.setattr(module, "MANY", 1)
     for one, other in zip(alone, summarise(tally, resampling=FEW), strict=True):
         rows = zip((one.overall, *one.groups), (other.overall, *other.groups), strict=True)

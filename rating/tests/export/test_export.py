@@ -83,7 +83,7 @@ def test_what_is_exported_and_read_again_gives_equal_numbers(rated: RatingStore,
     ours = sample_ratings(frozen, states)
     assert sorted(again.ratings) == sorted(ours)
     assert len(ours) == 12 * 3 * 2 * 2
-    for mean in system_means(frozen, states, resampling=FAST):
+    for mean in system_means(frozen, states):
         values = [
             np.mean(list(s.ratings[mean.criterion].values()))
             for s in again.samples.values()
