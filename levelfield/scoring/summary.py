@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.direction import Direction
 from levelfield.core.scores import Scores, mean_of_defined
 from levelfield.core.signature import with_run
@@ -136,16 +136,14 @@ def summarise(
         n, points = v.size, tuple(defined[:POINTS].tolist())
         undefined = n - defined.size
         infinite = int(np.isinf(defined).sum())
-        mean = infinite_mean(defined, clusters[rows][~np.isnan(v)]) if infinite else None
-        if mean is None and pairing is not None and code is not None:
-            texts = pairing.seeded(np.where(rows, values, np.nan), code)
-            if texts is not None and texts.values.size == defined.size:
-                mean = mean_with_seeds(texts, votes=votes, limits=limits, level=resampling.level)
-        if mean is None:
-            of_clusters = cluster_mean(
-                v, clusters[rows], votes=votes, limits=limits, level=resampling.level
+        mean = (
+            infinite_mean(defined, clusters[rows][~np.isnan(v)])
+            if infinite
+            else mean_of_rows(
+                values, rows, clusters, pairing, code,
+                votes=votes, limits=limits, level=resampling.level,
             )
-            mean = without_few_clusters(of_clusters)
+        )  # fmt: skip
         return GroupSummary(name, n, undefined, mean, points, infinite)
 
     def group_summaries(
@@ -209,6 +207,39 @@ def summarise(
             )
         )
     return adjusted(summaries, resampling)
+
+
+def mean_of_rows(
+    values: Floats,
+    rows: Bools,
+    clusters: Hashes | Codes,
+    pairing: Pairing | None,
+    code: int | None,
+    *,
+    votes: int,
+    limits: Range,
+    level: float,
+) -> Estimate:
+    """The mean of the defined values of some rows: that of `mean_with_seeds` for a system with
+    several seeds, else `cluster_mean`; it has no interval from fewer than five clusters.
+
+    Args:
+        values, clusters: (n,) of all rows.
+        rows: (n,) those that count.
+        pairing: None if groups are not systems.
+        code: of the group that the rows are of; None of several.
+        votes, limits, level: as for `cluster_mean`.
+    """
+    v = values[rows]
+    if pairing is not None and code is not None:
+        texts = pairing.seeded(np.where(rows, values, np.nan), code)
+        if texts is not None and texts.values.size == np.count_nonzero(~np.isnan(v)):
+            mean = mean_with_seeds(texts, votes=votes, limits=limits, level=level)
+            if mean is not None:
+                return mean
+    return without_few_clusters(
+        cluster_mean(v, clusters[rows], votes=votes, limits=limits, level=level)
+    )
 
 
 def summarise_corpus(
