@@ -57,8 +57,8 @@ def harmonic(means: Floats) -> Floats:
 MEANS: Mapping[str, Callable[[Floats], Floats]] = {"geometric": geometric, "harmonic": harmonic}
 
 
-_LEAST = 1e-100
-"""A smaller mean is 0."""
+_LEAST = 1e-12
+"""A smaller mean is 0 but for rounding."""
 
 
 def slopes(name: str, means: Floats) -> Floats:

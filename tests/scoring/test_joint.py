@@ -27,6 +27,7 @@ from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=200, permutations=500)
 SHARE = st.floats(0, 1)
+SOME = st.just(0.0) | st.floats(1e-3, 1)
 
 
 def tally_of(
@@ -154,7 +155,7 @@ def test_slopes_are_the_derivatives_of_the_joint_mean(name, pair):
 
 
 @pytest.mark.parametrize("name", MEANS)
-@given(st.tuples(SHARE, SHARE, st.floats(-1, 1), SHARE))
+@given(st.tuples(SOME, SOME, SOME.map(lambda x: -x) | SOME, SOME))
 @example((0.5, 0.1, 0.9, 0.0))
 @example((0.5, 0.1, -0.2, 0.9))
 def test_values_with_the_slopes_of_a_pair_differ_by_its_joint_means(name, numbers):
