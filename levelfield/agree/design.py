@@ -32,17 +32,17 @@ NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "prompt
 """Options of reading that files of ratings have no use for."""
 
 
-def aspects_option(what: str = "Rated aspect to take") -> Any:
+def aspects_option(noun: str = "Rated aspect to take") -> Any:
     """Declares the rated aspects that a command takes."""
     return option(
-        (), f"{what}; may be given again.", flags=("--aspect",), metavar="NAME", otherwise="all"
+        (), f"{noun}; may be given again.", flags=("--aspect",), metavar="NAME", otherwise="all"
     )
 
 
-def metrics_option(what: str = "Metric or family to take") -> Any:
+def metrics_option(noun: str = "Metric or family to take") -> Any:
     """Declares the metrics that a command takes of files of scores."""
     return option(
-        (), f"{what}; may be given again.", flags=("--metric", "-m"), metavar="NAME",
+        (), f"{noun}; may be given again.", flags=("--metric", "-m"), metavar="NAME",
         otherwise="all",
     )  # fmt: skip
 

@@ -164,13 +164,13 @@ def joint(
         return GroupSummary(OVERALL if code is None else table.names[code], n, n - mean.n, mean)
 
     def values_of_pairs(name: str, pairing: Pairing, means: Floats) -> Iterator[ValuesOfSystems]:
-        own = np.full(len(values), np.nan)
+        first_order = np.full(len(values), np.nan)
         for code in groups:
-            own = np.where(table.groups == code, added(name, code), own)
+            first_order = np.where(table.groups == code, added(name, code), first_order)
         for pair in map(list, itertools.combinations(groups, 2)):
             of_pair = means[:, pair]
             complete = of_pair[~np.isnan(of_pair).any(axis=(1, 2))]
-            linear = own.copy()
+            linear = first_order.copy()
             if complete.size:
                 of_systems = slopes_of_pair(name, complete.mean(axis=0))
                 for code, of_system in zip(pair, of_systems, strict=True):

@@ -208,16 +208,16 @@ OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
 """Kinds of guides that serve several attributes at once."""
 
 
-def settings_of(kind: GuideKind, given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(kind: GuideKind, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the defaults of a kind, and what the user gave in their place; None is not given.
 
     Args:
-        given: values, or words as the user wrote them.
+        settings: values, or words as the user wrote them.
 
     Raises:
         UserError: a setting that the kind does not have, or a word that is no value of it.
     """
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in settings.items() if value is not None}
     options = choices(SETTINGS[kind])
     if foreign := sorted(values.keys() - options.keys()):
         flag = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
