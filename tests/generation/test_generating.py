@@ -293,7 +293,7 @@ def test_a_line_that_is_no_answer_is_named(out, line):
 
 
 def test_one_process_at_a_time_writes_a_file(out, stub):
-    lock = filelock.FileLock(out.with_name(".texts.jsonl.lock"))
+    lock = filelock.FileLock(out.with_name(".levelfield-texts.jsonl.lock"))
     with lock, pytest.raises(UserError, match="another process is writing it"):
         generate(out=str(out))
     assert stub.asked == []

@@ -34,7 +34,7 @@ TYPED = [
     ("run", StudyRunOptions, "dtype", "float16", "float32 or bfloat16"),
     ("measure", StudyMeasureOptions, "batch_tokens", 0, "a whole number from 1 on"),
     ("measure", StudyMeasureOptions, "engine", "abacus", "auto, torch or openvino"),
-    ("report", StudyReportOptions, "seed", -1, "a whole number from 0 on"),
+    ("report", StudyReportOptions, "seed", -1, "a whole number from 0 to 4,294,967,295"),
     ("report", StudyReportOptions, "family", "study", "metric, run or fdr"),
 ]
 """Verb, options, option, a value outside, what is expected."""
