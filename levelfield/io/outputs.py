@@ -154,6 +154,7 @@ KINDS: dict[str, _Matches] = {
     "scales": lambda head: head.text.startswith("# Scales of composite scores"),
     "a pooler": lambda head: '"format": "levelfield pooler' in head.text[:100],
     "an export of ratings": _is_export,
+    "choices": lambda head: head.has("a", "b", "better"),
     "ratings": lambda head: head.has("id", "aspect", "rater", "value"),
     "texts to rate": lambda head: head.has("id", "text", "drawn_by", "inclusion_probability"),
     "texts of `levelfield generate`": _is_generated,
