@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
@@ -165,7 +166,7 @@ class EstimateOptions(JoinOptions):
     strata: int = option(
         4, "Number of strata of a draw: parts of a system by score.", least=1, most=20, metavar="N"
     )
-    seed: int = option(0, "Seed of the draw.", least=0, metavar="N")
+    seed: int = option(0, "Seed of the draw.", least=0, most=SEED, metavar="N")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +235,7 @@ class AgreementOptions(Options):
         below=1,
         metavar="SHARE",
     )
-    seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+    seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -75,6 +75,13 @@ def load_comparisons(
     return book.comparisons
 
 
+def choice_record(choice: PairChoice) -> dict[str, str]:
+    """Returns a choice as a record of a table of choices, which `load_comparisons` reads."""
+    chosen = {1.0: choice.a, 0.0: choice.b}.get(choice.outcome, choice.tie or "equal")
+    fields = {**choice._asdict(), "better": chosen}
+    return {name: fields[name] for name in FIELDS if fields[name]}
+
+
 class _ComparisonBook(Book):
     noun = "comparisons"
 

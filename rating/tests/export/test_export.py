@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import math
+import stat
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -311,6 +312,8 @@ def test_files_are_whole_and_those_there_are_replaced(rated: RatingStore, tmp_pa
     with zipfile.ZipFile(io.BytesIO(archive(rated))) as whole:
         names = {name.partition("/")[2] for name in whole.namelist()}
     assert names == {path.name for path in written}
+    # raters are named in them
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
 
 
 def test_the_study_digest_is_that_of_the_study_in_the_export(rated: RatingStore):
