@@ -207,6 +207,13 @@ class AgreementOptions(Options):
     """
 
     reading: ReadingOptions = options_group(ReadingOptions(), without=NOT_OF_RATINGS)
+    samples: Samples = option(
+        (),
+        "File of the samples that are compared, where the ratings are choices that do not name "
+        "their systems; may be given again.",
+        metavar="FILE",
+        is_file=True,
+    )
     aspects: tuple[str, ...] = aspects_option()
     by: str = option(
         "",
