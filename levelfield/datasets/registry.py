@@ -34,6 +34,7 @@ class DataSet:
         loader: `module:function` that reads them as samples; empty if they are none.
         loose: whether a part may be read from some of its files.
         default: the parts that are read when none is named.
+        choices: `module:function` that reads choices between the samples; empty if there are none.
     """
 
     name: str
@@ -50,6 +51,7 @@ class DataSet:
     loader: str
     loose: bool
     default: tuple[str, ...]
+    choices: str = ""
 
     def part(self, name: str) -> tuple[Published, ...]:
         """Returns the files of a part.
@@ -123,6 +125,7 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
         loader=entry.get("loader", ""),
         loose=entry.get("loose", False),
         default=tuple(entry.get("default", entry["parts"])),
+        choices=entry.get("choices", ""),
     )
 
 

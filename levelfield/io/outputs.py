@@ -149,6 +149,7 @@ KINDS: dict[str, _Matches] = {
     "a pooler": lambda head: '"format": "levelfield pooler' in head.text[:100],
     "an export of ratings": _is_export,
     "ratings": lambda head: head.has("id", "aspect", "rater", "value"),
+    "choices": lambda head: head.has("a", "b", "better"),
     "texts to rate": lambda head: head.has("id", "text", "drawn_by", "inclusion_probability"),
     "texts of `levelfield generate`": _is_generated,
     "samples": _is_samples,
