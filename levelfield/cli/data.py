@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import click
 
@@ -13,7 +12,6 @@ from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
 from levelfield.core.strings import json_text
 from levelfield.datasets.loading import DataOptions, choices, load, paths, wanted_files
 from levelfield.datasets.registry import (
-    DataSet,
     dataset,
     document,
     is_here,
@@ -25,6 +23,7 @@ from levelfield.datasets.registry import (
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.comparisons import choice_record
 from levelfield.io.fetch import cache_folder, data_folder
+from levelfield.io.records import Record
 from levelfield.show.terminal import plain_table
 
 _NO_LICENCE = "none stated"
@@ -118,45 +117,46 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--out", type=OutputType("samples"), help="Write the samples as JSONL; - is stdout.")
 @click.option(
     "--choices",
-    "choices_out",
+    "choices_file",
     type=OutputType("choices"),
-    help="Write people's choices between the samples as JSONL.",
+    help="Write people's choices between the samples as JSONL; - is stdout.",
 )
-def fetch_(name: str, chosen: DataOptions, out: str | None, choices_out: str | None) -> None:
-    """Get a data set onto this machine, or its samples into a file.
+def fetch_(name: str, chosen: DataOptions, out: str | None, choices_file: str | None) -> None:
+    """Get a data set onto this machine, or its samples and choices into files.
 
     A download that was interrupted goes on where it stopped. With --out, the samples can be read
-    by `levelfield score` and `levelfield correlate`; with --choices, the choices by `levelfield
-    agreement`, `correlate --choices` and `strengths`.
+    by `levelfield score` and `levelfield correlate`; with --choices, people's choices between them
+    by `levelfield agreement`, `correlate --choices` and `strengths`.
     """
     entry = dataset(name)
-    if choices_out is not None:
-        with progress_bar(f"fetching {name} (bytes)", _size(entry, chosen)) as progress:
-            records = map(choice_record, choices(name, chosen, progress=progress))
-        _write(entry, choices_out, list(records), "choice")
-    if out is not None:
-        with progress_bar(f"fetching {name} (bytes)", _size(entry, chosen)) as progress:
-            samples = load(name, chosen, progress=progress)
-        _write(entry, out, list(map(as_record, samples)), "sample")
-    if out is None and choices_out is None:
+    if out is None and choices_file is None:
         files = wanted_files(entry, chosen) if chosen.part else entry.files
         with progress_bar(f"fetching {name} (bytes)", total_bytes(files)) as progress:
             local = paths(name, chosen, progress=progress)
         say(f"{name}: {_counted(len(local), 'file')}, verified")
         for path in local.values():
             tell(str(path))
-
-
-def _size(entry: DataSet, chosen: DataOptions) -> int:
-    return total_bytes(wanted_files(entry, chosen)) if entry.loader else 0
-
-
-def _write(entry: DataSet, out: str, records: Sequence[Mapping[str, Any]], noun: str) -> None:
-    with atomic_writer(out) as file:
-        file.writelines(json_text(record) + "\n" for record in records)
-    say(f"{entry.name}: {_counted(len(records), noun)} written to {out}")
+        return
+    size = total_bytes(wanted_files(entry, chosen)) if entry.loader else 0
+    with progress_bar(f"fetching {name} (bytes)", size) as progress:
+        # both are read before either is written
+        compared = choices(name, chosen, progress=progress) if choices_file else []
+        samples = load(name, chosen, progress=progress) if out else []
+    if out:
+        _write(out, map(as_record, samples))
+        say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
+    if choices_file:
+        _write(choices_file, map(choice_record, compared))
+        say(f"{name}: {_counted(len(compared), 'choice')} written to {choices_file}")
     if not entry.licence:
-        say(f"{entry.name} states no licence; do not pass {out} on")
+        written = " or ".join(filter(None, (out, choices_file)))
+        say(f"{name} states no licence; do not pass {written} on")
+
+
+def _write(path: str, records: Iterable[Record]) -> None:
+    with atomic_writer(path) as file:
+        for record in records:
+            file.write(json_text(record) + "\n")
 
 
 def _counted(n: int, noun: str) -> str:

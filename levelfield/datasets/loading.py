@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,6 @@ from levelfield.core.strings import finite_number
 from levelfield.datasets.registry import DataSet, dataset, names
 from levelfield.io.comparisons import PairChoice
 from levelfield.io.fetch import FetchError, Published, fetch, local_copy
-from levelfield.io.problems import listed
 
 Parts = Mapping[str, Mapping[str, Path]]
 """Part -> path as published -> the local copy: what loaders read."""
@@ -81,7 +82,9 @@ def choices(
     progress: Progress = no_progress,
     **words: Any,
 ) -> list[PairChoice]:
-    """Returns people's choices between the texts of a data set; see `load`.
+    """Returns people's choices between the samples of a data set; see `load`.
+
+    `sample_a` and `sample_b` of a choice are ids of `load(name, …)` with the same parts.
 
     Raises:
         UserError: no such set or part; the set has no choices; a file is not as published.
@@ -89,10 +92,16 @@ def choices(
     """
     data_set = dataset(name)
     if not data_set.choices:
-        having = [other for other in names() if dataset(other).choices]
-        raise UserError(f"data set {name} has no choices of people; {listed(having)} have some")
+        having = [known for known in names() if dataset(known).choices]
+        raise UserError(f"data set {name} has no choices between texts; {', '.join(having)} have")
     read: Callable[[Parts], list[PairChoice]] = _function(data_set.choices)
     return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
+
+
+def _function(path: str) -> Callable[[Parts], list[Any]]:
+    module, _, function = path.partition(":")
+    read: Callable[[Parts], list[Any]] = getattr(importlib.import_module(module), function)
+    return read
 
 
 @keywords(DataOptions)
@@ -119,11 +128,6 @@ def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
     return list(dict.fromkeys(file for files in parts for file in files))
 
 
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
-
-
 def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:
     parts = _chosen(data_set, chosen)
     files = dict.fromkeys(file for files in parts.values() for file in files)
@@ -134,8 +138,7 @@ def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:
 
 
 def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Published]]:
-    names = dict.fromkeys(chosen.part or data_set.default)
-    parts = {name: data_set.part(name) for name in names}
+    parts = {name: data_set.part(name) for name in chosen.part or data_set.default}
     if not chosen.here:
         return parts
     if data_set.loose:
@@ -180,17 +183,46 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
     return ((n, line) for n, line in enumerate(lines(path), 1) if line.strip())
 
 
+def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a CSV file, each with the line that it begins on."""
+    content = path.read_bytes()
+    try:
+        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise wrong(path, line, f"not CSV: {error}") from error
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise wrong(path, line, f"not CSV: {error}") from error
+        if row is None:
+            return
+        yield line, row
+
+
+def numbered_records(path: Path, *fields: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the rows of a CSV file with a header that has at least these fields, each with the
+    line that it begins on.
+
+    Raises:
+        InputError: the header or a row lacks a field.
+    """
+    lines = rows(path)
+    _, header = next(lines, (1, []))
+    for line, row in itertools.chain([(1, header)], lines):
+        record = dict(zip(header, row, strict=False))
+        missing = set(fields) - set(record)
+        if missing and (row or row is header):
+            raise wrong(path, line, f"no column {', '.join(sorted(missing))}")
+        if row and row is not header:
+            yield line, record
+
+
 def records(path: Path, *fields: str) -> list[dict[str, str]]:
     """Returns rows of a CSV file with a header that has at least these fields."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        try:
-            missing = set(fields) - set(reader.fieldnames or ())
-            if missing:
-                raise wrong(path, 1, f"no column {', '.join(sorted(missing))}")
-            return list(reader)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise wrong(path, reader.line_num, f"not CSV: {error}") from error
+    return [row for _, row in numbered_records(path, *fields)]
 
 
 def number(text: str, path: Path, line: int) -> float:

@@ -56,7 +56,7 @@ def samples_of(set: str, part: str) -> Sequence[Sample] | Derived:
 
 
 def choices_of(set: str, part: str) -> Sequence[PairChoice] | Derived:
-    """Returns the choices of a part of a data set, or no value as `samples_of` does."""
+    """Returns the choices of a part, or no value because files of it are not on this machine."""
     absent = missing(set, [file.path for file in dataset(set).part(part)])
     return not_here(set, absent) if absent else choices(set, part=part)
 
