@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
 from levelfield.core.strings import json_text
-from levelfield.datasets.loading import DataOptions, load, paths, wanted_files
+from levelfield.datasets.loading import DataOptions, choices, load, paths, wanted_files
 from levelfield.datasets.registry import (
     dataset,
     document,
@@ -19,7 +21,9 @@ from levelfield.datasets.registry import (
     total_bytes,
 )
 from levelfield.io import as_record, atomic_writer
+from levelfield.io.comparisons import choice_record
 from levelfield.io.fetch import cache_folder, data_folder
+from levelfield.io.records import Record
 from levelfield.show.terminal import plain_table
 
 _NO_LICENCE = "none stated"
@@ -111,14 +115,21 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("name")
 @takes(DataOptions, "chosen")
 @click.option("--out", type=OutputType("samples"), help="Write the samples as JSONL; - is stdout.")
-def fetch_(name: str, chosen: DataOptions, out: str | None) -> None:
-    """Get a data set onto this machine, or its samples into a file.
+@click.option(
+    "--choices",
+    "choices_file",
+    type=OutputType("choices"),
+    help="Write people's choices between the samples as JSONL; - is stdout.",
+)
+def fetch_(name: str, chosen: DataOptions, out: str | None, choices_file: str | None) -> None:
+    """Get a data set onto this machine, or its samples and choices into files.
 
     A download that was interrupted goes on where it stopped. With --out, the samples can be read
-    by `levelfield score` and `levelfield correlate`.
+    by `levelfield score` and `levelfield correlate`; with --choices, people's choices between them
+    by `levelfield agreement`, `correlate --choices` and `strengths`.
     """
     entry = dataset(name)
-    if out is None:
+    if out is None and choices_file is None:
         files = wanted_files(entry, chosen) if chosen.part else entry.files
         with progress_bar(f"fetching {name} (bytes)", total_bytes(files)) as progress:
             local = paths(name, chosen, progress=progress)
@@ -128,13 +139,24 @@ def fetch_(name: str, chosen: DataOptions, out: str | None) -> None:
         return
     size = total_bytes(wanted_files(entry, chosen)) if entry.loader else 0
     with progress_bar(f"fetching {name} (bytes)", size) as progress:
-        samples = load(name, chosen, progress=progress)
-    with atomic_writer(out) as file:
-        for sample in samples:
-            file.write(json_text(as_record(sample)) + "\n")
-    say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
+        # both are read before either is written
+        compared = choices(name, chosen, progress=progress) if choices_file else []
+        samples = load(name, chosen, progress=progress) if out else []
+    if out:
+        _write(out, map(as_record, samples))
+        say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
+    if choices_file:
+        _write(choices_file, map(choice_record, compared))
+        say(f"{name}: {_counted(len(compared), 'choice')} written to {choices_file}")
     if not entry.licence:
-        say(f"{name} states no licence; do not pass {out} on")
+        written = " or ".join(filter(None, (out, choices_file)))
+        say(f"{name} states no licence; do not pass {written} on")
+
+
+def _write(path: str, records: Iterable[Record]) -> None:
+    with atomic_writer(path) as file:
+        for record in records:
+            file.write(json_text(record) + "\n")
 
 
 def _counted(n: int, noun: str) -> str:

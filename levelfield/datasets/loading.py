@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,8 @@ from levelfield.core.options import Options, keywords, option
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.strings import finite_number
-from levelfield.datasets.registry import DataSet, dataset
+from levelfield.datasets.registry import DataSet, dataset, names
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.fetch import FetchError, Published, fetch, local_copy
 
 Parts = Mapping[str, Mapping[str, Path]]
@@ -67,9 +70,38 @@ def load(
             f"data set {name} has no samples: {data_set.row}; "
             f"`levelfield data fetch {name}` gets its files"
         )
-    module, _, function = data_set.loader.partition(":")
-    read: Callable[[Parts], list[Sample]] = getattr(importlib.import_module(module), function)
+    read: Callable[[Parts], list[Sample]] = _function(data_set.loader)
     return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
+
+
+@keywords(DataOptions)
+def choices(
+    name: str,
+    chosen: DataOptions | None = None,
+    *,
+    progress: Progress = no_progress,
+    **words: Any,
+) -> list[PairChoice]:
+    """Returns people's choices between the samples of a data set; see `load`.
+
+    `sample_a` and `sample_b` of a choice are ids of `load(name, …)` with the same parts.
+
+    Raises:
+        UserError: no such set or part; the set has no choices; a file is not as published.
+        FetchError: a file can't be obtained.
+    """
+    data_set = dataset(name)
+    if not data_set.choices:
+        having = [known for known in names() if dataset(known).choices]
+        raise UserError(f"data set {name} has no choices between texts; {', '.join(having)} have")
+    read: Callable[[Parts], list[PairChoice]] = _function(data_set.choices)
+    return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
+
+
+def _function(path: str) -> Callable[[Parts], list[Any]]:
+    module, _, function = path.partition(":")
+    read: Callable[[Parts], list[Any]] = getattr(importlib.import_module(module), function)
+    return read
 
 
 @keywords(DataOptions)
@@ -106,8 +138,7 @@ def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:
 
 
 def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Published]]:
-    names = dict.fromkeys(chosen.part or data_set.default)
-    parts = {name: data_set.part(name) for name in names}
+    parts = {name: data_set.part(name) for name in chosen.part or data_set.default}
     if not chosen.here:
         return parts
     if data_set.loose:
@@ -152,17 +183,46 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
     return ((n, line) for n, line in enumerate(lines(path), 1) if line.strip())
 
 
+def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a CSV file, each with the line that it begins on."""
+    content = path.read_bytes()
+    try:
+        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise wrong(path, line, f"not CSV: {error}") from error
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise wrong(path, line, f"not CSV: {error}") from error
+        if row is None:
+            return
+        yield line, row
+
+
+def numbered_records(path: Path, *fields: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the rows of a CSV file with a header that has at least these fields, each with the
+    line that it begins on.
+
+    Raises:
+        InputError: the header or a row lacks a field.
+    """
+    lines = rows(path)
+    _, header = next(lines, (1, []))
+    for line, row in itertools.chain([(1, header)], lines):
+        record = dict(zip(header, row, strict=False))
+        missing = set(fields) - set(record)
+        if missing and (row or row is header):
+            raise wrong(path, line, f"no column {', '.join(sorted(missing))}")
+        if row and row is not header:
+            yield line, record
+
+
 def records(path: Path, *fields: str) -> list[dict[str, str]]:
     """Returns rows of a CSV file with a header that has at least these fields."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        try:
-            missing = set(fields) - set(reader.fieldnames or ())
-            if missing:
-                raise wrong(path, 1, f"no column {', '.join(sorted(missing))}")
-            return list(reader)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise wrong(path, reader.line_num, f"not CSV: {error}") from error
+    return [row for _, row in numbered_records(path, *fields)]
 
 
 def number(text: str, path: Path, line: int) -> float:

@@ -20,6 +20,8 @@ OPEN = (
     "topical-persona-chat/data/dialogue/clean_valid.txt",
     "lpf/results/sentiment",
     "lpf/results/topic",
+    "dexperts-human/human_eval/sentiment/Batch_4318682_4462264_batch_results_anonymized.csv",
+    "pplm-human/human_annotation/pplm_labeled_csvs",
 )
 """What every copy of the data has; tests of counts see this and no more."""
 

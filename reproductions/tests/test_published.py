@@ -51,6 +51,13 @@ SHAPES = {
     "cdm.8": (7, 2),
     "cdm.9": (3, 4),
     "cdm.10": (3, 2),
+    "dexperts.neutral-positive": (15, 3),
+    "dexperts.neutral-negative": (15, 3),
+    "dexperts.positive-negative": (15, 3),
+    "dexperts.negative-positive": (15, 3),
+    "dexperts.toxicity": (12, 3),
+    "pplm.ablation": (13, 4),
+    "pplm.fluency": (3, 8),
 }
 
 
@@ -209,3 +216,10 @@ def test_every_doubt_is_about_a_number_that_is_there():
         ("thesis.7", "DURL", "METEOR"),
         ("thesis.8", "DURL", "METEOR"),
     ]
+
+
+def test_shares_of_judgements_add_up():
+    for table in tables("dexperts"):
+        for row in {n.row for n in table.numbers}:
+            shares = [n.value for n in table.numbers if n.row == row]
+            assert abs(sum(shares) - 1) <= Decimal("0.02"), row

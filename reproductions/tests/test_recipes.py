@@ -67,6 +67,13 @@ COUNTS = {
     "cdm.8": (2, 0, 12),
     "cdm.9": (0, 0, 12),
     "cdm.10": (4, 0, 2),
+    "dexperts.neutral-positive": (45, 0, 0),
+    "dexperts.neutral-negative": (0, 0, 45),
+    "dexperts.positive-negative": (0, 0, 45),
+    "dexperts.negative-positive": (0, 0, 45),
+    "dexperts.toxicity": (0, 0, 36),
+    "pplm.ablation": (52, 0, 0),
+    "pplm.fluency": (24, 0, 0),
 }
 
 BESIDE = {"thesis.3": 90, "thesis.5": 90, "thesis.6": 18}

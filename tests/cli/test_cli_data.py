@@ -13,6 +13,7 @@ from command_line import Run
 from levelfield import datasets
 from levelfield.datasets.registry import DataSet
 from levelfield.io import load_samples
+from levelfield.io.comparisons import load_comparisons
 from levelfield.io.fetch import Published
 
 ROWS = (
@@ -112,6 +113,49 @@ def test_files_are_fetched_and_their_places_told(run: Run, here: Path):
     assert done.out == f"{here / 'data/ctrleval/data/data_senti.txt'}\n"
     assert "1 file, verified" in done.err
     assert run("data", "fetch", "ctrleval", "--here").out == done.out
+
+
+@pytest.fixture
+def compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pair of our own under the name of PPLM's positive texts."""
+    body = (
+        b'A,B,"Better?",F,F,Ann,"Better?",F,F,Bo,"Better?",F,F,Cy,\n'
+        b"The road ends.,The road is nice.,B,4,5,,both,4,4,,neither,3,3,,0_4_7\n"
+    )
+    real = datasets.dataset("pplm-human")
+    [file] = real.part("positive")
+    ours = replace(file, sha256=hashlib.sha256(body).hexdigest(), bytes=len(body))
+    made = replace(real, files=(ours,), parts={"positive": (ours.path,)}, default=("positive",))
+    for module in ("levelfield.datasets.loading", "levelfield.cli.data"):
+        monkeypatch.setattr(importlib.import_module(module), "dataset", lambda _: made)
+    path = here / "data/pplm-human" / ours.path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(body)
+    monkeypatch.setenv("LEVELFIELD_DATA", str(here / "data"))
+
+
+@pytest.mark.usefixtures("compared")
+def test_choices_are_written_beside_samples_and_read_again(run: Run, here: Path):
+    words = ("data", "fetch", "pplm-human")
+    done = run(*words, "--out", "samples.jsonl", "--choices", "choices.jsonl")
+    assert done.code == 0
+    assert "3 choices written to choices.jsonl" in done.err
+    read = load_comparisons(here / "choices.jsonl", {})
+    assert read == datasets.choices("pplm-human")
+    assert [choice.tie for choice in read] == ["", "both", "neither"]
+    ids = {sample.id for sample in load_samples(here / "samples.jsonl")}
+    assert ids == {id for choice in read for id in (choice.sample_a, choice.sample_b)}
+    assert len(run(*words, "--choices", "-").out.splitlines()) == 3
+    assert "stdout" in run(*words, "--choices", "-", "--out", "-").complaint
+    assert "holds samples" in run(*words, "--choices", "samples.jsonl").complaint
+
+
+@pytest.mark.usefixtures("ours")
+def test_a_set_without_choices_leaves_no_file(run: Run, here: Path):
+    words = ("data", "fetch", "ctrleval", "--part", "sentiment", "--out", "samples.jsonl")
+    assert "has no choices" in run(*words, "--choices", "choices.jsonl").complaint
+    assert not (here / "samples.jsonl").exists()
+    assert not (here / "choices.jsonl").exists()
 
 
 def test_mistakes_get_one_line(run: Run):

@@ -286,3 +286,45 @@ def test_word_lists_have_no_marks_of_a_terminal():
         have_words = datasets.wordlist(topic)
         assert all(not re.search(r"[\[\]\t]|  ", word) for word in have_words)
     assert len(datasets.wordlist("computers")) == 176
+
+
+def choices_of(name: str, part: str):
+    """The samples of a part by id, and the choices between them, or a skip."""
+    samples = {sample.id: sample for sample in have(name, part)}
+    return samples, datasets.choices(name, part=part)
+
+
+def test_a_batch_of_dexperts_has_three_raters_a_pair_and_sixty_pairs_an_opponent():
+    samples, choices = choices_of("dexperts-human", "neutral-positive")
+    assert Counter(c.aspect for c in choices) == dict.fromkeys(
+        ("control", "topicality", "fluency"), 900
+    )
+    assert set(Counter((c.item, c.aspect) for c in choices).values()) == {3}
+    assert all(s.text.startswith(s.prompt) for s in samples.values())
+    for choice in choices:
+        assert samples[choice.sample_a].system == choice.a
+        assert samples[choice.sample_b].system == choice.b
+        assert samples[choice.sample_a].prompt == choice.prompt
+    decided = defaultdict(Counter)
+    for choice in choices:
+        if choice.aspect == "control":
+            decided[choice.item][choice.outcome] += 1
+    majorities = [votes[1.0] >= 2 or votes[0.0] >= 2 for votes in decided.values()]
+    assert (sum(majorities), len(majorities)) == (206, 300)
+
+
+@pytest.mark.parametrize(
+    ("part", "sums"),
+    [
+        ("clickbait", {"Gabe": (78, 50, 45, 97)}),
+        ("military", {"Spencer": (36, 36, 12, 276), "military:3": (36, 42, 13, 269)}),
+        ("positive", {"Ben": (50, 65, 24, 131)}),
+        ("religion", {"Gabe": (68, 88, 31, 92)}),
+    ],
+)
+def test_choices_of_pplm_add_up_to_the_sums_at_the_end_of_the_file(part, sums):
+    samples, choices = choices_of("pplm-human", part)
+    assert {id for c in choices for id in (c.sample_a, c.sample_b)} == set(samples)
+    words = Counter((c.rater, c.tie or ("a" if c.outcome else "b")) for c in choices)
+    for rater, counts in sums.items():
+        assert tuple(words[rater, word] for word in ("a", "b", "both", "neither")) == counts

@@ -153,8 +153,7 @@ def test_reasons_that_differ_name_their_parts(scales):
     text = "UNREADABLE offline/minilm and UNREADABLE offline/smollm2"
     scores = CompositeCoherence(scales=scales).score([Sample("1", text), Sample("2", "A text.")])
     assert scores.undefined == {
-        "1": "embedding: offline/minilm can't read it; "
-        "evidence, log-p: offline/smollm2 can't read it"
+        "1": "embedding: offline/minilm can't read it; share, log-p: offline/smollm2 can't read it"
     }
     assert not np.isnan(scores.values[1])
 
@@ -284,7 +283,7 @@ def test_own_scales_go_before_those_that_ship(tmp_path, scales):
 def test_the_signature_names_models_parts_weights_and_scales(scales):
     assert re.fullmatch(
         r"composite\.coherence\|model:offline/smollm2@\w{12}\|encoder:offline/minilm@\w{12}"
-        r"\|segmenter:punkt-english\|parts:embedding\+evidence\+log-p\|weights:equal"
+        r"\|segmenter:punkt-english\|parts:embedding\+share\+log-p\|weights:equal"
         r"\|scales:[0-9a-f]{12}\|dtype:float32\|v:.+",
         CompositeCoherence(scales=scales).signature,
     )

@@ -46,9 +46,8 @@ class CompositeCoherence(CompositeMetric):
 
     S = (1/3) Σ_k (x_k − μ_k) / σ_k, over
         embedding: ctrleval.coherence with the encoder;
-        evidence: ctrleval.coherence with the causal model, form=evidence: how much likelier the
-            sentence that fits worst becomes when those before it are read, by the root of its
-            tokens;
+        share: ctrleval.coherence with the causal model, form=share: the share of the sentences'
+            surprisal that goes when they are read together;
         log-p: the same with form=log-p: the mean log-probability of the text's tokens.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text, half of it intact
     and half degraded on purpose. The parts are the standard scores, which mean: so many standard

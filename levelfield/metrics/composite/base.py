@@ -54,7 +54,7 @@ class Ingredient(NamedTuple):
 INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
     "coherence": (
         Ingredient("embedding", "embedding"),
-        Ingredient("evidence", "likelihood", "evidence"),
+        Ingredient("share", "likelihood", "share"),
         Ingredient("log-p", "likelihood", "log-p"),
     ),
     "consistency": (

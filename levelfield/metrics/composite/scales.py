@@ -1,9 +1,8 @@
 """Scales of components: mean and standard deviation on reference text, shipped as data.
 
 A scale is found by what determines a component's values: its signature without our version, without
-`dtype` and `engine`, which shift a mean by an eighth of a standard deviation at most (coherence's
-`evidence` in bfloat16) and hardly change ranks, and without `match` and `empty`, which decide what
-has a value and not which.
+`dtype` and `engine`, whose rounding is far below a hundredth of any standard deviation, and without
+`match` and `empty`, which decide what has a value and not which.
 """
 
 from __future__ import annotations

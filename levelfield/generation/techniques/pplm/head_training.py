@@ -8,30 +8,26 @@ one that some epochs of Adam lead to).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 
 from levelfield.core.arrays import Singles
-from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.techniques.guide_tasks import calibration_fact
 from levelfield.generation.techniques.pplm.pplm import mean_states
-from levelfield.io.writing import file_replacement
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
+from levelfield.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from levelfield.train.figures import figures
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.train.guide.settings import HeadSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import CHECKPOINT
 
 EVERY = 512
 """Texts between checkpoints."""
@@ -95,11 +91,13 @@ def text_states(
         low: multiply in bfloat16.
     """
     run = _identity(base, texts, low)
-    states, done = _resumed(folder, run)
+    checkpoint = read_checkpoint(folder, run)
     batches = list(buckets([len(text) + 1 for text in texts], BATCH_TOKENS))
-    if states is None:
+    if checkpoint:
+        states, done = checkpoint.tensors["states"], int(checkpoint.about["batches"])
+    else:
         width = base.model.get_input_embeddings().weight.shape[1]
-        states = torch.zeros(len(texts), width)
+        states, done = torch.zeros(len(texts), width), 0
     progress(sum(map(len, batches[:done])))
     unsaved = 0
     for n, rows in enumerate(batches[done:], start=done + 1):
@@ -108,7 +106,7 @@ def text_states(
         progress(len(rows))
         unsaved += len(rows)
         if unsaved >= EVERY or n == len(batches):
-            _save(states, n, folder, run)
+            write_checkpoint(folder, run, Checkpoint({"states": states}, {"batches": str(n)}))
             unsaved = 0
     array: Singles = states.numpy()
     return array
@@ -116,30 +114,6 @@ def text_states(
 
 def _identity(base: LanguageModel, texts: Sequence[Sequence[int]], low: bool) -> str:
     return hashlib.sha256(f"head {base.label} {low} {list(map(list, texts))}".encode()).hexdigest()
-
-
-def _resumed(folder: Path, run: str) -> tuple[torch.Tensor | None, int]:
-    """States of a run that was killed, and how many batches of them there are."""
-    path = folder / CHECKPOINT
-    if not path.is_file():
-        return None, 0
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            about: Mapping[str, str] = file.metadata()
-            if about.get("run") == run:
-                return file.get_tensor("states"), int(about["batches"])
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged; delete it to begin again") from error
-    raise UserError(
-        f"{folder} holds a checkpoint of another run (other data or model); give another folder, "
-        "or delete it to begin again"
-    )
-
-
-def _save(states: torch.Tensor, batches: int, folder: Path, run: str) -> None:
-    about = {"run": run, "batches": str(batches)}
-    with file_replacement(folder / CHECKPOINT) as path:
-        safetensors.torch.save_file({"states": states}, path, about)
 
 
 HEAD = GuideTraining(
