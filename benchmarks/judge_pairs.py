@@ -32,7 +32,11 @@ def pairs(every: int) -> list[tuple[Sample, Sample]]:
         if sample.dataset == "pplm_prompts" and sample.text.removeprefix(sample.prompt).strip():
             key = (sample.system, str(sample.seed), str(sample.extra["original_id"]))
             asked[key][str(sample.control["sentiment"])] = sample
-    whole = [(of["positive"], of["negative"]) for _, of in sorted(asked.items()) if len(of) == 2]
+    whole = [
+        (texts["positive"], texts["negative"])
+        for _, texts in sorted(asked.items())
+        if len(texts) == 2
+    ]
     return whole[::every]
 
 

@@ -20,7 +20,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.files import check_finite
-from levelfield.models.loading import AS_USUAL, Kind, Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.small.shapes import SmallClassifier, write_config
 from levelfield.models.tokens import batches
@@ -82,8 +82,9 @@ class States(ForwardPass):
     ) -> None:
         loading = loading.replace(dtype="float32")
         self._is_causal = resolved.kind == "causal"
-        kind: Kind = "causal" if self._is_causal else "encoder"
-        model, tokenizer = load_pretrained(resolved, kind, loading)
+        model, tokenizer = load_pretrained(
+            resolved, "causal" if self._is_causal else "encoder", loading
+        )
         n = int(model.config.num_hidden_layers)
         if depth > n:
             raise UserError(f"depth={depth}: model '{resolved.name}' has the layers 0 to {n}")
