@@ -292,7 +292,7 @@ _ENDS = choices(JudgeOptions)["ends"]
 _OF_ARCHITECTURES = {"fasttext": Settings, "textcnn": JudgeSpec, "transformer": Tuning}
 _JUDGE_NAMES = (
     *("epochs", "vocabulary", "case", "half", "ngrams"),
-    *("quantize", "start", "learning_rate", "l2"),
+    *("quantize", "start", "learning_rate", "layers", "depth", "l2"),
 )
 
 

@@ -33,9 +33,10 @@ EMBEDDED = {
     OFFLINE_EDITOR: "98843d6006e684af53df8872dfbb4c95434a97123473af0a00993f969e2fbff0",
     OFFLINE_AMATEUR: "ca7899fc7b4dce5626694a6690db30593ac3f2c372c2e9fb426407115c4f54aa",
     "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
+    "offline/sentiment-smollm2": "ec45421286ba4be38229dce2346d13364791ff7adbd41767e23f59beaf495ac4",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
-(`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), a judge (`docs/train-judges.md`), and
+(`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), judges (`docs/train-judges.md`), and
 a map that makes the first layers of `offline/smollm2` a model of their own (`docs/cdm.md`)."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 OFFLINE_LM_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"

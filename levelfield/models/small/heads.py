@@ -1,4 +1,5 @@
-"""Linear heads: logistic regression on the states of an encoder, as a classifier of texts."""
+"""Linear heads: logistic regression on the states of an encoder or a causal language model, as a
+classifier of texts."""
 
 from __future__ import annotations
 
@@ -14,16 +15,19 @@ from safetensors.numpy import load_file, save_file
 from scipy.special import log_softmax, softmax
 
 from levelfield.core.arrays import Bools, Floats, Singles
-from levelfield.core.errors import ModelError
+from levelfield.core.errors import ModelError, UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
+from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
+from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.small.shapes import SmallClassifier, write_config
 from levelfield.models.tokens import batches
 from levelfield.models.torch.classifier import positions
+from levelfield.models.torch.early_exit import with_lower_layers
 from levelfield.models.torch.loading import ForwardPass, load_pretrained, pick_device
+from levelfield.text.natural import natural
 
 MODEL_TYPE = "levelfield-linear"
 ITERATIONS = 200
@@ -34,58 +38,96 @@ class Encoder:
     """What a head stands on.
 
     Attributes:
-        encoder: hub name with its commit, folder, or `offline/minilm`.
+        encoder: hub name with its commit, folder, `offline/minilm` or `offline/smollm2`.
         revision: commit or checksum; another one would make other states.
         layers: how many of the last layers are read, the word vectors below them being one; all
             where there are fewer.
+        depth: the last layer that is read; 0 is the model's last.
     """
 
     encoder: str
     revision: str
     layers: int
+    depth: int = 0
 
     @classmethod
-    def of(cls, name: str, resolved: Resolved, layers: int) -> Encoder:
+    def of(cls, name: str, resolved: Resolved, layers: int, depth: int = 0) -> Encoder:
         """Returns the encoder as a head trained now names it."""
         if Path(name).expanduser().is_dir():
             name = str(resolved.path)
-        elif name != OFFLINE_MODEL:
+        elif name not in (OFFLINE_MODEL, OFFLINE_LM):
             name = f"{resolved.name}@{resolved.revision}"
-        return cls(name, resolved.revision, layers)
+        return cls(name, resolved.revision, layers, depth)
+
+    def as_config(self) -> dict[str, Any]:
+        """Returns what `config.json` says of it; a depth of 0 goes unsaid, as in older folders."""
+        return {key: value for key, value in asdict(self).items() if key != "depth" or value}
 
 
 class States(ForwardPass):
-    """What an encoder makes of texts: the mean of its states over a text's tokens, for each of its
-    last layers, one after the other. A text longer than the encoder takes keeps its beginning."""
+    """What a model makes of texts: the mean of its states over a text's tokens, for each of some
+    layers, one after the other. A text longer than the model takes keeps its beginning.
 
-    def __init__(self, resolved: Resolved, layers: int, loading: Loading = AS_USUAL) -> None:
+    A causal model reads BOS first, whose state is no token's and is left out of the mean. It learnt
+    from text as people write it, so tokenised or lower-case text gets spacing and capitals back.
+
+    Args:
+        layers: how many layers are read, up to `depth`; the word vectors are layer 0.
+        depth: the last layer that is read; 0 is the model's last. Layers above are not run, but for
+            the next: what a norm makes of the last layer that is run is not its state.
+    """
+
+    def __init__(
+        self, resolved: Resolved, layers: int, loading: Loading = AS_USUAL, *, depth: int = 0
+    ) -> None:
         loading = loading.replace(dtype="float32")
-        model, tokenizer = load_pretrained(resolved, "encoder", loading)
+        self._is_causal = resolved.kind == "causal"
+        model, tokenizer = load_pretrained(
+            resolved, "causal" if self._is_causal else "encoder", loading
+        )
+        n = int(model.config.num_hidden_layers)
+        if depth > n:
+            raise UserError(f"depth={depth}: model '{resolved.name}' has the layers 0 to {n}")
         limit = min(int(tokenizer.model_max_length), positions(model), 512)
         device = pick_device(loading.device)
-        super().__init__(model, tokenizer, limit, device, loading.batch_tokens)
-        self._layers = min(layers, int(model.config.num_hidden_layers) + 1)
+        self._bos = [CausalTokens(tokenizer, model.config).bos_id] if self._is_causal else []
+        if self._is_causal:
+            model = with_lower_layers(model, min(n, depth + 1) if depth else n).base_model
+        super().__init__(model, tokenizer, limit - len(self._bos), device, loading.batch_tokens)
+        if self._is_causal:  # BOS once, whatever the tokenizer puts around a text
+            self._tokens.before = self._tokens.after = []
+        self._depth = depth or n
+        self._layers = min(layers, self._depth + 1)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns vocabulary ids of texts as the model reads them, without special tokens."""
+        return super().token_ids(self._as_read(texts))
 
     def of(
         self, texts: Sequence[str], *, progress: Progress = no_progress
     ) -> tuple[Singles, Bools]:
         """Returns states (texts, layers · width), NaN for a text without tokens; and which texts
         were cut."""
-        ids, cut = self._tokens.fit_texts(texts, self._limit)
+        ids, cut = self._tokens.fit_texts(self._as_read(texts), self._limit)
         width = self._layers * int(self._model.config.hidden_size)
         states = np.full((len(texts), width), np.nan, np.float32)
         shortest = self._tokens.around + 1
         for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
-            states[rows] = self._means(batch)
+            states[rows] = self._means([self._bos + list(row) for row in batch])
             progress(len(rows))
         return states, np.array(cut, np.bool_)
+
+    def _as_read(self, texts: Sequence[str]) -> Sequence[str]:
+        return [natural(text) for text in texts] if self._is_causal else texts
 
     def _means(self, ids: Sequence[Sequence[int]]) -> Singles:
         batch = self._batch(ids)
         with torch.inference_mode():
-            states = self._model(**batch, output_hidden_states=True).hidden_states[-self._layers :]
+            states = self._model(**batch, output_hidden_states=True).hidden_states
             weights = batch["attention_mask"][..., None].float()
-            means = [(state * weights).sum(1) / weights.sum(1) for state in states]
+            weights[:, : len(self._bos)] = 0
+            read = states[: self._depth + 1][-self._layers :]
+            means = [(state * weights).sum(1) / weights.sum(1) for state in read]
         pooled: Singles = torch.cat(means, 1).cpu().numpy()
         return pooled
 
@@ -157,7 +199,7 @@ class LinearClassifier(SmallClassifier):
         """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
         tensors = {"weight": self._head.weight, "bias": self._head.bias}
         save_file(tensors, folder / "head.safetensors")
-        write_config(folder, MODEL_TYPE, attribute, self.labels, **asdict(self._encoder))
+        write_config(folder, MODEL_TYPE, attribute, self.labels, **self._encoder.as_config())
 
 
 def load_linear(name: str, loading: Loading) -> LinearClassifier:
@@ -168,7 +210,9 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
     """
     resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")
-    encoder = Encoder(config["encoder"], config["revision"], config["layers"])
+    encoder = Encoder(
+        config["encoder"], config["revision"], config["layers"], config.get("depth", 0)
+    )
     labels = config["labels"]
     tensors = load_file(resolved.path / "head.safetensors")
     head = Head(tensors["weight"], tensors["bias"])
@@ -179,5 +223,5 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
             f"model '{resolved.name}' was trained on {encoder.encoder} with the checksum "
             f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
         )
-    states = States(below, encoder.layers, loading)
+    states = States(below, encoder.layers, loading, depth=encoder.depth)
     return LinearClassifier(head, labels, encoder, states)

@@ -36,7 +36,7 @@ class Outline:
 ARCHITECTURES: Mapping[str, Outline] = {
     "textcnn": Outline(("case", "epochs", "vocabulary", "half", "learning_rate")),
     "fasttext": Outline(("case", "epochs", "ngrams", "quantize", "learning_rate"), "fasttext"),
-    "linear": Outline(("start", "l2", "allow_pickle"), on_encoder=True),
+    "linear": Outline(("start", "layers", "depth", "l2", "allow_pickle"), on_encoder=True),
     "transformer": Outline(
         ("start", "epochs", "learning_rate", "allow_pickle"), "tuning", on_encoder=True
     ),
@@ -58,7 +58,7 @@ class Tuning(Options):
 @dataclass(frozen=True)
 class JudgeSpec(Options):
     """How a judge is trained. Each architecture has choices of its own; it ignores those of others:
-    TextCNN has those from `shape` to `half`, a linear head `layers` and `l2`."""
+    TextCNN has those from `shape` to `half`, a linear head `layers`, `depth` and `l2`."""
 
     attribute: str = option(
         help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples.",
@@ -82,15 +82,22 @@ class JudgeSpec(Options):
     tuning: Tuning = option(Tuning(), "Settings of the fine-tuning of an encoder.")
     start: str = option(
         "offline/minilm",
-        "Encoder that a linear head reads, or that is fine-tuned.",
+        "Encoder that a linear head reads, or that is fine-tuned; a linear head reads causal "
+        "models, too.",
         flags=("--model",),
         metavar="NAME",
     )
     layers: int = option(
         7,
-        "Number of the encoder's last layers that a linear head reads; the word vectors count as "
-        "one, and MiniLM has 7.",
+        "Number of layers that a linear head reads, the last ones up to --depth; the word vectors "
+        "count as one, and MiniLM has 7.",
         least=1,
+    )
+    depth: int = option(
+        0,
+        "Last layer that a linear head reads, the word vectors being layer 0; 0 is the model's "
+        "last. Of a causal model, layers above the next are not run.",
+        least=0,
     )
     l2: float = option(0.3, "Weight of half the squared norm of a linear head.", least=0)
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))

@@ -210,16 +210,17 @@ def _fasttext(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudg
 
 
 def _linear(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge:
-    """Trains a linear head on an encoder's states; texts without tokens are not learnt from."""
+    """Trains a linear head on a model's states; texts without tokens are not learnt from."""
     resolved = resolve(spec.start, spec.loading)
-    states = States(resolved, spec.layers, spec.loading)
+    states = States(resolved, spec.layers, spec.loading, depth=spec.depth)
     x, _ = states.of(train.texts, progress=place.progress)
     read = ~np.isnan(x).any(axis=1)
     head = fit_head(x[read], train.targets[read], train.times[read], spec.l2)
-    encoder = Encoder.of(spec.start, resolved, spec.layers)
+    encoder = Encoder.of(spec.start, resolved, spec.layers, spec.depth)
     judge = LinearClassifier(head, train.labels, encoder, states)
     judge.save(place.out, attribute=spec.attribute)
-    description = f"linear head on {spec.layers} layers of {spec.start}, L2 {spec.l2:g}"
+    up_to = f" up to layer {spec.depth}" if spec.depth else ""
+    description = f"linear head on {spec.layers} layers{up_to} of {spec.start}, L2 {spec.l2:g}"
     return TrainedJudge(judge, description, [])
 
 

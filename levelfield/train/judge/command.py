@@ -25,7 +25,8 @@ class JudgeOptions(HeldOutOptions):
     recipe: str | None = option(
         None,
         "Recipe to follow instead of FILEs: data sets and settings by name; --model names "
-        "another encoder for it, and --learning-rate its learning rate.",
+        "another encoder for it, --layers and --depth what a linear head reads of it, and "
+        "--learning-rate its learning rate.",
         metavar="NAME",
     )
     attribute: str | None = option(
@@ -102,7 +103,7 @@ class JudgeOptions(HeldOutOptions):
         """Returns the spec of a recipe, which says everything but the seed and the encoder."""
         from levelfield.train.judge import recipes
 
-        with_model = ("start", "learning_rate", "allow_pickle")
+        with_model = ("start", "learning_rate", "layers", "depth", "allow_pickle")
         for key in self._told:
             if key not in with_model:
                 raise UserError(f"--recipe says what {_flag(key)} would: leave one out")
@@ -114,8 +115,9 @@ class JudgeOptions(HeldOutOptions):
             return spec
         if not spec.outline.on_encoder:
             raise UserError(f"--model is the encoder, and {name} has none")
-        if "learning_rate" in told and "learning_rate" not in spec.outline.options:
-            raise UserError(f"--learning-rate says nothing to {name}")
+        for key in told:
+            if key not in spec.outline.options:
+                raise UserError(f"{_flag(key)} says nothing to {name}")
         return spec.with_settings(told)
 
     def _by_files(self) -> JudgeSpec:

@@ -1,16 +1,20 @@
-"""Linear heads: what they read of an encoder."""
+"""Linear heads: what they read of an encoder or a causal model."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from transformers import RobertaConfig, RobertaModel
 
 import tiny
+from levelfield.core.errors import UserError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.small.heads import States
+from levelfield.models.small.heads import Encoder, States
+from levelfield.models.torch.loading import load_pretrained
+from levelfield.text.natural import natural
 
 
 def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_them(tmp_path):
@@ -31,3 +35,43 @@ def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_
     found, cut = states.of(["the lake " * 100, "the lake"])
     assert np.isfinite(found).all()
     assert cut.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
+@pytest.mark.parametrize(("layers", "depth"), [(1, 1), (2, 1), (2, 0), (9, 2)])
+def test_states_of_a_causal_model_are_means_over_tokens_after_bos(
+    causal_folders, family, layers, depth
+):
+    name = str(causal_folders[family])
+    states = States(resolve(name), layers, Loading(device="cpu"), depth=depth)
+    texts = ["The lake was cold", "a", "", "🙂 good 湖", "the lake " * 400, "The sun is out."]
+    together, cut = states.of(texts)
+    assert np.isnan(together).any(axis=1).tolist() == [text == "" for text in texts]
+    assert cut.tolist() == [text.startswith("the lake ") for text in texts]
+    model, tokenizer = load_pretrained(resolve(name), "causal", Loading(device="cpu"))
+    bos = tokenizer.bos_token_id
+    bos = tokenizer.eos_token_id if bos is None else bos
+    for text, found in zip(texts, together, strict=True):
+        if not text:
+            continue
+        np.testing.assert_allclose(states.of([text])[0][0], found, atol=1e-5)
+        ids = [bos, *tokenizer(natural(text), add_special_tokens=False)["input_ids"]]
+        with torch.inference_mode():
+            hidden = model(torch.tensor([ids[:512]]), output_hidden_states=True).hidden_states
+        last = depth or len(hidden) - 1
+        first = max(0, last + 1 - layers)
+        plain = [state[0, 1:].mean(0).numpy() for state in hidden[first : last + 1]]
+        np.testing.assert_allclose(found, np.concatenate(plain), atol=1e-5)
+
+
+def test_a_layer_that_a_model_lacks_is_refused(causal_folders):
+    with pytest.raises(UserError, match="depth=3: model 'llama' has the layers 0 to 2"):
+        States(resolve(str(causal_folders["llama"])), 1, Loading(device="cpu"), depth=3)
+
+
+def test_a_folder_names_the_depth_of_its_head_only_where_it_has_one(causal_folders):
+    resolved = resolve(str(causal_folders["llama"]))
+    assert Encoder.of("offline/smollm2", resolved, 5, 16).as_config() == {
+        "encoder": "offline/smollm2", "revision": resolved.revision, "layers": 5, "depth": 16
+    }  # fmt: skip
+    assert "depth" not in Encoder.of("offline/minilm", resolved, 7).as_config()
