@@ -93,7 +93,7 @@ def test_weights_come_into_the_same_folder_and_sizes_were_right_before(file):
 
 def test_a_second_call_reads_and_writes_nothing(file, monkeypatch):
     folder = converted(file, SHA256, weights=True)
-    monkeypatch.setattr(module, "_read", None)
+    monkeypatch.setattr(module, "open_gguf", None)
     monkeypatch.setattr(module, "_write", None)
     assert converted(file, SHA256, weights=True) == folder
 
