@@ -356,7 +356,7 @@ CASES: Mapping[str, Case] = {
         },
     ),
     "caa": Case(
-        with_vectors(CAA),
+        with_vectors(CAA, strength=1.0),
         options={
             "strength": 3.0,
             "guide": vector_guide(model(), seed=1),

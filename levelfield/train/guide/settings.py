@@ -185,7 +185,7 @@ class VectorSettings(Options):
         None,
         "Layer whose vector techniques use unless they name another, from 0 on.",
         least=0,
-        otherwise="the middle one",
+        otherwise="the one two thirds of the way up",
     )
     texts: int = option(
         0, "Most texts of a label that are read, drawn by the seed; 0 for all.", least=0

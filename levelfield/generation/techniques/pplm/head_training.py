@@ -8,20 +8,16 @@ one that some epochs of Adam lead to).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 
 from levelfield.core.arrays import Singles
-from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
-from levelfield.generation.techniques.guide_tasks import calibration_fact
+from levelfield.generation.techniques.guide_tasks import calibration_fact, keep_progress, resumed
 from levelfield.generation.techniques.pplm.pplm import mean_states
-from levelfield.io.writing import file_replacement
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
@@ -31,7 +27,6 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.train.guide.settings import HeadSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import CHECKPOINT
 
 EVERY = 512
 """Texts between checkpoints."""
@@ -95,11 +90,10 @@ def text_states(
         low: multiply in bfloat16.
     """
     run = _identity(base, texts, low)
-    states, done = _resumed(folder, run)
+    kept, done = resumed(folder, run)
     batches = list(buckets([len(text) + 1 for text in texts], BATCH_TOKENS))
-    if states is None:
-        width = base.model.get_input_embeddings().weight.shape[1]
-        states = torch.zeros(len(texts), width)
+    width = base.model.get_input_embeddings().weight.shape[1]
+    states = kept["states"] if kept else torch.zeros(len(texts), width)
     progress(sum(map(len, batches[:done])))
     unsaved = 0
     for n, rows in enumerate(batches[done:], start=done + 1):
@@ -108,7 +102,7 @@ def text_states(
         progress(len(rows))
         unsaved += len(rows)
         if unsaved >= EVERY or n == len(batches):
-            _save(states, n, folder, run)
+            keep_progress({"states": states}, n, folder, run)
             unsaved = 0
     array: Singles = states.numpy()
     return array
@@ -116,30 +110,6 @@ def text_states(
 
 def _identity(base: LanguageModel, texts: Sequence[Sequence[int]], low: bool) -> str:
     return hashlib.sha256(f"head {base.label} {low} {list(map(list, texts))}".encode()).hexdigest()
-
-
-def _resumed(folder: Path, run: str) -> tuple[torch.Tensor | None, int]:
-    """States of a run that was killed, and how many batches of them there are."""
-    path = folder / CHECKPOINT
-    if not path.is_file():
-        return None, 0
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            about: Mapping[str, str] = file.metadata()
-            if about.get("run") == run:
-                return file.get_tensor("states"), int(about["batches"])
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged; delete it to begin again") from error
-    raise UserError(
-        f"{folder} holds a checkpoint of another run (other data or model); give another folder, "
-        "or delete it to begin again"
-    )
-
-
-def _save(states: torch.Tensor, batches: int, folder: Path, run: str) -> None:
-    about = {"run": run, "batches": str(batches)}
-    with file_replacement(folder / CHECKPOINT) as path:
-        safetensors.torch.save_file({"states": states}, path, about)
 
 
 HEAD = GuideTraining(

@@ -183,7 +183,7 @@ class CAA(SteeringTechnique):
     """
 
     name: ClassVar[str] = "caa"
-    strength: float = option(1.0, "Strength α; 0 is the base, and a negative one turns v_l round.")
+    strength: float = option(5.0, "Strength α; 0 is the base, and a negative one turns v_l round.")
     layers: str = option(
         "",
         "Layers whose states are changed: numbers and ranges from 0 on, as in 8-12,15.",
@@ -276,4 +276,5 @@ class Ablation(SteeringTechnique):
         ).items()
         if not vector.any():
             raise ModelError(f"{owner}: the vector of layer {number} is 0 and has no direction")
-        return vector / vector.norm()
+        direction: torch.Tensor = vector / vector.norm()
+        return direction

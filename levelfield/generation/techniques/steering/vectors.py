@@ -148,7 +148,7 @@ def layer_numbers(words: str) -> tuple[int, ...]:
     numbers: set[int] = set()
     for part in words.split(","):
         ends = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part)
-        if ends is None or ends[2] is not None and int(ends[2]) < int(ends[1]):
+        if ends is None or (ends[2] is not None and int(ends[2]) < int(ends[1])):
             raise UserError(f"layers is {shown(words)}; expected numbers and ranges, as in 8-12,15")
         numbers.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return tuple(sorted(numbers))
