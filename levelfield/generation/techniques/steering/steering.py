@@ -65,6 +65,7 @@ class SteeringTechnique(GuidedTechnique, abc.ABC):
         "a control vector as repeng and llama.cpp have it, or one vector with its layer, "
         "FILE.safetensors@LAYER; a minus turns it round.",
     )
+    strength: float = option(1.0, "Strength α; 0 is the base.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,7 +83,7 @@ class SteeringTechnique(GuidedTechnique, abc.ABC):
     @property
     def choices(self) -> Mapping[str, str]:
         files = ",".join(f"{file.label}={file.name}" for file in self._files)
-        return {"vectors": files} if files else super().choices
+        return {**self._shown("strength"), **({"vectors": files} if files else super().choices)}
 
     def refusal(self, control: Control) -> str:
         if self.vectors and len(control) > 1:
@@ -116,7 +117,7 @@ class SteeringTechnique(GuidedTechnique, abc.ABC):
 
     def _steered_base(self, control: Control) -> SteeredBase | None:
         """Returns the base under the intervention that a control asks for; None for the base."""
-        if not control or not self._is_strong:
+        if not control or self.strength == 0:
             return None
         wishes = ((name, self._wanted_label(name, control)) for name in sorted(control))
         return _steered_base(self, tuple(wishes), self._files)
@@ -135,11 +136,6 @@ class SteeringTechnique(GuidedTechnique, abc.ABC):
         layer = guide.settings.get("layer")
         of_label = guide_vectors(guide, self.model, self.loading)[label]
         return of_label, None if layer is None else int(layer), f"guide '{guide.name}'"
-
-    @property
-    @abc.abstractmethod
-    def _is_strong(self) -> bool:
-        """Whether the technique changes anything."""
 
     @abc.abstractmethod
     def _intervention(self, wishes: Wishes) -> Intervention:
@@ -199,11 +195,7 @@ class CAA(SteeringTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         layers = ",".join(map(str, layer_numbers(self.layers))) if self.layers else "default"
-        return {**self._shown("strength"), **super().choices, "layers": layers}
-
-    @property
-    def _is_strong(self) -> bool:
-        return self.strength != 0
+        return {**super().choices, "layers": layers}
 
     def _intervention(self, wishes: Wishes) -> Intervention:
         total: dict[int, torch.Tensor] = {}
@@ -253,11 +245,7 @@ class Ablation(SteeringTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         layer = "default" if self.layer is None else str(self.layer)
-        return {**self._shown("strength"), **super().choices, "layer": layer}
-
-    @property
-    def _is_strong(self) -> bool:
-        return self.strength != 0
+        return {**super().choices, "layer": layer}
 
     def _intervention(self, wishes: Wishes) -> Intervention:
         directions = torch.stack([self._direction(*wish) for wish in wishes], dim=1)
