@@ -50,9 +50,9 @@ def read_control_vector(path: Path) -> ControlVector:
         from gguf.quants import dequantize
 
         about = {name: field.contents() for name, field in file.fields.items()}
-        held = about.get("general.architecture")
-        if held != ARCHITECTURE:
-            raise ModelError(f"{path.name} holds a {held}; expected a {ARCHITECTURE}")
+        architecture = about.get("general.architecture")
+        if architecture != ARCHITECTURE:
+            raise ModelError(f"{path.name} holds a {architecture}; expected a {ARCHITECTURE}")
         vectors: dict[int, Singles] = {}
         for tensor in file.tensors:
             name = re.fullmatch(r"direction\.(\d+)", tensor.name)

@@ -135,9 +135,9 @@ def label_means(
     times = torch.from_numpy(rows.times).double()
     unsaved = 0
     for n, (batch, states) in enumerate(reading.batches(ids, done), start=done + 1):
-        at = torch.from_numpy(batch)
-        sums = torch.einsum("tc,tlw->clw", weights[at], states)
-        lengths = times[at] @ states.norm(dim=-1)
+        places = torch.from_numpy(batch)
+        sums = torch.einsum("tc,tlw->clw", weights[places], states)
+        lengths = times[places] @ states.norm(dim=-1)
         kept = {"sums": kept.get("sums", 0) + sums, "lengths": kept.get("lengths", 0) + lengths}
         unsaved += len(batch)
         if unsaved >= EVERY:
@@ -164,8 +164,8 @@ def accuracies(
     right = torch.zeros(means.shape[1], dtype=torch.float64)
     for batch, states in reading.batches(ids):
         sides = torch.einsum("tlw,clw->tlc", states - middle, vectors)
-        at = torch.from_numpy(batch)
-        right += (sides.argmax(-1) == truth[at, None]).double().sum(0)
+        places = torch.from_numpy(batch)
+        right += (sides.argmax(-1) == truth[places, None]).double().sum(0)
     shares: Floats = (right / len(rows)).numpy()
     return shares
 

@@ -76,8 +76,8 @@ class VectorFile:
             ModelError: the file is damaged, or has vectors that don't fit the base.
         """
         if self.layer is None:
-            held = read_control_vector(self.path).vectors
-            vectors = {layer: torch.from_numpy(values) for layer, values in held.items()}
+            arrays = read_control_vector(self.path).vectors
+            vectors = {layer: torch.from_numpy(values) for layer, values in arrays.items()}
         else:
             with reading(self.path.name):
                 tensors = load_file(self.path)
