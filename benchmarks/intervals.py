@@ -16,11 +16,11 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import cluster_sums
 from levelfield.stats.correlation import estimates
 from levelfield.stats.estimate import Estimate, percentile_ends
 from levelfield.stats.krippendorff import krippendorff_alpha
+from levelfield.stats.means import cluster_mean
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.sign_flip import sign_flips
 
@@ -53,7 +53,8 @@ def means(runs: int) -> Iterator[str]:
     yield "mean, clusters × values | before | after"
     for name, draw in DISTRIBUTIONS.items():
         for K, size, within in ((5, 1, 0), (5, 4, 0.5), (10, 1, 0), (10, 4, 0.5),
-                                (20, 1, 0), (20, 4, 0.5), (50, 4, 0.5), (200, 1, 0)):  # fmt: skip
+                                (20, 1, 0), (20, 4, 0.5), (50, 1, 0), (50, 4, 0.5),
+                                (200, 1, 0)):  # fmt: skip
             rng = np.random.default_rng(1)
             code = np.repeat(np.arange(K), size)
             before = after = 0
@@ -62,7 +63,7 @@ def means(runs: int) -> Iterator[str]:
                 values = values + np.sqrt(within) * draw(rng, code.size)
                 low, high = plain_percentile(values, code, run)
                 before += low <= 0 <= high
-                after += covers(cluster_bootstrap_mean(values, code, resampling=_seeded(run)), 0)
+                after += covers(cluster_mean(values, code), 0)
             yield f"{name} {K} × {size} | {shown(before, runs)} | {shown(after, runs)}"
 
 
@@ -70,8 +71,9 @@ def shares(runs: int) -> Iterator[str]:
     """Coverage of the interval of a share, and how many intervals of width 0."""
     yield "share, clusters × values, correlation within | before (width 0) | after"
     for p in (0.5, 0.9, 0.98):
-        for K, size, correlation in ((20, 1, 0.0), (50, 1, 0.0), (200, 1, 0.0), (20, 5, 0.1),
-                                     (20, 5, 0.4), (50, 4, 0.4)):  # fmt: skip
+        for K, size, correlation in ((5, 1, 0.0), (10, 1, 0.0), (20, 1, 0.0), (50, 1, 0.0),
+                                     (200, 1, 0.0), (20, 5, 0.1), (20, 5, 0.4),
+                                     (50, 4, 0.4)):  # fmt: skip
             rng = np.random.default_rng(2)
             code = np.repeat(np.arange(K), size)
             before = empty = after = 0
@@ -83,7 +85,7 @@ def shares(runs: int) -> Iterator[str]:
                 low, high = plain_percentile(values, code, run)
                 before += low <= p <= high
                 empty += low == high
-                after += covers(cluster_bootstrap_mean(values, code, votes=1), p)
+                after += covers(cluster_mean(values, code, votes=1), p)
             yield (
                 f"{p} {K} × {size}, {correlation} | {shown(before, runs)} ({shown(empty, runs)}) | "
                 f"{shown(after, runs)}"

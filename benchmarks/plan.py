@@ -29,10 +29,11 @@ from levelfield.planning.metrics import plan_metrics
 from levelfield.planning.raters import plan_raters
 from levelfield.planning.systems import plan_systems
 from levelfield.scoring.seeds import SeededTexts
+from levelfield.stats.clusters import cluster_errors
 from levelfield.stats.correlation import estimates
 from levelfield.stats.dependent import swap_test
 from levelfield.stats.krippendorff import krippendorff_alpha
-from levelfield.stats.power import alike_p, cluster_errors, detectable_difference
+from levelfield.stats.power import alike_p, detectable_difference
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.seeds import Contrast
 from levelfield.stats.sign_flip import sign_flips

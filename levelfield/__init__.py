@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from levelfield.agree.agreement import agreement
     from levelfield.agree.estimate import estimate
     from levelfield.agree.evaluation import correlate
+    from levelfield.agree.preference import preferences
     from levelfield.agree.strengths import strengths
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
@@ -36,6 +37,7 @@ __all__ = [
     "plan_metrics",
     "plan_raters",
     "plan_systems",
+    "preferences",
     "score",
     "strengths",
 ]
@@ -52,6 +54,7 @@ _MODULES = {
     "plan_metrics": "levelfield.planning.metrics",
     "plan_raters": "levelfield.planning.raters",
     "plan_systems": "levelfield.planning.systems",
+    "preferences": "levelfield.agree.preference",
     "score": "levelfield.scoring.score",
     "strengths": "levelfield.agree.strengths",
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
+from levelfield.agree.choices import are_choices, as_ratings
 from levelfield.agree.design import AgreementOptions
 from levelfield.agree.join import merged_columns
 from levelfield.agree.judge import JudgeTest, judge_table, judge_tests
@@ -23,24 +25,28 @@ from levelfield.agree.sources import (
     parts_of,
     rating_table,
     read_ratings,
+    read_samples,
     read_scores,
     split,
     z_scores,
 )
 from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
+from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.correlation import estimates
 from levelfield.stats.estimands import Measurement
-from levelfield.stats.estimate import Estimate, finite
+from levelfield.stats.estimate import Estimate, finite, undefined
 from levelfield.stats.icc import intraclass
 from levelfield.stats.kappa import cohen_kappa
 from levelfield.stats.krippendorff import krippendorff_alpha, mean_alpha
+from levelfield.stats.means import cluster_mean
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 MEAN_OF_ASPECTS = "mean of aspects"
@@ -132,6 +138,7 @@ class Agreement:
         icc: the six of `intraclass`, by name; none of the mean of aspects.
         pairs: every two raters who rated an item in common.
         raters: by name.
+        ties: share of judgements that are ties; of choices only.
     """
 
     aspect: str
@@ -142,6 +149,7 @@ class Agreement:
     icc: Mapping[str, Estimate]
     pairs: tuple[RaterPair, ...]
     raters: tuple[RaterSummary, ...]
+    ties: Estimate | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -154,11 +162,14 @@ class Agreement:
             "icc": {name: _document(e) for name, e in self.icc.items()},
             "pairs": [p.to_dict() for p in self.pairs],
             "raters": [r.to_dict() for r in self.raters],
+            **({"ties": _document(self.ties)} if self.ties else {}),
         }
 
     def estimates(self) -> Iterator[tuple[str, str, str, Estimate]]:
         """Name of the measure, the two raters where it is of two, and the estimate."""
         yield "alpha", "", "", self.alpha
+        if self.ties:
+            yield "ties", "", "", self.ties
         for name, e in self.icc.items():
             yield name, "", "", e
         for p in self.pairs:
@@ -199,6 +210,9 @@ class AgreementReport:
         confidence: level of the intervals.
         files: where the ratings come from.
         judges: whether judges may stand in for raters; empty if no scores were given.
+        choices: whether raters chose between two texts; the groups then have no more than α, ties
+            and the κ of pairs of raters.
+        nameless: whether the choices name no raters.
     """
 
     groups: tuple[Agreement, ...]
@@ -210,6 +224,8 @@ class AgreementReport:
     confidence: float = 0.95
     files: tuple[str, ...] = ()
     judges: tuple[JudgeTest, ...] = ()
+    choices: bool = False
+    nameless: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `levelfield agreement --json`; an undefined number is None."""
@@ -285,6 +301,8 @@ class AgreementReport:
 
         Of each group the first `MOST_PAIRS` pairs of raters are shown; JSON has all.
         """
+        if self.choices:
+            return self._choice_tables()
         kappa = "κ" if self.level == "nominal" else "κ, quadratic"
         names = TableColumn("raters", words=True, repeated=True)
         return [
@@ -333,6 +351,27 @@ class AgreementReport:
             *([judge_table(self.judges)] if self.judges else []),
             *([self._worst_table()] if self.worst else []),
         ]
+
+    def _choice_tables(self) -> list[Table]:
+        heads = ("α", self._interval, "pairs", "clusters", "judgements", "ties", self._interval)
+        alphas = self._table(
+            map(TableColumn, heads),
+            [
+                [*self._place(g), *_with_ends(g.alpha), g.alpha.n, g.alpha.clusters, g.ratings,
+                 *(_with_ends(g.ties) if g.ties else (NONE, NONE))]
+                for g in self.groups
+            ],
+            caption="Krippendorff's α of choices (nominal), pairs with two judgements or more",
+        )  # fmt: skip
+        kappas = [
+            [*self._place(g), f"{p.a}, {p.b}", *_with_ends(p.kappa), p.items]
+            for g in self.groups
+            for p in g.pairs[:MOST_PAIRS]
+        ]
+        raters = TableColumn("raters", words=True, repeated=True)
+        columns = [raters, *map(TableColumn, ("κ", self._interval, "pairs"))]
+        caption = "two raters, on the pairs both judged"
+        return [alphas, *([self._table(columns, kappas, caption=caption)] if kappas else [])]
 
     def _intraclass_table(self) -> Table:
         """Returns a row a group; of the only group, a row a coefficient, with its interval."""
@@ -407,6 +446,8 @@ class AgreementReport:
         for g in self.groups:
             place = f"{g.aspect}, {self.by} {g.part}" if self.by else g.aspect
             for measure, a, b, e in g.estimates():
+                if self.choices and measure in ("pearson", "spearman"):
+                    continue
                 name = _SYMBOLS.get(measure, measure) + (f" of {a}, {b}" if a else "")
                 only_value = e.why_no_interval and not e.why_undefined
                 no_interval = f"no interval: {e.why_no_interval}" if only_value else ""
@@ -419,6 +460,10 @@ class AgreementReport:
             for remark, places in where.items()
         ]
         more = [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped)
+        if self.nameless:
+            more.append(
+                "the choices name no raters: α takes each judgement as that of another rater"
+            )
         return [*more, *(note for judge in self.judges for note in judge.notes()), *reasons]
 
 
@@ -453,21 +498,25 @@ def _document(e: Estimate) -> dict[str, Any]:
 
 @keywords(AgreementOptions)
 def agreement(
-    ratings: Ratings,
+    ratings: Ratings | Sequence[PairChoice],
     chosen: AgreementOptions | None = None,
     **words: Any,
 ) -> AgreementReport:
     """Measures how far raters agree, and names what they disagree on.
 
+    Of choices between two texts these are α of names (the two sides, and each kind of tie), the
+    share of ties, and κ of raters who have names.
+
     Args:
         ratings: files of samples with ratings or of one rating a row, what `load_ratings`
-            returns, or samples with ratings.
+            returns, samples with ratings, or choices: files or what `load_comparisons` returns.
         chosen: whose agreement is measured, and how.
         words: options of `AgreementOptions`, instead of those there.
 
     Raises:
         InputError: a file can't be read.
-        UserError: no rating is on such an aspect, or no sample says its part.
+        UserError: no rating is on such an aspect, no sample says its part, or choices that can't be
+            told apart.
 
     >>> report = agreement("ratings.jsonl", by="survey")  # doctest: +SKIP
     >>> report.to_latex()  # doctest: +SKIP
@@ -475,11 +524,13 @@ def agreement(
     chosen = AgreementOptions.of(chosen, **words)
     reading = chosen.reading
     mapping = reading.mapping
+    if are_choices(ratings, reading.format, mapping):
+        return _choice_agreement(ratings, chosen)
     judges: tuple[JudgeTest, ...] = ()
     if chosen.judge is not None:
         mapping = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
     rated = read_ratings(
-        ratings,
+        cast(Ratings, ratings),
         format=reading.format,
         mapping=mapping,
         optional=() if chosen.judge is None else ("id",),
@@ -502,6 +553,56 @@ def agreement(
         resampling=Resampling(seed=chosen.seed),
     )
     return replace(report, files=file_names(ratings), judges=judges)
+
+
+def _choice_agreement(choices: Any, chosen: AgreementOptions) -> AgreementReport:
+    for name, refused in (
+        ("by", chosen.by), ("judge", chosen.judge), ("level", chosen.level == "ordinal")
+    ):  # fmt: skip
+        if refused:
+            raise UserError(f"--{name}: choices between two texts do not take this option")
+    read = [] if isinstance(choices, str | os.PathLike) else choices
+    if not (read and isinstance(read[0], PairChoice)):
+        mapping = chosen.reading.mapping
+        read = load_comparisons(
+            choices,
+            read_samples(
+                chosen.samples, mapping={k: v for k, v in mapping.items() if k not in FIELDS}
+            ),
+            format=chosen.reading.format,
+            mapping={k: v for k, v in mapping.items() if k in FIELDS},
+        )
+    rated, nameless = as_ratings(read)
+    resampling = Resampling(seed=chosen.seed)
+    report = rater_agreement(
+        rated, aspects=chosen.aspects, level="nominal", worst=0, resampling=resampling
+    )
+    groups = []
+    for group in report.groups:
+        ratings = [r for r in rated.ratings if r.aspect == group.aspect]
+        if not ratings:  # the mean of aspects
+            continue
+        no_order = undefined("choices have no order", n=0, clusters=0)
+        groups.append(
+            replace(
+                group,
+                icc={},
+                raters=(),
+                pairs=()
+                if nameless
+                else tuple(replace(p, pearson=no_order, spearman=no_order) for p in group.pairs),
+                ties=cluster_mean(
+                    [float(r.value > 1) for r in ratings],
+                    [rated.samples[r.id].prompt for r in ratings],
+                    votes=1,
+                    level=resampling.level,
+                ),
+            )
+        )
+    return replace(
+        report, groups=tuple(groups), z_scores=(), files=file_names(choices), choices=True,
+        nameless=nameless,
+    )  # fmt: skip
 
 
 def rater_agreement(

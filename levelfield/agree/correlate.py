@@ -17,7 +17,6 @@ from levelfield.agree.join import RatedScores
 from levelfield.core.arrays import Bools
 from levelfield.io.tables import Table, TableCell, TableColumn
 from levelfield.scoring.standing import Scale
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import (
     estimates,
@@ -27,6 +26,7 @@ from levelfield.stats.correlation import (
 )
 from levelfield.stats.estimands import SOFT_ACCURACY, STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
+from levelfield.stats.means import cluster_mean
 from levelfield.stats.measures import INFINITE, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.soft_accuracy import soft_pairwise_accuracy
@@ -342,7 +342,8 @@ def _source_mean(
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
     for s in kinds:
-        e = cluster_bootstrap_mean(of_source[s], names, resampling=resampling)
+        limits = (0.0 if s in ("accuracy", "calibrated") else -1.0, 1.0)
+        e = cluster_mean(of_source[s], names, limits=limits, level=resampling.level)
         reason = "" if e.n else "undefined for every source"
         results[s] = replace(
             e,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
@@ -28,14 +29,28 @@ CorrelationLevel = Literal["segment", "system"]
 GroupBy = Literal["all", "system", "source", "dataset"]
 CompareBy = Literal["pearson", "spearman"]
 
-_NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "prompt", "ids")
+NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "prompt", "ids")
+"""Options of reading that files of ratings have no use for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JoinOptions(Options):
-    """Which scores and ratings are put side by side."""
+def aspects_option(noun: str = "Rated aspect to take") -> Any:
+    """Declares the rated aspects that a command takes."""
+    return option(
+        (), f"{noun}; may be given again.", flags=("--aspect",), metavar="NAME", otherwise="all"
+    )
 
-    mapping: Mapping[str, str] = option(
+
+def metrics_option(noun: str = "Metric or family to take") -> Any:
+    """Declares the metrics that a command takes of files of scores."""
+    return option(
+        (), f"{noun}; may be given again.", flags=("--metric", "-m"), metavar="NAME",
+        otherwise="all",
+    )  # fmt: skip
+
+
+def joined_mapping() -> Any:
+    """Declares the columns of files of scores, ratings and samples."""
+    return option(
         {},
         "Field and the column that holds it, in any of the files: id=system+segment, "
         "ratings.ASPECT=COLUMN, metric.NAME=COLUMN; may be given again.",
@@ -43,27 +58,22 @@ class JoinOptions(Options):
         metavar="FIELD=COLUMN",
         read=columns,
     )
-    reading: ReadingOptions = options_group(ReadingOptions(), without=("mapping", *_NOT_OF_RATINGS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinOptions(Options):
+    """Which scores and ratings are put side by side."""
+
+    mapping: Mapping[str, str] = joined_mapping()
+    reading: ReadingOptions = options_group(ReadingOptions(), without=("mapping", *NOT_OF_RATINGS))
     samples: Samples = option(
         (),
         "File of samples, for their systems and sources; may be given again.",
         metavar="FILE",
         is_file=True,
     )
-    aspects: tuple[str, ...] = option(
-        (),
-        "Rated aspect to take; may be given again.",
-        flags=("--aspect",),
-        metavar="NAME",
-        otherwise="all",
-    )
-    metrics: tuple[str, ...] = option(
-        (),
-        "Metric or family to take; may be given again.",
-        flags=("--metric", "-m"),
-        metavar="NAME",
-        otherwise="all",
-    )
+    aspects: tuple[str, ...] = aspects_option()
+    metrics: tuple[str, ...] = metrics_option()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +166,7 @@ class EstimateOptions(JoinOptions):
     strata: int = option(
         4, "Number of strata of a draw: parts of a system by score.", least=1, most=20, metavar="N"
     )
-    seed: int = option(0, "Seed of the draw.", least=0, metavar="N")
+    seed: int = option(0, "Seed of the draw.", least=0, most=SEED, metavar="N")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,13 +190,7 @@ class StrengthOptions(Options):
         metavar="FILE",
         is_file=True,
     )
-    aspects: tuple[str, ...] = option(
-        (),
-        "Aspect to take; may be given again.",
-        flags=("--aspect",),
-        metavar="NAME",
-        otherwise="all",
-    )
+    aspects: tuple[str, ...] = aspects_option("Aspect to take")
     cluster: Literal["prompt", "rater"] = option(
         "prompt",
         "Make intervals hold for other prompts (and these raters), or for other raters (and these "
@@ -202,14 +206,15 @@ class AgreementOptions(Options):
         UserError: metrics of a judge without a judge.
     """
 
-    reading: ReadingOptions = options_group(ReadingOptions(), without=_NOT_OF_RATINGS)
-    aspects: tuple[str, ...] = option(
+    reading: ReadingOptions = options_group(ReadingOptions(), without=NOT_OF_RATINGS)
+    samples: Samples = option(
         (),
-        "Rated aspect to take; may be given again.",
-        flags=("--aspect",),
-        metavar="NAME",
-        otherwise="all",
+        "File of the samples that are compared, where the ratings are choices that do not name "
+        "their systems; may be given again.",
+        metavar="FILE",
+        is_file=True,
     )
+    aspects: tuple[str, ...] = aspects_option()
     by: str = option(
         "",
         "Field whose values are looked at one by one: survey, dataset, system, control.ATTRIBUTE "
@@ -228,13 +233,7 @@ class AgreementOptions(Options):
         metavar="SCORES",
         is_file=True,
     )
-    metrics: tuple[str, ...] = option(
-        (),
-        "Metric or family of --judge to test; may be given again.",
-        flags=("--metric", "-m"),
-        metavar="NAME",
-        otherwise="all",
-    )
+    metrics: tuple[str, ...] = metrics_option("Metric or family of --judge to test")
     epsilon: float = option(
         0.1,
         "Share of items by which a judge may be worse than a rater, as it costs less: 0.2 for "
@@ -243,7 +242,7 @@ class AgreementOptions(Options):
         below=1,
         metavar="SHARE",
     )
-    seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+    seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
 
     def __post_init__(self) -> None:
         super().__post_init__()

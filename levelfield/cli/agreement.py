@@ -31,7 +31,9 @@ def agreement(
 ) -> None:
     """Say how far raters agree with each other, and on what they do not.
 
-    Reads samples with ratings, or one rating a row: id, aspect, rater, value. Prints
+    Reads samples with ratings, one rating a row: id, aspect, rater, value, or one choice between
+    two texts a row: a, b (systems), better, and if known aspect, rater, item, sample_a, sample_b.
+    Of choices it prints Krippendorff's alpha, the share of ties, and kappa; of ratings
     Krippendorff's alpha, intraclass correlations, correlations of each two raters, how each rater
     used the scale, and the items of the largest disagreement. --judge tests whether a judge may
     stand in for a rater.
@@ -42,6 +44,8 @@ def agreement(
     if [*files, chosen.judge].count("-") > 1:
         raise UserError("stdin can be read once only")
     report = agreement(files, chosen)
+    if zscores and report.choices:
+        raise UserError("--zscores: choices between two texts have no z-scores")
     if zscores:
         with atomic_writer(zscores) as file:
             for rating in report.z_scores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -11,15 +11,24 @@ from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, Writing, command_line, delivers, files_option
 from levelfield.core.errors import UserError
 
+if TYPE_CHECKING:
+    from levelfield.agree.preference import PreferenceReport
+
 
 @click.command(cls=Writing)
 @click.argument("scores", nargs=-1, required=True, metavar="SCORES...", type=INPUT)
-@files_option("--ratings", help="File of ratings; may be given again.")
+@files_option("--ratings", help="File of ratings; may be given again.", required=False)
+@files_option(
+    "--choices",
+    help="File of choices between two texts, instead of ratings; may be given again.",
+    required=False,
+)
 @takes(CorrelateOptions, "chosen")
 @delivers("latex", "report")
 def correlate(
     scores: tuple[str, ...],
     ratings: tuple[str, ...],
+    choices: tuple[str, ...],
     chosen: CorrelateOptions,
     delivery: Delivery,
 ) -> None:
@@ -29,15 +38,26 @@ def correlate(
     JSON or Parquet with an id and a column for each metric (--map metric.NAME=COLUMN), or with
     columns metric and score. Ratings are samples with ratings, or one rating a row: id, aspect,
     rater, value. Prints correlations with 95 % intervals by aspect, and which differences between
-    metrics are real.
+    metrics are real. Choices are those of `levelfield rate export` or tables with a row a choice:
+    a, b (systems), better, sample_a, sample_b; of them it says how often metrics choose as people.
     """
     from levelfield.agree.evaluation import correlate
     from levelfield.show.terminal.correlation_tables import print_evaluation
 
     samples = cast("tuple[str, ...]", chosen.samples)
-    sources = [*scores, *ratings, *samples, *([chosen.parts] if chosen.parts else [])]
+    sources = [*scores, *ratings, *choices, *samples, *([chosen.parts] if chosen.parts else [])]
     if sources.count("-") > 1:
         raise UserError("stdin can be read once only")
+    if bool(ratings) == bool(choices):
+        raise UserError("give people's judgements with --ratings or with --choices")
+    if choices:
+        from levelfield.agree.preference import preferences
+
+        if "report" in delivery.files:
+            raise UserError("--report shows ratings; choices have a table, --latex and --json")
+        preference = preferences(scores, choices, chosen)
+        delivery.give(preference, _show_choices, notes=preference.notes)
+        return
     evaluation = correlate(scores, ratings, chosen)
     notes = evaluation.table.notes
 
@@ -56,3 +76,10 @@ def correlate(
         write_correlate_page(path, report)
 
     delivery.give(evaluation, print_evaluation, page=write_report, notes=notes)
+
+
+def _show_choices(report: PreferenceReport) -> None:
+    from levelfield.show.terminal import console
+    from levelfield.show.terminal.blocks import print_tables
+
+    print_tables(console(), report.tables(), report.signature)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import click
 
 from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
 from levelfield.core.strings import json_text
-from levelfield.datasets.loading import DataOptions, load, paths, wanted_files
+from levelfield.datasets.loading import DataOptions, choices, load, paths, wanted_files
 from levelfield.datasets.registry import (
+    DataSet,
     dataset,
     document,
     is_here,
@@ -19,6 +23,7 @@ from levelfield.datasets.registry import (
     total_bytes,
 )
 from levelfield.io import as_record, atomic_writer
+from levelfield.io.comparisons import choice_record
 from levelfield.io.fetch import cache_folder, data_folder
 from levelfield.show.terminal import plain_table
 
@@ -111,30 +116,47 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("name")
 @takes(DataOptions, "chosen")
 @click.option("--out", type=OutputType("samples"), help="Write the samples as JSONL; - is stdout.")
-def fetch_(name: str, chosen: DataOptions, out: str | None) -> None:
+@click.option(
+    "--choices",
+    "choices_out",
+    type=OutputType("choices"),
+    help="Write people's choices between the samples as JSONL.",
+)
+def fetch_(name: str, chosen: DataOptions, out: str | None, choices_out: str | None) -> None:
     """Get a data set onto this machine, or its samples into a file.
 
     A download that was interrupted goes on where it stopped. With --out, the samples can be read
-    by `levelfield score` and `levelfield correlate`.
+    by `levelfield score` and `levelfield correlate`; with --choices, the choices by `levelfield
+    agreement`, `correlate --choices` and `strengths`.
     """
     entry = dataset(name)
-    if out is None:
+    if choices_out is not None:
+        with progress_bar(f"fetching {name} (bytes)", _size(entry, chosen)) as progress:
+            records = map(choice_record, choices(name, chosen, progress=progress))
+        _write(entry, choices_out, list(records), "choice")
+    if out is not None:
+        with progress_bar(f"fetching {name} (bytes)", _size(entry, chosen)) as progress:
+            samples = load(name, chosen, progress=progress)
+        _write(entry, out, list(map(as_record, samples)), "sample")
+    if out is None and choices_out is None:
         files = wanted_files(entry, chosen) if chosen.part else entry.files
         with progress_bar(f"fetching {name} (bytes)", total_bytes(files)) as progress:
             local = paths(name, chosen, progress=progress)
         say(f"{name}: {_counted(len(local), 'file')}, verified")
         for path in local.values():
             tell(str(path))
-        return
-    size = total_bytes(wanted_files(entry, chosen)) if entry.loader else 0
-    with progress_bar(f"fetching {name} (bytes)", size) as progress:
-        samples = load(name, chosen, progress=progress)
+
+
+def _size(entry: DataSet, chosen: DataOptions) -> int:
+    return total_bytes(wanted_files(entry, chosen)) if entry.loader else 0
+
+
+def _write(entry: DataSet, out: str, records: Sequence[Mapping[str, Any]], noun: str) -> None:
     with atomic_writer(out) as file:
-        for sample in samples:
-            file.write(json_text(as_record(sample)) + "\n")
-    say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
+        file.writelines(json_text(record) + "\n" for record in records)
+    say(f"{entry.name}: {_counted(len(records), noun)} written to {out}")
     if not entry.licence:
-        say(f"{name} states no licence; do not pass {out} on")
+        say(f"{entry.name} states no licence; do not pass {out} on")
 
 
 def _counted(n: int, noun: str) -> str:

@@ -81,10 +81,12 @@ def out_option(kind: str, help: str, default: str | None = None) -> Callable[[F]
     return click.option("--out", type=type, default=default, show_default=True, help=help)
 
 
-def files_option(*names: str, help: str, metavar: str = "FILE") -> Callable[[F], F]:
-    """Returns an option that names files to read, one at least."""
+def files_option(
+    *names: str, help: str, metavar: str = "FILE", required: bool = True
+) -> Callable[[F], F]:
+    """Returns an option that names files to read, one at least if it is required."""
     return click.option(
-        *names, multiple=True, required=True, metavar=metavar, type=INPUT, help=help
+        *names, multiple=True, required=required, metavar=metavar, type=INPUT, help=help
     )
 
 

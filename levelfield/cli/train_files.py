@@ -12,6 +12,7 @@ from levelfield.cli.options import takes
 from levelfield.cli.outputs import CORPUS, INPUT, Writing, out_option
 from levelfield.cli.terminal import progress_bar, say, say_note
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, choices, group, option, parsed
 from levelfield.io.reading import ReadingOptions
 from levelfield.models.loading import AS_USUAL, Loading
@@ -101,7 +102,7 @@ class PoolerOptions(Options):
         "Kind of regression; auto is logistic where all ratings are 0 or 1.",
     )
     length: int = option(32, "Numbers a sequence is made of.", least=1, most=4096)
-    seed: int = option(0, "Seed of the choice of what is held out.", least=0)
+    seed: int = option(0, "Seed of the choice of what is held out.", least=0, most=SEED)
     reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)
     loading: Loading = group(AS_USUAL)
 
@@ -163,7 +164,7 @@ class ScalesOptions(Options):
     judge: str = option("auto", "Judge of the attribute, or none.")
     language: str = option("english", "Language of the sentence segmenter.")
     passages: int = option(320, "Number of passages, over all files.", least=2)
-    seed: int = option(0, "Seed of the draw of passages.", least=0)
+    seed: int = option(0, "Seed of the draw of passages.", least=0, most=SEED)
     loading: Loading = group(AS_USUAL)
 
 

@@ -77,28 +77,28 @@ class Extensible(Mapping[str, T], Generic[T]):
     `UserError` where its entry can't be loaded or is not of the kind of the group.
     """
 
-    def __init__(self, group: str, kind: type[T], own: Mapping[str, T]) -> None:
+    def __init__(self, group: str, kind: type[T], builtin: Mapping[str, T]) -> None:
         self._group = group
         self._kind = kind
-        self._own = dict(own)
+        self._builtin = dict(builtin)
         self._loaded: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        if name in self._own:
-            return self._own[name]
+        if name in self._builtin:
+            return self._builtin[name]
         if name not in self._loaded:
             self._loaded[name] = self._load(entries(self._group)[name])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in entries(self._group)
+        return name in self._builtin or name in entries(self._group)
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        yield from (name for name in entries(self._group) if name not in self._own)
+        yield from self._builtin
+        yield from (name for name in entries(self._group) if name not in self._builtin)
 
     def __len__(self) -> int:
-        return len(self._own.keys() | entries(self._group).keys())
+        return len(self._builtin.keys() | entries(self._group).keys())
 
     def _load(self, entry: EntryPoint) -> T:
         where = f"entry point '{entry.name}' of {self._group} ({entry.value})"

@@ -46,3 +46,12 @@ STUDY_REQUESTS = 10_000_000
 
 CELL_REQUESTS = 1_000_000
 """Of a cell, which is held in memory: prompts × values of one kind of control."""
+
+SEED = (1 << 32) - 1
+"""The largest seed, which every generator of random numbers accepts."""
+
+REQUESTS = 10_000_000
+"""Of `levelfield generate`, which are held in memory: requests × labels of controls."""
+
+WORKERS = 1_024
+"""Processes of this machine, or tasks of a cluster, at a time."""

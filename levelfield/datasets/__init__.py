@@ -8,7 +8,7 @@ True
 """
 
 from levelfield.datasets import lpf
-from levelfield.datasets.loading import load, paths
+from levelfield.datasets.loading import choices, load, paths
 from levelfield.datasets.lpf import PublishedRun
 from levelfield.datasets.prompts import PROMPT_SETS, prompts, wordlist
 from levelfield.datasets.registry import DataSet, dataset, names
@@ -17,6 +17,7 @@ __all__ = [
     "PROMPT_SETS",
     "DataSet",
     "PublishedRun",
+    "choices",
     "dataset",
     "load",
     "lpf",

@@ -14,8 +14,10 @@ from levelfield.core.options import Options, keywords, option
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.strings import finite_number
-from levelfield.datasets.registry import DataSet, dataset
+from levelfield.datasets.registry import DataSet, dataset, names
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.fetch import FetchError, Published, fetch, local_copy
+from levelfield.io.problems import listed
 
 Parts = Mapping[str, Mapping[str, Path]]
 """Part -> path as published -> the local copy: what loaders read."""
@@ -67,8 +69,29 @@ def load(
             f"data set {name} has no samples: {data_set.row}; "
             f"`levelfield data fetch {name}` gets its files"
         )
-    module, _, function = data_set.loader.partition(":")
-    read: Callable[[Parts], list[Sample]] = getattr(importlib.import_module(module), function)
+    read: Callable[[Parts], list[Sample]] = _function(data_set.loader)
+    return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
+
+
+@keywords(DataOptions)
+def choices(
+    name: str,
+    chosen: DataOptions | None = None,
+    *,
+    progress: Progress = no_progress,
+    **words: Any,
+) -> list[PairChoice]:
+    """Returns people's choices between the texts of a data set; see `load`.
+
+    Raises:
+        UserError: no such set or part; the set has no choices; a file is not as published.
+        FetchError: a file can't be obtained.
+    """
+    data_set = dataset(name)
+    if not data_set.choices:
+        having = [other for other in names() if dataset(other).choices]
+        raise UserError(f"data set {name} has no choices of people; {listed(having)} have some")
+    read: Callable[[Parts], list[PairChoice]] = _function(data_set.choices)
     return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
 
 
@@ -94,6 +117,11 @@ def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
     """Returns the files that `load` reads, each once."""
     parts = _chosen(data_set, chosen).values()
     return list(dict.fromkeys(file for files in parts for file in files))
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
 
 
 def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:

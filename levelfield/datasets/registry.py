@@ -32,6 +32,7 @@ class DataSet:
             parts, too; its files can be fetched.
         files: all of them, in the order of the registry.
         loader: `module:function` that reads them as samples; empty if they are none.
+        choices: `module:function` that reads people's choices between them; empty if none.
         loose: whether a part may be read from some of its files.
         default: the parts that are read when none is named.
     """
@@ -50,6 +51,7 @@ class DataSet:
     loader: str
     loose: bool
     default: tuple[str, ...]
+    choices: str = ""
 
     def part(self, name: str) -> tuple[Published, ...]:
         """Returns the files of a part.
@@ -121,6 +123,7 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
         parts={part: tuple(patterns) for part, patterns in entry["parts"].items()},
         files=tuple(published),
         loader=entry.get("loader", ""),
+        choices=entry.get("choices", ""),
         loose=entry.get("loose", False),
         default=tuple(entry.get("default", entry["parts"])),
     )

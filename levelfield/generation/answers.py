@@ -255,7 +255,7 @@ def _alone(name: str, path: Path) -> Iterator[None]:
     """
     import filelock
 
-    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
+    lock = filelock.FileLock(path.with_name(f".levelfield-{path.name}.lock"))
     with _naming(name):
         try:
             lock.acquire(timeout=0)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.core.options import choices as declared_options
 from levelfield.core.partitions import partitions
@@ -378,6 +379,7 @@ class GenerationOptions(Options):
         0,
         "Seed of sampling; a text depends on the seed and its id, not on its position.",
         least=0,
+        most=SEED,
         metavar="N",
     )
     decoding: Decoding = group(Decoding())

@@ -17,7 +17,7 @@ from levelfield.core.options import option
 from levelfield.core.sample import Control, single_value
 from levelfield.generation.logits.terms import BaseLM, Formula, Term
 from levelfield.generation.technique import LocalTechnique
-from levelfield.io.problems import shown
+from levelfield.io.problems import printable, shown
 from levelfield.metrics.judges.file import shipped_judges
 from levelfield.metrics.judges.judge import Judge
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
@@ -43,17 +43,40 @@ def base_of(guide: Guide, kind: GuideKind, model: str, loading: Loading) -> Lang
 
 @contextmanager
 def weights_on_base(
-    guide: Guide, kind: GuideKind, model: str, loading: Loading
+    guide: Guide, kind: GuideKind, model: str, loading: Loading, names: Sequence[str] = ()
 ) -> Iterator[tuple[LanguageModel, dict[str, torch.Tensor]]]:
     """The base of a guide of this kind, and the guide's tensors, on the CPU. What is raised while
     networks are made of them is the damage of the guide's files.
+
+    Args:
+        names: of the tensors that the guide may have, or of what their names begin with where a
+            name ends in a dot; empty where the network itself knows.
 
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
     base = base_of(guide, kind, model, loading)
     with reading(guide.name):
-        yield base, load_file(guide.weights)
+        tensors = load_file(guide.weights)
+        for name, tensor in tensors.items():
+            if names and not any(
+                name.startswith(n) if n.endswith(".") else name == n for n in names
+            ):
+                raise _unusable(guide, name, "are not known")
+            if not tensor.is_floating_point():
+                raise _unusable(guide, name, f"are of type {str(tensor.dtype)[6:]}, not floats")
+            if not tensor.numel():
+                raise _unusable(guide, name, "are empty")
+            if not torch.isfinite(tensor).all():
+                raise _unusable(guide, name, "are not all finite numbers")
+        yield base, tensors
+
+
+def _unusable(guide: Guide, name: str, cause: str) -> ModelError:
+    return ModelError(
+        f"guide '{guide.name}' can't be used: its weights {printable(name)} {cause}; make the "
+        "guide again"
+    )
 
 
 class GuidedModel(abc.ABC):

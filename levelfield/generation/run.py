@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import REQUESTS
 from levelfield.core.options import keywords
 from levelfield.core.partitions import PARTITION, partitions
 from levelfield.core.progress import Stages, no_stages
@@ -88,12 +90,22 @@ def read_requests(
             )
         return next(filter(None, (refusal(r.control) for r in _asked(sample, labels))), "")
 
+    several = [label for label in labels.values() if not isinstance(label, str)]
+    if (combinations := math.prod(map(len, several))) > REQUESTS:
+        raise UserError(
+            f"control: {combinations:,} combinations of labels for each request; there may be "
+            f"{REQUESTS:,} requests in all"
+        )
     records = requests if isinstance(requests, str | os.PathLike) else map(_record, requests)
     source = open_source(records, format=format, mapping=mapping).as_requests(
         refused, "source" if rewriting else "prompt"
     )
     source.check()
-    return [request for sample in source for request in _asked(sample, labels)]
+    asked = (request for sample in source for request in _asked(sample, labels))
+    read = list(itertools.islice(asked, REQUESTS + 1))
+    if len(read) > REQUESTS:
+        raise UserError(f"more than {REQUESTS:,} requests; generate from parts of the file")
+    return read
 
 
 def _record(item: str | Mapping[str, Any] | os.PathLike[str] | Request) -> Any:

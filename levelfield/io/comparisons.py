@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.strings import json_text
 from levelfield.io import values
 from levelfield.io.problems import Problems, Wrong, listed, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import MISSING, Record, field_of
 from levelfield.io.rows import Book, inputs
 from levelfield.io.source import Input
+from levelfield.io.writing import atomic_writer
 
 FIELDS = ("a", "b", "better", "aspect", "rater", "prompt", "sample_a", "sample_b", "item")
-"""Fields of a record of a table of choices; only the first three are required."""
+"""Fields of a record of a table of choices. `better` is required, and of each text its system or,
+where the samples say the system, its id."""
 
 TIES = ("both", "neither", "tie", "equal", "same", "draw")
 """Words of `better` for a tie, in any case; more may follow, as in `tie (bothbad)`."""
@@ -59,10 +63,12 @@ def load_comparisons(
     A record with `samples` and `better` or `ranks` is one of `pairs.jsonl` or `rankings.jsonl` of
     `levelfield rate export`; a ranking is all pairs of its texts, and a text of several systems
     stands for each of them. Any other record is one choice: `a` and `b` are systems, and `better`
-    is one of them, `a`, `b`, or a word of `TIES`. A system compared with itself is left out.
+    is one of them, `a`, `b`, or a word of `TIES`. Where a choice names its texts, `sample_a` and
+    `sample_b`, the samples say what it leaves out: `a`, `b` and `prompt`. A choice without a prompt
+    has its item there. A system compared with itself is left out of pairs and rankings.
 
     Args:
-        samples: id -> sample, for the systems of the former.
+        samples: id -> sample, for systems and prompts.
         mapping: our field -> their field, of the latter.
 
     Raises:
@@ -73,6 +79,38 @@ def load_comparisons(
         book.read(source)
     book.problems.raise_if_any()
     return book.comparisons
+
+
+def write_comparisons(path: PathLike, comparisons: Iterable[PairChoice]) -> None:
+    """Writes choices as JSON lines that `load_comparisons` reads back equal.
+
+    Raises:
+        UserError: as `choice_record` does.
+    """
+    with atomic_writer(path) as file:
+        for comparison in comparisons:
+            file.write(json_text(choice_record(comparison)) + "\n")
+
+
+def choice_record(choice: PairChoice) -> dict[str, str]:
+    """Returns a choice as a record of a table of choices, which `load_comparisons` reads.
+
+    It has `FIELDS`, those that are empty aside; `better` is the better system's name, or `both`,
+    `neither` or `equal`. A choice between two texts of one system has `a` or `b` instead.
+
+    Raises:
+        UserError: a system without a name, or a tie whose word is a system's name.
+    """
+    c = choice
+    better = c.tie or "equal"
+    if c.outcome != 0.5:
+        better = ("b", "a")[int(c.outcome)] if c.a == c.b else (c.b, c.a)[int(c.outcome)]
+    elif better in (c.a, c.b, "a", "b"):
+        raise UserError(f"a choice can't say {shown(better)} where a system has that name")
+    if not (c.a and c.b):
+        raise UserError("a choice has a system without a name; name both systems")
+    values = (c.a, c.b, better, c.aspect, c.rater, c.prompt, c.sample_a, c.sample_b, c.item)
+    return {name: value for name, value in zip(FIELDS, values, strict=True) if value}
 
 
 class _ComparisonBook(Book):
@@ -88,7 +126,12 @@ class _ComparisonBook(Book):
         """Takes a choice or a ranking."""
         is_export = "samples" in record and ("better" in record or "ranks" in record)
         if not is_export:
-            lacking = [name for name in FIELDS[:3] if self._field(record, name, source) is MISSING]
+            lacking = [
+                name
+                for name in FIELDS[:3]
+                if self._field(record, name, source) is MISSING
+                and self._field(record, f"sample_{name}", source) is MISSING
+            ]
             if lacking:
                 return (
                     f"no comparison, as there is no {listed(lacking)}; the fields are "
@@ -115,6 +158,23 @@ class _ComparisonBook(Book):
                     names[name] = values.name(value, source.cells)
                 except Wrong as wrong:
                     raise wrong.inside(name) from None
+        samples = [self._samples.get(names[name]) for name in ("sample_a", "sample_b")]
+        for name, sample in zip(("a", "b"), samples, strict=True):
+            id = names[f"sample_{name}"]
+            system = sample.system if sample else ""
+            if id and not names[name] and not system:
+                raise Wrong(
+                    f"{name}: nothing says which system wrote {shown(id)}; name it, or give the "
+                    "samples with --samples"
+                )
+            if system and names[name] not in ("", system):
+                raise Wrong(
+                    f"{name}: expected {shown(system)}, which wrote {shown(id)}, found "
+                    f"{shown(names[name])}"
+                )
+            names[name] = names[name] or system
+        shared = next((sample.shared for sample in samples if sample and sample.shared), ())
+        names["prompt"] = names["prompt"] or " / ".join(shared) or names["item"]
         for name in FIELDS[:3]:
             if not names[name]:
                 raise Wrong(f"{name}: is empty; name it")

@@ -4,6 +4,7 @@ the user says so.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import json
@@ -60,10 +61,9 @@ class FileHead:
     @cached_property
     def text(self) -> str:
         """The first characters; empty if the file is not text."""
-        # the last character may be cut
-        errors = "strict" if len(self._bytes) < _BYTES else "ignore"
         try:
-            text = self._bytes.decode("utf-8-sig", errors)
+            # the last character may be cut, by the limit or by a full disk
+            text = codecs.getincrementaldecoder("utf-8-sig")().decode(self._bytes)
         except UnicodeDecodeError:
             return ""
         return "" if "\0" in text else text
@@ -102,9 +102,15 @@ class FileHead:
         return "text" if self.text.strip() else "binary data"
 
 
+_FIRST = '{"id": '
+"""How a line of `levelfield generate` begins."""
+
+
 def _is_generated(head: FileHead) -> bool:
     # a first line that a crash has torn loses nothing
-    is_torn = head.text.startswith('{"id": ') and not (head.fields or "\n" in head.text)
+    beginning = head.text[: len(_FIRST)]
+    begins_alike = bool(beginning) and _FIRST.startswith(beginning)
+    is_torn = begins_alike and not (head.fields or "\n" in head.text)
     return head.has("id", "text", "continuation", "seed", "signature") or is_torn
 
 
@@ -148,6 +154,7 @@ KINDS: dict[str, _Matches] = {
     "scales": lambda head: head.text.startswith("# Scales of composite scores"),
     "a pooler": lambda head: '"format": "levelfield pooler' in head.text[:100],
     "an export of ratings": _is_export,
+    "choices": lambda head: head.has("a", "b", "better"),
     "ratings": lambda head: head.has("id", "aspect", "rater", "value"),
     "texts to rate": lambda head: head.has("id", "text", "drawn_by", "inclusion_probability"),
     "texts of `levelfield generate`": _is_generated,

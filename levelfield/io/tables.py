@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.direction import Direction
+from levelfield.core.strings import visible
 
 _GREEK = ("alpha", "kappa", "rho", "tau")
 _ESCAPES = {
@@ -41,12 +42,12 @@ def escape_latex(text: str) -> str:
     >>> escape_latex("bleu_4 & 50 %")
     'bleu\\\\_4 \\\\& 50 \\\\%'
     """
-    return " ".join("".join(_ESCAPES.get(c, c) for c in text).split())
+    return " ".join("".join(_ESCAPES.get(c, c) for c in visible(text)).split())
 
 
 def comment_lines(texts: Iterable[str]) -> list[str]:
     """Returns each text as a line that LaTeX leaves out, unchanged so that it can be copied."""
-    return [f"% {' '.join(text.splitlines())}" for text in texts]
+    return [f"% {visible(' '.join(text.splitlines()))}" for text in texts]
 
 
 NONE = "–"
@@ -252,7 +253,7 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("a|b *c*")
     'a\\\\|b \\\\*c\\\\*'
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
 
 
 def markdown_table(

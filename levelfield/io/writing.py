@@ -162,20 +162,23 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def file_replacement(target: Path) -> Iterator[Path]:
+def file_replacement(target: Path, *, private: bool = False) -> Iterator[Path]:
     """Makes an empty file beside `target` that takes its place, with its permissions, at the end.
 
     On any error, Ctrl-C included, it is removed and what was at `target` stays.
+
+    Args:
+        private: whether only the owner may read it, from the first byte and whatever was there.
 
     Raises:
         OSError: it can't be written.
     """
     # not by tempfile, whose files only their owner may read
-    with temporary_file(target.parent) as path:
+    with temporary_file(target.parent, 0o600 if private else 0o666) as path:
         yield path
         with path.open("r+b") as file:
             os.fsync(file.fileno())
-        if target.exists():
+        if target.exists() and not private:
             path.chmod(stat.S_IMODE(target.stat().st_mode))
         path.replace(target)
 
@@ -199,7 +202,7 @@ def folder_replacement(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+def atomic_writer(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[TextIO]:
     """Opens a file for UTF-8 text that takes the place of `path` only when all went well.
 
     Until then it stands beside it under a temporary name; on any error, Ctrl-C included, it is
@@ -224,8 +227,9 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             try:
                 target = _target(destination)
                 is_file = target.is_file() or not target.exists()
-                path = stack.enter_context(file_replacement(target)) if is_file else target
-                file = stack.enter_context(open_text(path))
+                if is_file:
+                    target = stack.enter_context(file_replacement(target, private=private))
+                file = stack.enter_context(open_text(target))
             except (OSError, ValueError) as error:
                 raise UserError(problem + _reason(error)) from error
             yield file

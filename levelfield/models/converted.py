@@ -15,6 +15,7 @@ import json
 import math
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,8 @@ VERSION = 1
 """Counts up when a copy would have other bytes."""
 
 WEIGHTS = "model.safetensors"
-_SIZES = "sizes.json"
+_CHECKSUMS = "checksums.json"
+"""File name -> CRC-32 of the file as it was written, in a folder of a conversion."""
 _TEXTS: Mapping[str, Callable[[GGUFReader], dict[str, Any]]] = {
     "config.json": llama_gguf.configuration,
     "tokenizer.json": llama_gguf.tokenizer,
@@ -134,8 +136,8 @@ def conversion(
             shutil.rmtree(folder, ignore_errors=True)  # damaged
             with folder_replacement(folder) as new:
                 write(new)
-                sizes = {path.name: path.stat().st_size for path in new.iterdir()}
-                _write(new / _SIZES, [json.dumps(sizes).encode()])
+                checksums = {path.name: _checksum(path) for path in new.iterdir()}
+                _write(new / _CHECKSUMS, [json.dumps(checksums, sort_keys=True).encode()])
 
         def no_room(reason: str | None) -> ModelError:
             return ModelError(
@@ -214,13 +216,28 @@ def _lock(folder: Path) -> Path:
 
 
 def _is_whole(folder: Path, names: Iterable[str] | None = None) -> bool:
-    """Returns whether files, by default all, are there and as long as they were written."""
+    """Returns whether files, by default all, are there with the bytes that were written."""
     try:
-        sizes = read_json(folder / _SIZES)
-        names = sizes if names is None else names
-        return bool(sizes) and all((folder / n).stat().st_size == sizes[n] for n in names)
+        checksums = read_json(folder / _CHECKSUMS)
+        names = checksums if names is None else names
+        return bool(checksums) and all(_checksum(folder / n) == checksums[n] for n in names)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def _checksum(path: Path) -> int:
+    """Returns the CRC-32 of a file, which a damaged disk or memory changes; read once a process."""
+    status = path.stat()
+    return _crc32(path, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+@functools.lru_cache(maxsize=64)
+def _crc32(path: Path, *version: int) -> int:  # noqa: ARG001
+    crc = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            crc = zlib.crc32(chunk, crc)
+    return crc
 
 
 def open_gguf(gguf: Path) -> GGUFReader:
@@ -244,10 +261,7 @@ def _write_texts(folder: Path, gguf: Path) -> None:
     file = open_gguf(gguf)
     with reading(gguf.name):
         texts = {name: json.dumps(make(file)).encode() for name, make in _TEXTS.items()}
-        head, values = _head(file)
-    sizes = {name: len(text) for name, text in texts.items()} | {WEIGHTS: len(head) + values}
-    for name, text in (texts | {_SIZES: json.dumps(sizes).encode()}).items():
-        _write(folder / name, [text])
+    _place(folder, {name: [text] for name, text in texts.items()})
 
 
 def _write_weights(folder: Path, gguf: Path) -> None:
@@ -263,7 +277,7 @@ def _write_weights(folder: Path, gguf: Path) -> None:
             for tensor in llama_gguf.tensors(file).values():
                 yield llama_gguf.weights(file, tensor).astype("<f4").tobytes()
 
-    _write(folder / WEIGHTS, chunks())
+    _place(folder, {WEIGHTS: chunks()})
 
 
 def _head(file: GGUFReader) -> tuple[bytes, int]:
@@ -280,11 +294,25 @@ def _head(file: GGUFReader) -> tuple[bytes, int]:
     return len(text).to_bytes(8, "little") + text, end
 
 
-def _write(target: Path, chunks: Iterable[bytes]) -> None:
-    """Puts a file in its place when all of it is on the disk."""
+def _place(folder: Path, files: Mapping[str, Iterable[bytes]]) -> None:
+    """Writes files of a copy, and then their checksums."""
+    checksums: dict[str, int] = {}
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        kept = read_json(folder / _CHECKSUMS).items()
+        checksums = {name: crc for name, crc in kept if (folder / name).is_file()}
+    for name, chunks in files.items():
+        checksums[name] = _write(folder / name, chunks)
+    _write(folder / _CHECKSUMS, [json.dumps(checksums, sort_keys=True).encode()])
+
+
+def _write(target: Path, chunks: Iterable[bytes]) -> int:
+    """Puts a file in its place when all of it is on the disk; returns its CRC-32."""
+    crc = 0
     with file_replacement(target) as path, path.open("wb") as file:
         for chunk in chunks:
+            crc = zlib.crc32(chunk, crc)
             file.write(chunk)
+    return crc
 
 
 def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:

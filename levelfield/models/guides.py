@@ -7,6 +7,7 @@ here needs PyTorch, so techniques refuse a control before they load a model.
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -250,11 +251,23 @@ def _read(path: Path, name: str) -> Guide:
             raise ModelError(
                 f"guide '{name}': {ABOUT}: {key} is {shown(about.get(key))}; expected {expected}"
             )
+    for key, value in about.items():
+        if not _is_finite(value):
+            raise ModelError(f"guide '{name}': {ABOUT}: {key}: expected finite numbers")
     if not (path / WEIGHTS).is_file():
         raise ModelError(f"guide '{name}': {path} has no {WEIGHTS}; make the guide again")
     labels = tuple(about.pop("labels"))
     fields = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
     return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **fields)
+
+
+def _is_finite(value: object) -> bool:
+    """Returns whether all numbers in a JSON value are finite."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _is_text(value: object) -> bool:

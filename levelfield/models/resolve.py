@@ -82,7 +82,7 @@ _SAFE = (
     "*.jinja",
 )
 _PICKLED = ("pytorch_model*.bin", "*/pytorch_model*.bin")
-_IDENTITY = (".safetensors", ".bin", ".json", ".model", ".txt")
+_IDENTITY = (".safetensors", ".bin", ".json", ".jinja", ".model", ".txt")
 
 
 # fmt: off
@@ -216,9 +216,9 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
         name, path, revision = from_hub(name, patterns, instead=instead)
     config = {} if is_adapter(path) else _config(path, name)
     if left_by and (not config or config["model_type"] == EARLY_EXIT):
-        part = "early exit" if config else "adapter"
+        shape = "early exit" if config else "adapter"
         raise ModelError(
-            f"model '{left_by}' stands on '{name}', which is an {part}; expected a whole causal "
+            f"model '{left_by}' stands on '{name}', which is an {shape}; expected a whole causal "
             "language model"
         )
     if not config:
@@ -234,6 +234,8 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
             f"model '{name}' has weights that are pickled only, and unpickling can run any code; "
             "name a revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
         )
+    for part in _folders(path):
+        _check_shards(part, name)
     model_type = str(config.get("model_type"))
     return Resolved(name, path, revision, _kind(config), model_type, not safe, gguf)
 
@@ -321,6 +323,28 @@ def _folders(path: Path) -> list[Path]:
 def _only_pickled(folder: Path) -> bool:
     pickled = any(folder.glob("pytorch_model*.bin"))
     return pickled and not any(folder.glob("*.safetensors"))
+
+
+def _check_shards(folder: Path, name: str) -> None:
+    """Checks that indexes of weights name files of their folder and kind alone: such files are in
+    the digest, and safetensors can't hold a pickle.
+
+    Raises:
+        ModelError: names the index and the file that it names.
+    """
+    for suffix in (".safetensors", ".bin"):
+        for index in sorted(folder.glob(f"*{suffix}.index.json")):
+            content = json_in(folder, index.name, f"model '{name}'")
+            shards = content.get("weight_map") if isinstance(content, dict) else None
+            if not isinstance(shards, dict) or not shards:
+                raise ModelError(f"model '{name}': {index.name}: expected a weight_map with files")
+            for shard in shards.values():
+                text = str(shard)
+                if not text.endswith(suffix) or any(sign in text for sign in "/\\:"):
+                    raise ModelError(
+                        f"model '{name}': {index.name} names {printable(text)} as a file of "
+                        f"weights; expected *{suffix} of its own folder"
+                    )
 
 
 def _installed(name: str, package: str, install: str = "") -> Path:
@@ -455,9 +479,16 @@ def _are_strings(value: object) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value))
 
 
+def _is_safe(value: object) -> bool:
+    return value is None or (
+        isinstance(value, str) and value.endswith(".safetensors") and "/" not in value
+    )
+
+
 _CONFIG: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "model_type": (lambda value: isinstance(value, str), "a string"),
     "architectures": (_are_strings, "a list of strings"),
+    "transformers_weights": (_is_safe, "a file *.safetensors of the model's folder"),
     "is_encoder_decoder": (lambda value: value is None or isinstance(value, bool), "true or false"),
 }
 """What is read of a configuration here -> whether it can be that, and what it must be."""

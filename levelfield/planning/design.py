@@ -6,6 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from levelfield.agree.design import (
+    NOT_OF_RATINGS,
+    aspects_option,
+    joined_mapping,
+    metrics_option,
+)
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
@@ -15,8 +21,6 @@ if TYPE_CHECKING:
     from levelfield.agree.sources import Ratings, Samples
 else:
     Samples = Ratings = Sequence[Any] | Any
-
-_NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "prompt", "ids")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +62,7 @@ class SystemPlanOptions(PowerOptions):
         metavar="FIELD=COLUMN",
         read=columns,
     )
-    metrics: tuple[str, ...] = option(
-        (),
-        "Metric or family of the pilot to take; may be given again.",
-        flags=("--metric", "-m"),
-        metavar="NAME",
-        otherwise="all",
-    )
+    metrics: tuple[str, ...] = metrics_option("Metric or family of the pilot to take")
     difference: float | None = option(
         None, "True difference of two systems that is to be shown.", above=0, metavar="X"
     )
@@ -133,34 +131,15 @@ class MetricPlanOptions(PowerOptions):
     ratings: Ratings = option(
         (), "File of the pilot's ratings; may be given again.", metavar="FILE", is_file=True
     )
-    mapping: Mapping[str, str] = option(
-        {},
-        "Field and the column that holds it, in any of the files: id=system+segment, "
-        "ratings.ASPECT=COLUMN, metric.NAME=COLUMN; may be given again.",
-        flags=("--map",),
-        metavar="FIELD=COLUMN",
-        read=columns,
-    )
+    mapping: Mapping[str, str] = joined_mapping()
     samples: Samples = option(
         (),
         "File of the pilot's samples, for their sources; may be given again.",
         metavar="FILE",
         is_file=True,
     )
-    metrics: tuple[str, ...] = option(
-        (),
-        "Metric or family of the pilot to take; may be given again.",
-        flags=("--metric", "-m"),
-        metavar="NAME",
-        otherwise="all",
-    )
-    aspects: tuple[str, ...] = option(
-        (),
-        "Rated aspect of the pilot to take; may be given again.",
-        flags=("--aspect",),
-        metavar="NAME",
-        otherwise="all",
-    )
+    metrics: tuple[str, ...] = metrics_option("Metric or family of the pilot to take")
+    aspects: tuple[str, ...] = aspects_option("Rated aspect of the pilot to take")
     lower_is_better: tuple[str, ...] = option(
         (),
         "Metric of the pilot of which lower is better: its sign is reversed; may be given again.",
@@ -232,14 +211,8 @@ class MetricPlanOptions(PowerOptions):
 class RaterPlanOptions(Options):
     """Agreement of raters, from a pilot or from a stated agreement."""
 
-    reading: ReadingOptions = options_group(ReadingOptions(), without=_NOT_OF_RATINGS)
-    aspects: tuple[str, ...] = option(
-        (),
-        "Rated aspect of the pilot to take; may be given again.",
-        flags=("--aspect",),
-        metavar="NAME",
-        otherwise="all",
-    )
+    reading: ReadingOptions = options_group(ReadingOptions(), without=NOT_OF_RATINGS)
+    aspects: tuple[str, ...] = aspects_option("Rated aspect of the pilot to take")
     width: float = option(
         0.2, "Width of the 95 % interval of Krippendorff's alpha.", above=0, below=2, metavar="X"
     )

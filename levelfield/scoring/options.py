@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.stats.resampling import Family, check_margins, margin_option
@@ -195,7 +196,7 @@ class ScoreOptions(Options):
         otherwise="system,dataset,seed,control",
     )
     execution: Execution = group(Execution())
-    seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+    seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
     family: Family = option(
         "metric",
         "Comparisons that p is adjusted over: those of a metric, or of the run; or, of the run, "

@@ -11,6 +11,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
+from levelfield.stats.means import Range, within
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast, SeedPrior, contrast, seed_prior
 from levelfield.stats.shares import share_ends
@@ -114,11 +115,13 @@ class _Texts(NamedTuple):
     inputs: Codes
 
 
-def mean_with_seeds(texts: SeededTexts, *, votes: int, level: float) -> Estimate | None:
+def mean_with_seeds(
+    texts: SeededTexts, *, votes: int, limits: Range, level: float
+) -> Estimate | None:
     """Returns the mean of one system's texts with an interval that holds prompts and seeds.
 
-    The interval is that of `contrast`, of shares that of `share_ends` with its variance. None where
-    seeds are no sample.
+    The interval is that of `contrast` within the limits of the values, of shares that of
+    `share_ends` with its variance. None where seeds are no sample.
     """
     n = texts.values.size
     c = texts.mean(np.full(n, 1 / n)) if n else None
@@ -128,7 +131,7 @@ def mean_with_seeds(texts: SeededTexts, *, votes: int, level: float) -> Estimate
     low, high = (
         share_ends(c.value, c.variance, n=n, clusters=K, level=level, df=c.df, votes=votes)
         if votes
-        else c.ends(level)
+        else within(c.ends(level), limits)
     )
     return without_few_clusters(estimate_of_mean(c.value, low, high, n=n, clusters=K))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.direction import Direction
 from levelfield.core.scores import Scores, mean_of_defined
 from levelfield.core.signature import with_run
@@ -23,10 +23,10 @@ from levelfield.scoring.comparison import (
 )
 from levelfield.scoring.seeds import mean_with_seeds
 from levelfield.scoring.tally import Pairing, RunTally
-from levelfield.stats.bootstrap import BootstrapMeans
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
 from levelfield.stats.grouped import ranked_within
+from levelfield.stats.means import Range, cluster_mean, natural_range
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.shares import votes_of
 
@@ -68,10 +68,6 @@ class GroupSummary:
     infinite: int = 0
 
 
-_Row = Callable[[], GroupSummary]
-"""Gives a row once all means have been drawn."""
-
-
 @dataclass(frozen=True)
 class MetricSummary:
     """What one metric says of a run.
@@ -106,8 +102,9 @@ def summarise(
 ) -> list[MetricSummary]:
     """Summaries of every metric of a run.
 
-    Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals, or those
-    of `mean_with_seeds` for systems with several seeds. `compared_systems` compares every two
+    Means are over the defined values of a group, with the intervals of `cluster_mean`, or those
+    of `mean_with_seeds` for systems with several seeds; neither leaves the `natural_range` of the
+    values. `compared_systems` compares every two
     systems on the inputs that both have a value for; the defined values of a system on one input
     (several seeds) are averaged. The result does not depend on the order of the samples.
 
@@ -124,34 +121,40 @@ def summarise(
     table = tally.table()
     clusters = coded(table.own_clusters)[1]
     pairing = Pairing(table) if compare else None
-    means = BootstrapMeans(resampling)
 
     def group_summary(
-        name: str, rows: Bools, values: Floats, *, votes: int, code: int | None = None
-    ) -> _Row:
+        name: str,
+        rows: Bools,
+        values: Floats,
+        *,
+        votes: int,
+        limits: Range,
+        code: int | None = None,
+    ) -> GroupSummary:
         v = values[rows]
         defined = v[~np.isnan(v)]
         n, points = v.size, tuple(defined[:POINTS].tolist())
         undefined = n - defined.size
         infinite = int(np.isinf(defined).sum())
-        mean = infinite_mean(defined, clusters[rows][~np.isnan(v)]) if infinite else None
-        if mean is None and pairing is not None and code is not None:
-            texts = pairing.seeded(np.where(rows, values, np.nan), code)
-            if texts is not None and texts.values.size == defined.size:
-                mean = mean_with_seeds(texts, votes=votes, level=resampling.level)
-        if mean is not None:
-            row = GroupSummary(name, n, undefined, mean, points, infinite)
-            return lambda: row
-        drawn = means.add(v, clusters[rows], votes=votes)
-        return lambda: GroupSummary(name, n, undefined, without_few_clusters(drawn()), points)
+        mean = (
+            infinite_mean(defined, clusters[rows][~np.isnan(v)])
+            if infinite
+            else mean_of_rows(
+                values, rows, clusters, pairing, code,
+                votes=votes, limits=limits, level=resampling.level,
+            )
+        )  # fmt: skip
+        return GroupSummary(name, n, undefined, mean, points, infinite)
 
-    def group_summaries(within: Bools, values: Floats, *, votes: int) -> list[_Row]:
+    def group_summaries(
+        within: Bools, values: Floats, *, votes: int, limits: Range
+    ) -> tuple[GroupSummary, ...]:
         every = ((code, within & (table.groups == code)) for code in range(len(table.names)))
-        return [
-            group_summary(table.names[code], rows, values, votes=votes, code=code)
+        return tuple(
+            group_summary(table.names[code], rows, values, votes=votes, limits=limits, code=code)
             for code, rows in every
             if rows.any()
-        ]
+        )
 
     def values_of_systems(pairing: Pairing) -> Iterator[ValuesOfSystems]:
         for column in tally.columns():
@@ -174,43 +177,69 @@ def summarise(
 
     whole = np.ones(table.groups.size, np.bool_)
     labels = {name: table.labels == i for i, name in enumerate(_told_apart(table.label_names))}
-    rows: list[tuple[_Row, list[_Row], dict[str, list[_Row]]]] = []
-    for column in tally.columns():
-        values = table.values[column.metric]
-        votes = votes_of(values[~np.isnan(values)])
-        by_label = {
-            name: group_summaries(rows, values, votes=votes)
-            for name, rows in labels.items()
-            if column.metric in split
-        }
-        every = group_summary(OVERALL, whole, values, votes=votes)
-        rows.append((every, group_summaries(whole, values, votes=votes), by_label))
-    comparisons: Sequence[Sequence[Comparison]] = [()] * len(rows)
+    comparisons: Sequence[Sequence[Comparison]] = [()] * len(list(tally.columns()))
     if pairing is not None and len(table.names) > 1:
         comparisons = compared_systems(values_of_systems(pairing), resampling)
-    summaries = [
-        MetricSummary(
-            metric=column.metric,
-            signature=with_run(
-                column.signature,
-                n=table.groups.size,
-                undefined=sum(column.reasons.values()),
-                truncated=column.truncated,
-            ),
-            direction=column.direction,
-            overall=every(),
-            groups=tuple(row() for row in groups),
-            comparisons=tuple(of_metric),
-            reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
-            by_label={
-                name: tuple(row() for row in label_rows) for name, label_rows in by_label.items()
-            },
+    summaries = []
+    for column, of_metric in zip(tally.columns(), comparisons, strict=True):
+        values = table.values[column.metric]
+        votes, limits = votes_of(values[~np.isnan(values)]), natural_range(values)
+        of_groups = partial(group_summaries, values=values, votes=votes, limits=limits)
+        summaries.append(
+            MetricSummary(
+                metric=column.metric,
+                signature=with_run(
+                    column.signature,
+                    n=table.groups.size,
+                    undefined=sum(column.reasons.values()),
+                    truncated=column.truncated,
+                ),
+                direction=column.direction,
+                overall=group_summary(OVERALL, whole, values, votes=votes, limits=limits),
+                groups=of_groups(whole),
+                comparisons=tuple(of_metric),
+                reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
+                by_label=(
+                    {name: of_groups(rows) for name, rows in labels.items()}
+                    if column.metric in split
+                    else {}
+                ),
+            )
         )
-        for column, (every, groups, by_label), of_metric in zip(
-            tally.columns(), rows, comparisons, strict=True
-        )
-    ]
     return adjusted(summaries, resampling)
+
+
+def mean_of_rows(
+    values: Floats,
+    rows: Bools,
+    clusters: Hashes | Codes,
+    pairing: Pairing | None,
+    code: int | None,
+    *,
+    votes: int,
+    limits: Range,
+    level: float,
+) -> Estimate:
+    """The mean of the defined values of some rows: that of `mean_with_seeds` for a system with
+    several seeds, else `cluster_mean`; it has no interval from fewer than five clusters.
+
+    Args:
+        values, clusters: (n,) of all rows.
+        rows: (n,) those that count.
+        pairing: None if groups are not systems.
+        code: of the group that the rows are of; None of several.
+        votes, limits, level: as for `cluster_mean`.
+    """
+    v = values[rows]
+    if pairing is not None and code is not None:
+        texts = pairing.seeded(np.where(rows, values, np.nan), code)
+        if texts is not None and texts.values.size == np.count_nonzero(~np.isnan(v)):
+            mean = mean_with_seeds(texts, votes=votes, limits=limits, level=level)
+            if mean is not None:
+                return mean
+    return without_few_clusters(
+        cluster_mean(v, clusters[rows], votes=votes, limits=limits, level=level)
+    )
 
 
 def summarise_corpus(

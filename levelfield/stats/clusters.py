@@ -67,6 +67,25 @@ def cluster_sizes(code: Codes, K: int) -> Floats:
     return np.bincount(code, minlength=K).astype(np.float64)
 
 
+def cluster_errors(S: Floats, W: Floats) -> tuple[Floats, Floats]:
+    """Returns standard errors of weighted means over clusters, and their degrees of freedom.
+
+    `se² = K / (K − 1) Σ_k (S_k − W_k m)² / (Σ W_k)²`, m = Σ S_k / Σ W_k, over the K clusters with a
+    weight; K − 1 degrees of freedom.
+
+    Args:
+        S, W: (clusters, comparisons) weighted sums and weights.
+
+    Undefined (NaN): fewer than two clusters.
+    """
+    K = (W > 0).sum(axis=0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = W.sum(axis=0)
+        squares = ((S - W * (S.sum(axis=0) / total)) ** 2).sum(axis=0)
+        se = np.sqrt(K / (K - 1) * squares) / total
+    return np.where(K > 1, se, np.nan), np.maximum(K - 1, 0.0)
+
+
 def cluster_draws(K: int, resamples: int, seed: int, *, width: int) -> Iterator[Floats]:
     """How often each of K clusters was drawn, in chunks of (r, K) that add up to `resamples`.
 

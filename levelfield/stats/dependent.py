@@ -243,7 +243,7 @@ def swap_tests(
             continue
         exact = permutations >= 2**K
         p, p_greater = tally.p(exact=exact)
-        if not exact and is_rare(tally.both, tally.tried):
+        if not exact and is_rare(tally.two_sided, tally.tried):
             pair = [s.swappable(a, b, fisher) for s in parts]
             tilted = _tilted(pair, tally.observed, K, seed)
             if tilted is not None:
@@ -306,14 +306,14 @@ class _SwapTally:
     """How many swaps of clusters reach what is observed."""
 
     observed: float
-    both: int = 0
+    two_sided: int = 0
     greater: int = 0
     tried: int = 0
     squares: float = 0.0
 
     def add(self, d: Floats) -> None:
         lost = int(np.isnan(d).sum())  # swapped into a constant: no arrangement to compare with
-        self.both += int((np.abs(d) >= abs(self.observed) - _SAME).sum()) + lost
+        self.two_sided += int((np.abs(d) >= abs(self.observed) - _SAME).sum()) + lost
         self.greater += int((d >= self.observed - _SAME).sum()) + lost
         self.tried += d.size
         self.squares += float(np.nansum(d**2))
@@ -329,7 +329,7 @@ class _SwapTally:
         """Two-sided and one-sided."""
         identity = int(not exact)
         total = max(1, self.tried + identity)
-        return (self.both + identity) / total, (self.greater + identity) / total
+        return (self.two_sided + identity) / total, (self.greater + identity) / total
 
 
 def _swaps(K: int, permutations: int, seed: int, *, rows: int) -> Iterator[Bits]:

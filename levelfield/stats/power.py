@@ -137,25 +137,6 @@ def alike_p(difference: float, se: float, df: float, margin: float) -> float:
     return float(stdtr(df, (abs(difference) - margin) / se))
 
 
-def cluster_errors(S: Floats, W: Floats) -> tuple[Floats, Floats]:
-    """Returns standard errors of weighted means over clusters, and their degrees of freedom.
-
-    `se² = K / (K − 1) Σ_k (S_k − W_k m)² / (Σ W_k)²`, m = Σ S_k / Σ W_k, over the K clusters with a
-    weight; K − 1 degrees of freedom.
-
-    Args:
-        S, W: (clusters, comparisons) weighted sums and weights.
-
-    Undefined (NaN): fewer than two clusters.
-    """
-    K = (W > 0).sum(axis=0).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        total = W.sum(axis=0)
-        squares = ((S - W * (S.sum(axis=0) / total)) ** 2).sum(axis=0)
-        se = np.sqrt(K / (K - 1) * squares) / total
-    return np.where(K > 1, se, np.nan), np.maximum(K - 1, 0.0)
-
-
 def fewest(enough: Callable[[int], bool], least: int, most: int = MOST) -> int | None:
     """Returns the smallest n from `least` to `most` that is enough; None if none is.
 

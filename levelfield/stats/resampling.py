@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from levelfield.core.errors import UserError
-from levelfield.core.limits import DRAWS
+from levelfield.core.limits import DRAWS, SEED
 from levelfield.core.options import Options, option
 from levelfield.core.strings import finite_number
 from levelfield.io.reading import pairs
@@ -90,7 +90,7 @@ class Resampling(Options):
         metavar="N",
     )
     level: float = option(0.95, "Level of the intervals.", above=0, below=1)
-    seed: int = option(0, "Seed of every random draw.", least=0, metavar="N")
+    seed: int = option(0, "Seed of every random draw.", least=0, most=SEED, metavar="N")
     family: Family = option(
         "metric",
         "Comparisons that p is adjusted over: those under one metric, or of the run; or, of the "

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Bits, Bools, Floats
-from levelfield.stats.clusters import MANY, bits_times, held_together
-from levelfield.stats.power import cluster_errors
+from levelfield.stats.clusters import MANY, bits_times, cluster_errors, held_together
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.tilting import is_rare, small_p_of_sums
+from levelfield.stats.tilting import is_rare, small_p_of_sum
 
 _TIE = 1e-10
 """Sums nearer to 0 than this share of their largest possible size are 0."""
@@ -75,7 +74,7 @@ def sign_flips(
     Patterns of K clusters whose sums are not 0 are enumerated if `2^K <= permutations`; p is then
     exact. Else p = (b + 1) / (m + 1), b of m random patterns reaching the observed statistic;
     without the 1 the test would reject too often (Phipson and Smyth 2010). Where b / m < 0.005
-    and m >= 200, p comes from `small_p_of_sums`. Sums equal up to rounding are ties and count as
+    and m >= 200, p comes from `small_p_of_sum`. Sums equal up to rounding are ties and count as
     reached.
 
     The test is exact if differences are symmetric; skewed differences of few clusters are not.
@@ -83,7 +82,7 @@ def sign_flips(
     Differences of values that are 0 or 1 have so many ties that the test rejects half as often as
     it might. With mid-p, patterns that tie with what is observed count half (Lancaster 1961); of
     single clusters this is the mid-p test of McNemar (Fagerland, Lydersen and Laake 2013). An end
-    of the interval may then be 0 where p <= 1 − level, and small p, which `small_p_of_sums` gives,
+    of the interval may then be 0 where p <= 1 − level, and small p, which `small_p_of_sum` gives,
     are not halved.
 
     Args:
@@ -119,11 +118,8 @@ def sign_flips(
         if not exact:
             tried = resampling.permutations
             rare += [j for j, b in zip(columns, reached, strict=True) if is_rare(b, tried)]
-    for j, small in zip(
-        rare,
-        small_p_of_sums([S[active[:, j], j] for j in rare], _TIE, seed=resampling.seed),
-        strict=True,
-    ):
+    for j in rare:
+        small = small_p_of_sum(S[active[:, j], j], _TIE, seed=resampling.seed)
         p[j] = p[j] if small is None else max(least[j], small)
     return SignFlips(p, low, high, np.where(used, least, np.nan), *cluster_errors(S, W))
 

@@ -2,34 +2,34 @@
 
 With m random patterns of signs p is at least 1 / (m + 1) however clear a difference is, so that p
 adjusted for hundreds of comparisons could never be small. Where few patterns reach the observed
-statistic, p is estimated from patterns that are drawn to reach it, and p of a sum over very many
-clusters is approximated.
+statistic, p of a sum over clusters is approximated, and of any other statistic it is estimated from
+patterns that are drawn to reach it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import expit, ndtr
 
 from levelfield.core.arrays import Bools, Floats
-from levelfield.stats.clusters import BLOCK, MANY, chunks
+from levelfield.stats.clusters import chunks
 
 RARE = 0.005
-"""p is estimated by `tilted_p` where a smaller share of random patterns reaches the statistic."""
+"""p is no longer counted where a smaller share of random patterns reaches the statistic."""
 
 _DRAWS = 2000
 
-_HELD = 1 << 21
-"""Random numbers that many statistics share, held at a time: 16 MB."""
-
-_PIECE = 1 << 15
-"""Numbers compared at a time, which a processor's cache can hold."""
-
 _FEWEST = 20
 """So many draws at least reach the statistic, or its linear part says little of it."""
+
+_FEW = 64
+"""p of a sum of no more coefficients is drawn: an approximation may be half too large there."""
+
+_MARGIN = 1.05
+"""An approximate p is so much larger."""
 
 _LARGEST = 0.05
 """p of a sum is approximated if no coefficient has so large a share of the variance."""
@@ -72,40 +72,45 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
     return _p_of(weights)
 
 
-def small_p_of_sums(sums: Sequence[Floats], tie: float, *, seed: int) -> list[float | None]:
-    """Small two-sided p of several statistics `|Σ a_k g_k|` of random signs.
+def small_p_of_sum(a: Floats, tie: float, *, seed: int) -> float | None:
+    """Small two-sided p of `|Σ a_k g_k|` of random signs.
 
-    p of more than `MANY` coefficients is that of `saddlepoint_p`, where that is defined. The others
-    are those of `tilted_p`, and share their draws.
+    Of more than 64 coefficients it is that of `saddlepoint_p`, where that is defined, and a
+    twentieth more, so that its error makes p too large rather than too small; else that of
+    `tilted_p`.
 
     Args:
-        sums: (K,) a of each statistic, with any sign, none of them 0.
+        a: (K,) coefficients, none of them 0.
         tie: a share of Σ |a_k|; a sum that misses the observed one by less reaches it.
     """
-    signed = [a * np.sign(a.sum()) for a in sums]
-    approximations = [saddlepoint_p(a) if a.size > MANY else None for a in signed]
-    unknown = [a for a, p in zip(signed, approximations, strict=True) if p is None]
-    drawn = iter(_tilted_sums(unknown, tie, seed))
-    return [next(drawn) if p is None else p for p in approximations]
+    a = a * np.sign(a.sum())
+    p = saddlepoint_p(a) if a.size > _FEW else None
+    if p is not None:
+        return _MARGIN * p
+    total = float(a.sum())
+    least = total - tie * float(np.abs(a).sum())
+    return tilted_p(lambda plus: 2 * (plus @ a) - total >= least, a, total, seed=seed)
 
 
 def saddlepoint_p(a: Floats) -> float | None:
     """Two-sided p of `|Σ a_k g_k|` of K random signs, by a saddlepoint approximation.
 
     `C(θ) = Σ log cosh(θ a_k)` is the logarithm of the sum's moment generating function. With θ such
-    that `C'(θ) = x`, `r = √(2 (θ x − C(θ)))` and `v = θ √C''(θ)`, p is `2 Φ(−r − log(v / r) / r)`
-    (Barndorff-Nielsen 1986; of permutation tests Robinson 1982). x is `Σ a_k − min |a_k|`, half of
-    the least that a sum can differ by below the observed one, so that sums on a grid reach it with
-    their whole probability. Without a dominant coefficient the error is of the order 1 / K, where
-    `tilted_p` has a standard error of a few percent. What is below the smallest normal number
-    (2e-308) is that.
+    that `C'(θ) = x`, `r = √(2 (θ x − C(θ)))` and `v = sinh(θ m) / m √C''(θ)`, p is
+    `2 Φ(−r − log(v / r) / r)` (Barndorff-Nielsen 1986; of permutation tests Robinson 1982). m is
+    `min |a_k|` and x is `Σ a_k − m`, half of the least that a sum can differ by below the observed
+    one, so that sums on a grid reach it with their whole probability (Daniels 1987, section 6); of
+    others m is small, and v is θ √C''(θ). Where no coefficient dominates, the error is of the
+    order 1 / K, a few percent with 65 coefficients. At the end of its range, near 2^(1 − K), p may
+    be half too large. What is below the smallest normal number (2e-308) is that.
 
     Args:
         a: (K,) coefficients, none of them 0; their sum is the observed one, above 0.
 
     Undefined (None): one coefficient has a twentieth of the variance C''(θ) or more.
     """
-    x = float(a.sum() - np.abs(a).min())
+    m = float(np.abs(a).min())
+    x = float(a.sum()) - m
     if x <= 0:
         return None
     tilt = _Tilt(a, x)
@@ -114,56 +119,8 @@ def saddlepoint_p(a: Floats) -> float | None:
     if variances.max() >= _LARGEST * variance:
         return None
     r = math.sqrt(2 * (tilt.theta * x - tilt.log_norm))
-    p = 2 * ndtr(-r - math.log(tilt.theta * math.sqrt(variance) / r) / r)
-    return float(max(p, np.finfo(np.float64).tiny))
-
-
-def _tilted_sums(signed: Sequence[Floats], tie: float, seed: int) -> list[float | None]:
-    """`tilted_p` of several sums above 0."""
-    tilts = [_Tilt(a, float(a.sum())) for a in signed]
-    p = []
-    for a, tilt, plus_sums in zip(signed, tilts, _plus_sums(signed, tilts, seed), strict=True):
-        total = float(a.sum())
-        reached = 2 * plus_sums - total >= total - tie * float(np.abs(a).sum())
-        p.append(_p_of(np.where(reached, tilt.weights(plus_sums), 0.0)))
-    return p
-
-
-def _plus_sums(sums: Sequence[Floats], tilts: Sequence[_Tilt], seed: int) -> Floats:
-    """(statistics, draws) sums of the coefficients with a +.
-
-    Each statistic takes its draws, one after the other, from the start of the same numbers.
-    """
-    totals = np.zeros((len(sums), _DRAWS))
-    rng = np.random.default_rng((seed, 1))
-    longest = _DRAWS * max((a.size for a in sums), default=0)
-    for start in range(0, longest, _HELD):
-        u = rng.random(min(_HELD, longest - start))
-        for a, tilt, total in zip(sums, tilts, totals, strict=True):
-            _add_plus_sums(u, start, a, tilt.chance, total)
-    return totals
-
-
-def _add_plus_sums(u: Floats, start: int, a: Floats, chance: Floats, totals: Floats) -> None:
-    """Adds what the numbers from `start` on say of a statistic's draws of K numbers each."""
-    K = a.size
-    end = min(start + u.size, K * _DRAWS)
-    first, last = -(-start // K), end // K  # whole draws
-    if first < last and K <= BLOCK:
-        rows = u[first * K - start : last * K - start].reshape(-1, K)
-        totals[first:last] = (rows < chance) @ a
-        parts = [(start, first * K), (last * K, end)]
-    else:
-        parts = [(start, end)]
-    below, plus = np.empty(_PIECE, np.bool_), np.empty(_PIECE)
-    for position, stop in parts:
-        while position < stop:
-            row, k = divmod(position, K)
-            m = min(_PIECE, K - k, stop - position)
-            np.less(u[position - start : position - start + m], chance[k : k + m], out=below[:m])
-            np.copyto(plus[:m], below[:m])
-            totals[row] += plus[:m] @ a[k : k + m]
-            position += m
+    v = math.sinh(tilt.theta * m) / m * math.sqrt(variance)
+    return float(max(2 * ndtr(-r - math.log(v / r) / r), np.finfo(np.float64).tiny))
 
 
 class _Tilt:

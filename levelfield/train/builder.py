@@ -23,7 +23,8 @@ from levelfield.io.writing import folder_replacement, is_temporary
 from levelfield.models.files import quiet
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import pick_device
-from levelfield.train.loop import CHECKPOINT, HISTORY, HistoryRow, TrainingTask, fit
+from levelfield.train.checkpoint import CHECKPOINT
+from levelfield.train.loop import HISTORY, HistoryRow, TrainingTask, fit
 from levelfield.version import __version__
 
 

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
@@ -29,11 +27,11 @@ from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.writing import file_replacement
+from levelfield.train.checkpoint import Checkpoint, damaged, read_checkpoint, write_checkpoint
 from levelfield.train.recipe import Recipe
 
 T = TypeVar("T")
 
-CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """What AdamW keeps of every parameter."""
@@ -196,36 +194,27 @@ def _save(
     lines = "".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in history)
     with file_replacement(folder / HISTORY) as path:
         path.write_text(lines, encoding="utf-8")
-    about = {"run": run, "step": str(step), "history": lines}
-    with file_replacement(folder / CHECKPOINT) as path:
-        safetensors.torch.save_file(tensors, path, about)
+    write_checkpoint(folder, run, Checkpoint(tensors, {"step": str(step), "history": lines}))
 
 
 def _resume(
     model: torch.nn.Module, optimizer: torch.optim.AdamW, folder: Path, run: str
 ) -> tuple[int, list[HistoryRow]]:
-    path = folder / CHECKPOINT
-    if not path.is_file():
+    checkpoint = read_checkpoint(folder, run)
+    if checkpoint is None:
         return 0, []
-    device = str(next(model.parameters()).device)
+    tensors, about = checkpoint
+    step = int(about["step"])
     try:
-        with safetensors.safe_open(path, "pt", device=device) as file:
-            about = file.metadata()
-            if about.get("run") != run:
-                raise UserError(
-                    f"{folder} holds a checkpoint of another run (other data, model or recipe); "
-                    "give another folder, or delete it to begin again"
-                )
-            step = int(about["step"])
-            for name, parameter in _named(model):
-                parameter.data.copy_(file.get_tensor(f"weight {name}"))
-                if f"{MOMENTS[0]} {name}" in file.keys():  # noqa: SIM118  (it is no mapping)
-                    optimizer.state[parameter] = {
-                        "step": torch.tensor(float(step), device=parameter.device),
-                        **{moment: file.get_tensor(f"{moment} {name}") for moment in MOMENTS},
-                    }
-    except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        raise UserError(f"{path} is damaged; delete it to begin again: {error}") from error
+        for name, parameter in _named(model):
+            parameter.data.copy_(tensors[f"weight {name}"])
+            if f"{MOMENTS[0]} {name}" in tensors:
+                optimizer.state[parameter] = {
+                    "step": torch.tensor(float(step), device=parameter.device),
+                    **{m: tensors[f"{m} {name}"].to(parameter.device) for m in MOMENTS},
+                }
+    except (KeyError, RuntimeError) as error:
+        raise damaged(folder, f"it does not fit the model: {error}") from error
     history = [HistoryRow(**json.loads(line)) for line in about["history"].splitlines()]
     return step, history
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.core.sample import Sample
 
@@ -27,7 +28,7 @@ class Recipe(Options):
     is for it.
     """
 
-    steps: int = option(help="Number of updates.", least=1, positional=True)
+    steps: int = option(help="Number of updates.", least=1, most=1_000_000_000, positional=True)
     learning_rate: float = option(
         1e-3,
         "Learning rate after the warm-up; falls linearly to a tenth at the end.",
@@ -59,7 +60,7 @@ class Recipe(Options):
         otherwise="15 for a t5 from random weights, else 1",
     )
     clip: float = option(1.0, "Largest norm of the gradient.", above=0)
-    seed: int = option(0, "Seed of weights, batches and dropout.", least=0)
+    seed: int = option(0, "Seed of weights, batches and dropout.", least=0, most=SEED)
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "float32",
         "Precision of matrix products; auto is bfloat16 on a GPU. Weights and their updates are "
@@ -143,7 +144,7 @@ class HeldOutOptions(Options):
         least=0,
         below=1,
     )
-    seed: int = option(0, "Seed of the choice of what is held out.", least=0)
+    seed: int = option(0, "Seed of the choice of what is held out.", least=0, most=SEED)
     reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)
 
     def samples(self, files: Sequence[str]) -> list[Sample]:

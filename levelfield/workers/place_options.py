@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import WORKERS
 from levelfield.core.options import Options, option
 
 WorkerCount = int | Literal["auto"] | None
@@ -51,6 +52,7 @@ class WorkPlace(Options):
         "Number of processes that do the work, or with --ray of tasks at a time; auto: as many as "
         "processors, memory and GPUs allow.",
         least=1,
+        most=WORKERS,
         otherwise="1; auto with --ray",
         metavar="N",
     )

@@ -342,7 +342,7 @@ class RayTasks:
 
     def _task(self, message: bytes, subjects: Mapping[bytes, bytes]) -> Any:
         packed = [self._argument(digest, subject) for digest, subject in subjects.items()]
-        pieces = (message[at : at + _PIECE] for at in range(0, len(message), _PIECE))
+        pieces = (message[start : start + _PIECE] for start in range(0, len(message), _PIECE))
         return self._function.remote(self._run, self._settings, [*subjects], *packed, *pieces)
 
     def _argument(self, digest: bytes, subject: bytes) -> Any:

@@ -54,6 +54,7 @@ class Address:
             or parts.query
             or parts.fragment
             or not _PATH.fullmatch(path)
+            or {".", ".."}.intersection(path.split("/"))
         ):
             raise UserError(expected)
         if path.partition("/")[0] in _PAGES:

@@ -23,6 +23,11 @@ class BadAnswer(ValueError):  # noqa: N818 - what it says is the rater's, not th
     """Not an answer on this scale; the message says why, in words a rater may read."""
 
 
+def scale_ends(criterion: RatingCriterion) -> tuple[int, int]:
+    """Returns the least and the greatest answer on a slider or a Likert scale."""
+    return SLIDER if criterion.scale == "slider" else (1, criterion.points)
+
+
 def checked(criterion: RatingCriterion, candidates: int, value: object) -> Answer:
     """Returns the value as an answer to a criterion about an item with so many candidates.
 
@@ -33,11 +38,9 @@ def checked(criterion: RatingCriterion, candidates: int, value: object) -> Answe
     """
     if criterion.scale == "ranking":
         return _checked_ranks(candidates, value)
-    low, high = {
-        "slider": SLIDER,
-        "likert": (1, criterion.points),
-        "pairwise": (NEITHER, candidates - 1),
-    }[criterion.scale]
+    low, high = (
+        (NEITHER, candidates - 1) if criterion.scale == "pairwise" else scale_ends(criterion)
+    )
     if type(value) is not int or not low <= value <= high:
         raise BadAnswer(f"{criterion.id} takes a whole number from {low} to {high}")
     return value

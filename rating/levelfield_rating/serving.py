@@ -178,9 +178,6 @@ def write_links(store: RatingStore, file: str, root: str) -> int:
         check_writable(file)
     names = [slot.name for slot in store.frozen.slots]
     rows = [(slot + 1, names[slot], f"{root}/r/{store.new_link(slot)}") for slot in slots]
-    with atomic_writer(file) as out:
+    with atomic_writer(file, private=True) as out:
         out.write(csv_text([("slot", "name", "link"), *rows]))
-    if file != "-":
-        with contextlib.suppress(OSError):
-            Path(file).chmod(0o600)
     return len(rows)

@@ -25,7 +25,8 @@ def reproduce(
 ) -> None:
     """Derive published numbers again from released data, and say which come out the same.
 
-    ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm) or `all`;
+    ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm,
+    dexperts, pplm) or `all`;
     without it, the tables are listed with their state. The questions of the thesis are answered
     anew under thesis.rq1, thesis.rq2 and thesis.rq3 (thesis.rq: all). `defaults` compares every
     metric, as it is by default, with every rated set; defaults.SET and defaults.SET.PART choose.

@@ -12,7 +12,7 @@ from typing import Any
 
 from levelfield.io.toml import read_toml
 
-PAPERS = ("ctrleval", "lpf", "thesis", "cdm")
+PAPERS = ("ctrleval", "lpf", "thesis", "cdm", "dexperts", "pplm")
 EMPTY = "–"
 
 _CELL = re.compile(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import Run, Write
 from levelfield.agree.evaluation import correlate
 
 DATA = Path(os.environ.get("LEVELFIELD_DATA", "")) / "ctrleval" / "data" / "data_senti.txt"
@@ -440,3 +441,28 @@ def test_soft_accuracy_is_of_systems_and_only_where_asked_for(run, files):
     assert "it needs --level system" in run(*words).complaint
     plain = ("correlate", files[0], "--ratings", files[1], "--level", "system", "--json", *SMALL)
     assert "soft-accuracy" not in run(*plain).json["correlations"][0]["statistics"]
+
+
+def test_choices_instead_of_ratings(run: Run, write: Write):
+    choices = [
+        {"a": "plain", "b": "florid", "better": "plain", "aspect": "style", "item": f"pair {n}",
+         "sample_a": f"a{n}", "sample_b": f"b{n}", "prompt": f"prompt {n}"}
+        for n in range(4)
+    ]  # fmt: skip
+    values = {f"{side}{n}": value for n in range(4) for side, value in (("a", 2), ("b", 1))}
+    scores = write("scores.jsonl", [{"id": i, "metric.length": v} for i, v in values.items()])
+    words = ("correlate", scores, "--choices", write("choices.jsonl", choices))
+    ran = run(*words)
+    assert ran.code == 0, ran
+    assert "metrics against choices in style" in ran.out.lower()
+    assert "1.000" in ran.out
+    first = run(*words, "--json").json["agreements"][0]
+    assert (first["metric"], first["pairs"], first["decided"]["value"]) == ("length", 4, 1)
+
+
+def test_judgements_are_ratings_or_choices(run: Run, write: Write):
+    scores = write("scores.jsonl", [{"id": "a", "metric.length": 1}])
+    ran = run("correlate", scores)
+    assert (ran.code, "--ratings or with --choices" in ran.err) == (2, True), ran
+    ran = run("correlate", scores, "--choices", scores, "--report", "page.html")
+    assert (ran.code, "--report shows ratings" in ran.err) == (2, True), ran

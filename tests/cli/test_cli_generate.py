@@ -129,12 +129,24 @@ def test_generated_texts_are_no_samples_that_another_command_may_write_over(
     assert head.description == "texts of `levelfield generate`"
 
 
-def test_a_file_whose_first_line_is_torn_is_gone_on_with(
-    run: Run, asked: str, write: Write
-) -> None:
-    write("texts.jsonl", '{"id": "a", "te')
+@pytest.mark.parametrize("torn", ["{", '{"id"', '{"id": "a", "te', '{"id": "a", "text": "Zü'])
+def test_a_file_whose_first_line_is_torn_is_gone_on_with(run: Run, asked: str, torn: str) -> None:
+    # inside its last character, where that has two bytes
+    content = torn.encode()
+    Path("texts.jsonl").write_bytes(content[:-1] if torn.endswith("ü") else content)
     assert run("generate", asked, *STUB).code == 0
     assert [record["id"] for record in records("texts.jsonl")] == ["a", "b"]
+
+
+def test_a_file_that_is_torn_inside_a_character_after_whole_lines_is_gone_on_with(
+    run: Run, asked: str
+) -> None:
+    run("generate", asked, *STUB)
+    path = Path("texts.jsonl")
+    first, _, second = path.read_bytes().partition(b"\n")
+    path.write_bytes(first + b"\n" + second[:9] + "ü".encode()[:1])
+    assert run("generate", asked, *STUB).code == 0
+    assert path.read_bytes() == first + b"\n" + second
 
 
 def test_what_is_there_is_kept_and_said(run: Run, asked: str) -> None:

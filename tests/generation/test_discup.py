@@ -58,12 +58,12 @@ def like_gpt2(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_prompt_of_no_embeddings_is_the_base(tmp_path: Path):
+def test_a_prompt_of_no_embeddings_is_refused(tmp_path: Path):
     base = cases.model()
     empty = {label: torch.empty(0, 16) for label in ("negative", "positive")}
     guide = tiny_soft_prompt.save_matrices(base, tmp_path / "g", empty)
-    technique = DisCup(model=base, guide=str(guide))
-    assert texts(technique) == texts(UncontrolledBase(model=base))
+    with pytest.raises(ModelError, match="its weights negative are empty"):
+        texts(DisCup(model=base, guide=str(guide)))
 
 
 def test_without_control_it_is_the_base():

@@ -13,7 +13,7 @@ import pytest
 import levelfield
 from levelfield.core.errors import InputError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.run import GenerationCost
+from levelfield.generation.run import GenerationCost, read_requests
 
 LABELS = ("positive", "negative")
 PROMPTS = ["The lake", "Once", "The road", "A «wall»\nand 🎉", ""]
@@ -293,7 +293,7 @@ def test_a_line_that_is_no_answer_is_named(out, line):
 
 
 def test_one_process_at_a_time_writes_a_file(out, stub):
-    lock = filelock.FileLock(out.with_name(".texts.jsonl.lock"))
+    lock = filelock.FileLock(out.with_name(".levelfield-texts.jsonl.lock"))
     with lock, pytest.raises(UserError, match="another process is writing it"):
         generate(out=str(out))
     assert stub.asked == []
@@ -338,3 +338,14 @@ def test_a_link_leads_to_the_file(out):
     generate(out=str(link))
     assert link.is_symlink()
     assert len(lines(out)) == 10
+
+
+def test_more_combinations_of_labels_than_memory_holds_are_refused(monkeypatch):
+    labels = {f"attribute-{n}": [str(k) for k in range(10)] for n in range(9)}
+    with pytest.raises(UserError, match=r"^control: 1,000,000,000 combinations of labels"):
+        read_requests(["The lake"], lambda _: "", labels=labels)
+    monkeypatch.setattr("levelfield.generation.run.REQUESTS", 25)
+    two = dict(list(labels.items())[:1])
+    with pytest.raises(UserError, match="more than 25 requests"):
+        read_requests(["The lake", "The hill", "The sea"], lambda _: "", labels=two)
+    assert len(read_requests(["The lake", "The hill"], lambda _: "", labels=two)) == 20

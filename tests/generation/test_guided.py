@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import safetensors.torch
+import torch
 
 import technique_cases as cases
-from levelfield.core.errors import UserError
+from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Request
-from levelfield.generation.guides import meant
+from levelfield.generation.guides import meant, weights_on_base
 from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
+from levelfield.models.guides import guide_named
+from levelfield.models.loading import AS_USUAL
 
 every = pytest.mark.parametrize("technique", [CTRLLite, DExperts, GeDi])
 BOTH = {"sentiment": "positive", "topic": "Sports"}
@@ -98,3 +102,27 @@ def test_a_code_stands_for_one_attribute():
     expected = "ctrl-lite: takes one attribute at a time; there are sentiment, topic"
     assert made.refusal(BOTH) == expected
     assert DExperts(model=cases.model(), guide=both_guides()).refusal(BOTH) == ""
+
+
+@pytest.mark.parametrize(
+    ("tensors", "problem"),
+    [
+        ({"bias": torch.tensor([0.0, torch.nan])}, "bias are not all finite numbers"),
+        ({"weight": torch.full((3, 2), torch.inf)}, "weight are not all finite numbers"),
+        ({"weight": torch.ones(3, 2, dtype=torch.int64)}, "weight are of type int64, not floats"),
+        ({"weight": torch.ones(0, 2)}, "weight are empty"),
+        ({"extra": torch.ones(1)}, "extra are not known"),
+    ],
+)
+def test_weights_of_a_guide_that_no_training_writes_are_refused(tmp_path, tensors, problem):
+    shipped = guide_named("offline/sentiment-head")
+    (tmp_path / "guide.json").write_bytes((shipped.path / "guide.json").read_bytes())
+    whole = {"weight": torch.ones(3, 2), "bias": torch.zeros(2), **tensors}
+    safetensors.torch.save_file(whole, tmp_path / "guide.safetensors")
+    guide = guide_named.__wrapped__(str(tmp_path))
+    names = ("weight", "bias")
+    with (
+        pytest.raises(ModelError, match=f"can't be used: its weights {problem}"),
+        weights_on_base(guide, "head", "offline/smollm2", AS_USUAL, names),
+    ):
+        pass

@@ -53,6 +53,19 @@ def test_permissions_are_those_of_the_old_file_or_the_usual(tmp_path):
     assert new.stat().st_mode == plain.stat().st_mode
 
 
+def test_a_private_file_is_its_owner_s_alone_from_the_first_byte(tmp_path):
+    old, new = (tmp_path / name for name in ("old", "new"))
+    old.write_text("")
+    old.chmod(0o644)
+    for path in (old, new):
+        with atomic_writer(path, private=True) as file:
+            file.write("secret")
+            file.flush()
+            written = [p for p in tmp_path.iterdir() if p.stat().st_size]
+            assert {stat.S_IMODE(p.stat().st_mode) for p in written} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (old, new)} == {0o600}
+
+
 def test_a_link_stays_a_link(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     link.symlink_to(target)

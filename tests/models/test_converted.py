@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path, PureWindowsPath
@@ -23,7 +24,7 @@ from levelfield.models.converted import WEIGHTS, converted
 pytest.importorskip("gguf")
 
 SHA256 = "0123456789abcdef" * 4
-FILES = {"config.json", "tokenizer.json", "tokenizer_config.json", "sizes.json"}
+FILES = {"config.json", "tokenizer.json", "tokenizer_config.json", "checksums.json"}
 CODE = """
 import sys, time
 from pathlib import Path, PureWindowsPath
@@ -82,13 +83,14 @@ def test_tokenizer_and_configuration_come_without_the_weights(file, cache):
     assert {p.name for p in folder.iterdir()} == FILES
 
 
-def test_weights_come_into_the_same_folder_and_sizes_were_right_before(file):
+def test_weights_come_into_the_same_folder(file):
     before = converted(file, SHA256, weights=False)
     folder = converted(file, SHA256, weights=True)
     assert folder == before
     assert {p.name for p in folder.iterdir()} == {*FILES, WEIGHTS}
-    sizes = json.loads((folder / "sizes.json").read_text())
-    assert sizes == {n: (folder / n).stat().st_size for n in {*FILES, WEIGHTS} - {"sizes.json"}}
+    checksums = json.loads((folder / "checksums.json").read_text())
+    written = {*FILES, WEIGHTS} - {"checksums.json"}
+    assert checksums == {n: zlib.crc32((folder / n).read_bytes()) for n in written}
 
 
 def test_a_second_call_reads_and_writes_nothing(file, monkeypatch):
@@ -168,9 +170,15 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 @pytest.mark.parametrize("name", [*sorted(FILES), WEIGHTS])
-@pytest.mark.parametrize("damage", [cut, Path.unlink, lambda path: path.write_bytes(b"")])
-def test_a_file_that_is_missing_or_cut_is_made_anew(file, name, damage):
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_file_that_is_missing_cut_or_changed_is_made_anew(file, name, damage):
     folder = converted(file, SHA256, weights=True)
     whole = {p.name: p.read_bytes() for p in folder.iterdir()}
     damage(folder / name)
@@ -214,7 +222,8 @@ def test_a_process_that_ends_in_the_middle_leaves_nothing_that_the_next_one_mind
 
 def test_no_room_is_said_before_a_byte_is_written_with_what_is_needed_and_where(file, monkeypatch):
     folder = converted(file, SHA256, weights=False)
-    size = json.loads((folder / "sizes.json").read_text())[WEIGHTS]
+    head, values = module._head(module.open_gguf(file))
+    size = len(head) + values
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, size - 1))
     with pytest.raises(ModelError) as caught:

@@ -88,6 +88,8 @@ def test_a_damaged_folder_is_one_line(tmp_path: Path, damage, message: str):
         ({"labels": ["one", "one"]}, "at least two different names"),
         ({"base": 3}, "base is 3; expected the name of a model"),
         ({"revision": None}, "expected the revision"),
+        ({"scale": float("nan")}, "scale: expected finite numbers"),
+        ({"bias": {"negative": [float("-inf")]}}, "bias: expected finite numbers"),
     ],
 )
 def test_what_guide_json_says_is_checked(tmp_path: Path, about, message: str):

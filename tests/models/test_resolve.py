@@ -104,6 +104,33 @@ def test_pickled_weights_are_refused_unless_allowed(tmp_path):
     assert resolve(name, Loading(allow_pickle=True)).pickled
 
 
+@pytest.mark.parametrize(
+    "shard", ["../outside.bin", "weights.bin", "../outside.safetensors", "/tmp/a.safetensors", 7]
+)
+def test_an_index_names_safetensors_of_its_own_folder_only(tmp_path, shard):
+    name = folder(tmp_path / "m", {"model_type": "t5"}, weights="decoy.safetensors")
+    index = tmp_path / "m" / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "decoy.safetensors", "b": shard}}))
+    for loading in (Loading(), Loading(allow_pickle=True)):
+        with pytest.raises(ModelError, match=r"names .* as a file of weights; expected \*\.safe"):
+            resolve(name, loading)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": {}}', '{"weight_map": 3}', "no"])
+def test_an_index_that_names_no_files_is_refused_in_a_line(tmp_path, content):
+    name = folder(tmp_path / "m", {"model_type": "t5"}, weights="decoy.safetensors")
+    (tmp_path / "m" / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(ModelError, match=r"^model 'm': model\.safetensors\.index\.json"):
+        resolve(name)
+
+
+def test_a_configuration_names_no_pickle_as_its_weights(tmp_path):
+    config = {"model_type": "t5", "transformers_weights": "adapter_model.bin"}
+    name = folder(tmp_path / "m", config, weights="decoy.safetensors")
+    with pytest.raises(ModelError, match="transformers_weights: expected a file"):
+        resolve(name)
+
+
 def test_a_file_that_is_not_the_pinned_one_is_refused(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"other")
     with pytest.raises(ModelError, match="not the pinned file"):

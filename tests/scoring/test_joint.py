@@ -6,22 +6,28 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flips import p_of
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.scoring.joint import Criterion, geometric, harmonic, joint
+from levelfield.scoring.joint import (
+    MEANS,
+    Criterion,
+    geometric,
+    harmonic,
+    joint,
+    slopes,
+    slopes_of_pair,
+)
 from levelfield.scoring.summary import adjusted
 from levelfield.scoring.tally import RunTally
-from levelfield.stats.bootstrap import cluster_bootstrap, cluster_bootstrap_mean
-from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=200, permutations=500)
 SHARE = st.floats(0, 1)
+SOME = st.just(0.0) | st.floats(1e-3, 1)
 
 
 def tally_of(
@@ -138,39 +144,89 @@ def test_a_metric_of_which_lower_is_better_has_no_part_in_a_mean():
         joint(tally_of({"x": [(0.5, 0.5)]}), Criterion("bleu"), Criterion("style"))
 
 
-@given(st.lists(st.tuples(SHARE, SHARE, st.integers(0, 4)), min_size=1, max_size=20))
-def test_the_bootstrap_of_several_columns_is_that_of_one_for_one_column(rows):
-    values, clusters = np.array([r[:2] for r in rows]), [r[2] for r in rows]
-    of_both = cluster_bootstrap(
-        values, clusters, lambda m: m[:, 1], resampling=Resampling(resamples=50)
-    )
-    alone = cluster_bootstrap_mean(values[:, 1], clusters, resampling=Resampling(resamples=50))
-    for a, b in (
-        (of_both.value, alone.value),
-        (of_both.low, alone.low),
-        (of_both.high, alone.high),
-    ):
-        assert a == pytest.approx(b, nan_ok=True)
-    assert (of_both.n, of_both.clusters) == (alone.n, alone.clusters)
+@pytest.mark.parametrize("name", MEANS)
+@given(st.tuples(st.floats(0.01, 2), st.floats(0.01, 2)))
+def test_slopes_are_the_derivatives_of_the_joint_mean(name, pair):
+    means, step = np.array(pair), 1e-6
+    numeric = [(MEANS[name](means + e) - MEANS[name](means - e)) / (2 * step)
+               for e in step * np.eye(2)]  # fmt: skip
+    assert slopes(name, means) == pytest.approx(numeric, rel=1e-3)
+    assert means @ slopes(name, means) == pytest.approx(MEANS[name](means))
 
 
-def test_swapping_agrees_with_flipping_signs_for_a_single_mean():
+@pytest.mark.parametrize("name", MEANS)
+@given(st.tuples(SOME, SOME, SOME.map(lambda x: -x) | SOME, SOME))
+@example((0.5, 0.1, 0.9, 0.0))
+@example((0.5, 0.1, -0.2, 0.9))
+def test_values_with_the_slopes_of_a_pair_differ_by_its_joint_means(name, numbers):
+    means = np.array(numbers).reshape(2, 2)
+    f = MEANS[name](means)
+    linear = (means * slopes_of_pair(name, means)).sum(axis=1)
+    assert linear[0] - linear[1] == pytest.approx(f[0] - f[1], abs=1e-9)
+
+
+def rates(a, b, K, kind, runs):
+    """The share of runs in which G and H of two systems are called different.
+
+    Args:
+        a, b: their means of content and style.
+        kind: how style is drawn.
+    """
     rng = np.random.default_rng(5)
-    a, b = rng.normal(0.4, 1, 30), rng.normal(0, 1, 30)
-    clusters = np.arange(30) // 2
-    by_swaps = swap_permutation(a[:, None], b[:, None], clusters, lambda m: m[:, 0], seed=1)
-    by_signs = p_of(a - b, clusters, seed=2)
-    assert by_swaps == pytest.approx(by_signs, abs=0.02)
-    assert 0.01 < by_signs < 0.99
+    shown = np.zeros(2)
+    for _ in range(runs):
+        common = rng.normal(size=K)
+
+        def system(c, s, common=common):
+            content = c + 0.1 * (rng.normal(size=K) + common)
+            style = rng.random(K) < s if kind == "0 or 1" else s + 0.1 * rng.normal(size=K)
+            return list(zip(content, style.astype(float), strict=True))
+
+        summaries = joint(
+            tally_of({"a": system(*a), "b": system(*b)}), Criterion("content"), Criterion("style"),
+            resampling=FEW,
+        )  # fmt: skip
+        shown += [summary.comparisons[0].p <= 0.05 for summary in summaries]
+    return shown / runs
 
 
-@pytest.mark.parametrize("of", [geometric, harmonic])
+@pytest.mark.thinned
+@pytest.mark.parametrize(
+    ("a", "b", "K", "kind"),
+    [
+        ((0.5, 0.1), (0.5, 0.1), 20, "0 or 1"),  # in one run of four a system has no style at all
+        ((0.9, 0.4), (0.4, 0.9), 30, "0 or 1"),  # swaps of the two systems' values err in 16 %
+        ((0.9, 0.4), (0.4, 0.9), 30, "normal"),
+        ((0.5, 0.4), (0.5, 0.4), 6, "0 or 1"),
+    ],
+)
+def test_equal_joint_means_are_called_different_in_5_percent_of_runs(a, b, K, kind):
+    assert (rates(a, b, K, kind, 200) <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 200)).all()
+
+
+def test_a_difference_of_joint_means_is_that_on_the_inputs_that_both_have():
+    rng = np.random.default_rng(4)
+    a, b = rng.uniform(0.2, 0.9, (2, 30, 2))
+    a[:5, 0] = math.nan
+    both = {"a": [tuple(v) for v in a], "b": [tuple(v) for v in b]}
+    for summary, mean in zip(
+        joint(tally_of(both), Criterion("content"), Criterion("style"), resampling=FEW),
+        (geometric, harmonic), strict=True,
+    ):  # fmt: skip
+        (c,) = summary.comparisons
+        expected = mean(a[5:].mean(axis=0)) - mean(b[5:].mean(axis=0))
+        assert (c.inputs, c.difference) == (25, pytest.approx(float(expected)))
+        assert summary.groups[1].mean.value == pytest.approx(float(mean(b.mean(axis=0))))
+
+
 @pytest.mark.parametrize("seed", range(30))
-def test_two_systems_without_a_joint_value_do_not_differ_by_rounding(of, seed):
+def test_two_systems_without_a_joint_value_do_not_differ_by_rounding(seed):
     rng = np.random.default_rng(seed)
     a, b = np.zeros((2, 5, 2))
     a[:, 0], b[:, 1] = rng.random((2, 5))  # all content and no style, and the other way round
-    assert swap_permutation(a, b, np.arange(5), of, permutations=500) == 1.0
+    both = {"a": [tuple(v) for v in a], "b": [tuple(v) for v in b]}
+    for summary in joint(tally_of(both), Criterion("content"), Criterion("style"), resampling=FEW):
+        assert summary.comparisons[0].p == 1.0
 
 
 def test_equal_signatures_are_of_equal_metrics_with_equal_choices():

@@ -18,7 +18,7 @@ from levelfield.core.scores import Scores
 from levelfield.scoring.comparison import better_system, verdict
 from levelfield.scoring.summary import POINTS, summarise
 from levelfield.scoring.tally import RunTally
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.means import cluster_mean
 from levelfield.stats.multiplicity import false_discovery_rate, holm
 from levelfield.stats.power import detectable_difference
 from levelfield.stats.resampling import Family, Resampling
@@ -76,12 +76,12 @@ def test_means_are_over_defined_values_and_say_how_many():
     assert summary.comparisons == ()
 
 
-def test_group_intervals_are_those_of_the_cluster_bootstrap():
+def test_group_intervals_are_those_of_means_over_clusters():
     rows = [(replace(s, seed=None), v) for s, v in study(["x", "y"], prompts=9, seeds=3)]
     (summary,) = summarise(tally(rows))
     for group in summary.groups:
         mine = [(s.prompt, v) for s, v in rows if s.system == group.group]
-        interval = cluster_bootstrap_mean([v for _, v in mine], [c for c, _ in mine])
+        interval = cluster_mean([v for _, v in mine], [c for c, _ in mine])
         assert group.mean.value == pytest.approx(interval.value)
         assert (group.mean.n, group.mean.clusters) == (27, 9)
         # clusters are drawn in the order of their hashes, so the ends agree within the draws' error

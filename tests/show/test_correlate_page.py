@@ -11,7 +11,7 @@ from levelfield.agree.join import join
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated, Rating
 from levelfield.io.scores import ScoreColumn
-from levelfield.io.tables import escape_latex
+from levelfield.io.tables import comment_lines, escape_latex, escape_markdown
 from levelfield.show.correlate_page import (
     CorrelateReport,
     matrix,
@@ -173,6 +173,11 @@ def test_latex_of_any_character():
     assert escape_latex("a\\b~c^d\ne") == (
         "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d e"
     )
+
+
+@pytest.mark.parametrize("escape", [escape_latex, escape_markdown, lambda t: comment_lines([t])[0]])
+def test_no_control_character_of_a_name_reaches_a_document(escape):
+    assert not {"\x1b", "\a", "\u202e"}.intersection(escape("a\x1b[31mb\ac\u202ed"))
 
 
 @pytest.mark.slow

@@ -255,7 +255,7 @@ def test_signatures_and_methods_are_there(html):
     text = " ".join(Page(html).text.split())
     for metric in METRICS:
         assert f"{metric}|model:offline/minilm|weights:nisf|dtype:float32|v:0.1.0|n:60" in text
-    assert "2,000 resamples of whole clusters" in text
+    assert "95 % t intervals from sums over clusters" in text
     assert "over the comparisons of a metric" in text
     assert re.search(r"the fewest here are \d+\.", text)
 

@@ -8,10 +8,10 @@ from scipy import integrate, stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
+from levelfield.stats.clusters import cluster_errors
 from levelfield.stats.multiplicity import false_discovery_rate
 from levelfield.stats.power import (
     alike_p,
-    cluster_errors,
     detectable_difference,
     detectable_shift,
     fewest,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.means import cluster_mean
 from levelfield.stats.shares import share_ends, votes_of
 
 
@@ -17,7 +17,7 @@ def coverage(p, correlation, clusters, size, *, runs=400, seed=0):
     hits = empty = 0
     for _ in range(runs):
         values = (rng.random(code.size) < rng.beta(a, b, clusters)[code]).astype(float)
-        interval = cluster_bootstrap_mean(values, code, votes=1)
+        interval = cluster_mean(values, code, votes=1)
         hits += interval.low <= p <= interval.high
         empty += interval.low == interval.high
     return hits / runs, empty / runs
@@ -53,8 +53,8 @@ def test_ends_hold_the_share_inside_zero_and_one(share, variance):
 
 def test_clusters_that_agree_within_widen_the_interval():
     values, clusters = np.repeat([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], 5), np.repeat(np.arange(6), 5)
-    together = cluster_bootstrap_mean(values, clusters, votes=1)
-    alone = cluster_bootstrap_mean(values, np.arange(30), votes=1)
+    together = cluster_mean(values, clusters, votes=1)
+    alone = cluster_mean(values, np.arange(30), votes=1)
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
@@ -74,7 +74,7 @@ def test_votes_of_several_judges_count_each():
     hits, widths = 0, []
     for _ in range(400):
         values = rng.binomial(4, 0.5, 200) / 4
-        interval = cluster_bootstrap_mean(values, np.arange(200), votes=4)
+        interval = cluster_mean(values, np.arange(200), votes=4)
         hits += interval.low <= 0.5 <= interval.high
         widths.append(interval.high - interval.low)
     assert 0.92 <= hits / 400 <= 0.98

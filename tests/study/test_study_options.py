@@ -29,12 +29,12 @@ ROOT = Path(__file__).parents[2]
 TYPED = [
     ("run", StudyRunOptions, "jobs", 0, "a whole number from 1 to 1,000"),
     ("run", StudyRunOptions, "jobs", 1001, "a whole number from 1 to 1,000"),
-    ("run", StudyRunOptions, "workers", 0, "a whole number from 1 on"),
+    ("run", StudyRunOptions, "workers", 0, "a whole number from 1 to 1,024"),
     ("run", StudyRunOptions, "time_limit", 0, "a number above 0, at most 100,000,000"),
     ("run", StudyRunOptions, "dtype", "float16", "float32 or bfloat16"),
     ("measure", StudyMeasureOptions, "batch_tokens", 0, "a whole number from 1 on"),
     ("measure", StudyMeasureOptions, "engine", "abacus", "auto, torch or openvino"),
-    ("report", StudyReportOptions, "seed", -1, "a whole number from 0 on"),
+    ("report", StudyReportOptions, "seed", -1, "a whole number from 0 to 4,294,967,295"),
     ("report", StudyReportOptions, "family", "study", "metric, run or fdr"),
 ]
 """Verb, options, option, a value outside, what is expected."""

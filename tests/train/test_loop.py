@@ -6,10 +6,13 @@ import json
 from typing import Any
 
 import pytest
+import safetensors
+import safetensors.torch
 import torch
 
 from levelfield.core.errors import UserError
 from levelfield.train import loop
+from levelfield.train.checkpoint import CHECKPOINT
 from levelfield.train.loop import Loss, Recipe, fit
 from small_infillers import Killed, infilling
 
@@ -86,9 +89,44 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
         fit(infilling()[0], infilling(batch=3)[1], recipe, tmp_path)
     with pytest.raises(UserError, match="another run"):
         fit(infilling()[0], task, Recipe(steps=3, every=1), tmp_path)
-    path = tmp_path / loop.CHECKPOINT
-    path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(UserError, match="damaged; delete it"):
+    path = tmp_path / CHECKPOINT
+    whole = path.read_bytes()
+    content = bytearray(whole)
+    content[-3] ^= 1
+    for damage in (whole[:2000], bytes(content), b"", b"garbage" * 99):
+        path.write_bytes(damage)
+        with pytest.raises(UserError, match="is damaged; delete it"):
+            fit(infilling()[0], task, recipe, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [None, {}, {"step": "-1"}, {"step": "99999"}, {"history": "garbage"}, {"checksum": "0"}],
+)
+def test_a_checkpoint_with_other_words_beside_its_tensors_is_refused(tmp_path, about):
+    recipe = Recipe(steps=2, every=1)
+    model, task, _ = infilling()
+    fit(model, task, recipe, tmp_path)
+    path = tmp_path / CHECKPOINT
+    with safetensors.safe_open(path, "pt") as file:
+        words = file.metadata()
+    changed = {**words, **about} if about else about
+    safetensors.torch.save_file(safetensors.torch.load_file(path), path, changed)
+    with pytest.raises(UserError, match="is damaged; delete it"):
+        fit(infilling()[0], task, recipe, tmp_path)
+
+
+def test_a_checkpoint_without_its_moments_is_refused(tmp_path):
+    recipe = Recipe(steps=2, every=1)
+    model, task, _ = infilling()
+    fit(model, task, recipe, tmp_path)
+    path = tmp_path / CHECKPOINT
+    with safetensors.safe_open(path, "pt") as file:
+        words = file.metadata()
+    tensors = safetensors.torch.load_file(path)
+    weights = {name: value for name, value in tensors.items() if name.startswith("weight")}
+    safetensors.torch.save_file(weights, path, words)
+    with pytest.raises(UserError, match="is damaged; delete it"):
         fit(infilling()[0], task, recipe, tmp_path)
 
 
@@ -116,7 +154,7 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
 
     with pytest.raises(UserError, match="no number any more at step 2"):
         fit(torch.nn.Linear(2, 1), Broken(), Recipe(steps=4, every=2), tmp_path)
-    assert not (tmp_path / loop.CHECKPOINT).exists()
+    assert not (tmp_path / CHECKPOINT).exists()
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_a_tenth():

@@ -1,23 +1,17 @@
-"""What the trainings of guides share: passes over texts, progress that outlives a kill, and words
-for the card."""
+"""What the trainings of guides share: passes over texts, and words for the card."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 
-from levelfield.core.errors import UserError
-from levelfield.io.writing import file_replacement
 from levelfield.models.torch.softmax import Head
 from levelfield.train.guide.settings import ClassLMSettings, LatentSettings, SoftPromptSettings
 from levelfield.train.labelled import Labelled
-from levelfield.train.loop import CHECKPOINT, Passes
+from levelfield.train.loop import Passes
 from levelfield.train.recipe import Recipe
 
 StepwiseSettings = ClassLMSettings | LatentSettings | SoftPromptSettings
@@ -85,41 +79,3 @@ def training_fact(settings: StepwiseSettings, recipe: Recipe) -> str:
 def calibration_fact(ece: float) -> str:
     """Returns a calibration error as the card has it."""
     return f"{ece:.4f} (10 bins of equally many texts)"
-
-
-def resumed(folder: Path, run: str) -> tuple[dict[str, torch.Tensor], int]:
-    """Returns what a run that was killed had made, and of how many batches; nothing and 0 for a
-    new run.
-
-    Args:
-        folder: of the checkpoint; it is there.
-        run: names the run: texts, model and settings.
-
-    Raises:
-        UserError: the checkpoint is damaged, or of another run.
-    """
-    path = folder / CHECKPOINT
-    if not path.is_file():
-        return {}, 0
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            about: Mapping[str, str] = file.metadata()
-            if about.get("run") == run:
-                return {name: file.get_tensor(name) for name in [*file.keys()]}, int(
-                    about["batches"]
-                )
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged; delete it to begin again") from error
-    raise UserError(
-        f"{folder} holds a checkpoint of another run (other data or model); give another folder, "
-        "or delete it to begin again"
-    )
-
-
-def keep_progress(
-    tensors: Mapping[str, torch.Tensor], batches: int, folder: Path, run: str
-) -> None:
-    """Writes what `resumed` returns."""
-    about = {"run": run, "batches": str(batches)}
-    with file_replacement(folder / CHECKPOINT) as path:
-        safetensors.torch.save_file(dict(tensors), path, about)

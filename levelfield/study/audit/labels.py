@@ -109,8 +109,8 @@ def label_inside_text(part: StudyPart) -> Faults:
     for system, matches in hits.items():
         k, n = len(matches), len(systems[system])
         others = [(len(hits[name]), len(systems[name])) for name in hits if name != system]
-        most, of = max(others, key=lambda count: count[0] / count[1])
-        share, usual = k / n, most / of
+        most, total = max(others, key=lambda count: count[0] / count[1])
+        share, usual = k / n, most / total
         if (
             share - usual >= _INSIDE
             and share >= _RATHER * usual
@@ -123,7 +123,7 @@ def label_inside_text(part: StudyPart) -> Faults:
         ):
             told = (
                 f"{k:,} of {n:,} texts ({percent(k, n)}) hold the wanted value; at most "
-                f"{percent(most, of)} of those of any other system do"
+                f"{percent(most, total)} of those of any other system do"
             )
             yield Fault.of_texts("warning", told, matches, systems[system])
 

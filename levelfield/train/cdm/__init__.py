@@ -9,6 +9,7 @@ kill until it is done.
 
 from dataclasses import dataclass
 
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, option
 
 
@@ -21,4 +22,4 @@ class PerturbOptions(Options):
         "Kinds of perturbations, separated by commas; substitute is one more.",
     )
     times: int = option(1, "Most perturbations of a text.", least=1, most=1_000)
-    seed: int = option(0, "Seed of all random choices.", least=0)
+    seed: int = option(0, "Seed of all random choices.", least=0, most=SEED)

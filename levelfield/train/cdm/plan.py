@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from levelfield.core.errors import InputError, UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
@@ -62,7 +63,7 @@ class CDMPlan(Options):
         "Lines for the model cards that name the corpus and its licence.",
         example='["our chats, CC0"]',
     )
-    seed: int = option(0, "Seed of every stage.", least=0)
+    seed: int = option(0, "Seed of every stage.", least=0, most=SEED)
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine", "allow_pickle"))
     amateur: str | InfillerSpec = option(INFILLER, "Settings of the weaker infiller.")
     expert: str | InfillerSpec = option(INFILLER, "Settings of the stronger infiller.")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.io import atomic_writer
 from levelfield.models.guides import ABOUT, WEIGHTS, Guide, GuideKind, guide_named
@@ -43,7 +44,7 @@ class GuideSpec(Options):
     start: str = option(
         OFFLINE_LM, "Base of the guide: a causal model.", flags=("--model",), metavar="NAME"
     )
-    seed: int = option(0, "Seed of weights and batches.", least=0)
+    seed: int = option(0, "Seed of weights and batches.", least=0, most=SEED)
     precision: Literal["float32", "bfloat16"] = option(
         "float32", "Precision of matrix products; weights and their updates are always float32."
     )

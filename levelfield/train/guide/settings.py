@@ -55,7 +55,7 @@ class ClassLMSettings(Options):
     layers: int = option(15, "Number of the base's upper layers that learn.", least=1)
     rank: int = option(8, "Rank of the adapter.", least=1, most=1024)
     tokens: int = option(48, TOKENS, least=1)
-    epochs: float = option(1.0, EPOCHS, above=0)
+    epochs: float = option(1.0, EPOCHS, above=0, most=10_000)
     batch: int = option(16, BATCH, least=1)
     learning_rate: float = option(1e-3, RATE.format("twentieth"), above=0)
 
@@ -73,7 +73,7 @@ class FutureSettings(Options):
     layers: int = option(2, "Number of layers of the network.", least=1)
     dropout: float = option(0.2, "Dropout of the network of FUDGE, in training.", least=0, below=1)
     tokens: int = option(128, TOKENS, least=1)
-    epochs: float = option(1.0, EPOCHS, above=0)
+    epochs: float = option(1.0, EPOCHS, above=0, most=10_000)
     batch: int = option(64, BATCH, least=1)
     learning_rate: float = option(1e-3, RATE.format("tenth"), above=0)
 
@@ -119,7 +119,7 @@ class SoftPromptSettings(Options):
         "vocabulary", "Tokens over which the probabilities of the base sum to 1."
     )
     tokens: int = option(30, TOKENS, least=1)
-    epochs: float = option(0.2, EPOCHS, above=0)
+    epochs: float = option(0.2, EPOCHS, above=0, most=10_000)
     batch: int = option(8, BATCH, least=1)
     learning_rate: float = option(2e-3, RATE.format("twentieth"), above=0)
 
@@ -163,7 +163,7 @@ class LatentSettings(Options):
         2000, "Most latents of a label that stay in the guide, for the search of MultiCTG.", least=1
     )
     tokens: int = option(20, TOKENS, least=1)
-    epochs: float = option(0.5, EPOCHS, above=0)
+    epochs: float = option(0.5, EPOCHS, above=0, most=10_000)
     batch: int = option(16, BATCH, least=1)
     learning_rate: float = option(5e-3, RATE.format("twentieth"), above=0)
     head_steps: int = option(
@@ -231,16 +231,16 @@ OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
 """Kinds of guides that serve several attributes at once."""
 
 
-def settings_of(kind: GuideKind, given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(kind: GuideKind, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the defaults of a kind, and what the user gave in their place; None is not given.
 
     Args:
-        given: values, or words as the user wrote them.
+        settings: values, or words as the user wrote them.
 
     Raises:
         UserError: a setting that the kind does not have, or a word that is no value of it.
     """
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in settings.items() if value is not None}
     options = choices(SETTINGS[kind])
     if foreign := sorted(values.keys() - options.keys()):
         flag = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))

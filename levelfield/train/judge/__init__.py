@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from levelfield.core.limits import SEED
 from levelfield.core.options import Options, choices, group, option
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.small.shapes import Settings, Shape
@@ -66,7 +67,7 @@ class JudgeSpec(Options):
     architecture: str = option(
         help="Architecture of the judge.", among=tuple(ARCHITECTURES), positional=True
     )
-    seed: int = option(0, "Seed of weights, batches and dropout.", least=0)
+    seed: int = option(0, "Seed of weights, batches and dropout.", least=0, most=SEED)
     case: bool = option(False, "Tell upper from lower case; for textcnn and fasttext.")
     shape: Shape = option(Shape(), "Shape of a TextCNN.")
     vocabulary: int = option(20_000, "Most words that a TextCNN knows.", least=1, most=1_000_000)

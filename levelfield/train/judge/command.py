@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import SEED
 from levelfield.core.options import choices, group, option
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.train.judge import ARCHITECTURES, JudgeSpec
@@ -53,7 +54,7 @@ class JudgeOptions(HeldOutOptions):
     )
     settings: Mapping[str, Any] = option({}, "Settings of the architecture.")
     seed: int = option(
-        0, "Seed of weights, of batches, and of the choice of what is held out.", least=0
+        0, "Seed of weights, of batches, and of the choice of what is held out.", least=0, most=SEED
     )
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
 

@@ -52,13 +52,13 @@ def export(
     excluded = ExportOptions.of(chosen, **words).excluded
     place = Path(folder)
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
         name = printable(os.fspath(folder))
         raise UserError(f"{name}: no folder can be made there: {error.strerror}") from error
     written = []
     for name, text in documents(store, excluded=excluded).items():
-        with atomic_writer(place / name) as file:
+        with atomic_writer(place / name, private=True) as file:
             file.write(text)
         written.append(place / name)
     return written

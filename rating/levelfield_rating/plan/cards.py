@@ -11,8 +11,8 @@ from typing import Any
 from levelfield.core.options import Options, choices, option
 from levelfield.io.problems import Wrong, listed, shown
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
+from levelfield_rating.answers import scale_ends
 from levelfield_rating.model import (
-    SLIDER,
     Design,
     Practice,
     RatingCriterion,
@@ -232,7 +232,7 @@ def _range(criterion: RatingCriterion, value: object) -> tuple[int, int]:
         if not isinstance(value, str) or value not in PLACES:
             raise Wrong(f"expected one of {listed(PLACES)}; found {toml_kind(value)}")
         return PLACES[value], PLACES[value]
-    least, most = SLIDER if criterion.scale == "slider" else (1, criterion.points)
+    least, most = scale_ends(criterion)
     example = f"[{(least + most) // 2}, {most}]"
     if not (isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value)):
         raise Wrong(

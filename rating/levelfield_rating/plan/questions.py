@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from levelfield.core.limits import RATERS, SURVEYS
+from levelfield.core.limits import RATERS, SEED, SURVEYS
 from levelfield.core.options import Options, option
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable
@@ -84,6 +84,7 @@ class RatingDesign(Options):
         1,
         "Seed of every random choice; another seed gives another split and other orders.",
         least=0,
+        most=SEED,
     )
     pairs: str = option(
         "all",

@@ -8,18 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from levelfield.agree.agreement import MEAN_OF_ASPECTS, AgreementReport, rater_agreement
 from levelfield.agree.sources import z_scores
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate
+from levelfield.stats.means import cluster_mean
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield_rating.model import Frozen, Item
-from levelfield_rating.results.ratings import answers_of, sample_ratings, samples
+from levelfield_rating.results.ratings import answers_of, sample_ratings, samples, score_ends
 from levelfield_rating.store.records import RaterState
 
 LEVELS: Mapping[str, Measurement] = {
@@ -35,7 +33,8 @@ class SystemMean:
     """What raters said of a system on a criterion.
 
     Attributes:
-        mean: over samples, each the mean of its raters; the interval resamples sources.
+        mean: over samples, each the mean of its raters; the interval is Student's over sources,
+            within the scale.
         z: the same of ratings as z per rater; NaN if none has one.
         ratings: how many.
     """
@@ -65,7 +64,7 @@ class StudyReliability:
 
 
 def system_means(
-    frozen: Frozen, states: Sequence[RaterState], *, resampling: Resampling = DEFAULT
+    frozen: Frozen, states: Sequence[RaterState], *, level: float = DEFAULT.level
 ) -> list[SystemMean]:
     """Returns the mean of every system on every criterion, raw and as z per rater."""
     rated = Rated(tuple(sample_ratings(frozen, states)), samples(frozen))
@@ -78,6 +77,7 @@ def system_means(
     for rating in rated.ratings:
         raw[rated.samples[rating.id].system, rating.aspect][rating.id].append(rating)
     order = {criterion.id: n for n, criterion in enumerate(frozen.criteria)}
+    limits = {criterion.id: score_ends(criterion) for criterion in frozen.criteria}
     means_of_systems = []
     for system, criterion in sorted(raw, key=lambda k: (order[k[1]], k[0])):
         of_sample = raw[system, criterion]
@@ -92,7 +92,7 @@ def system_means(
             SystemMean(
                 system=system,
                 criterion=criterion,
-                mean=cluster_bootstrap_mean(means, np.array(clusters), resampling=resampling),
+                mean=cluster_mean(means, clusters, limits=limits[criterion], level=level),
                 z=statistics.fmean(scaled) if scaled else math.nan,
                 ratings=sum(map(len, of_sample.values())),
             )

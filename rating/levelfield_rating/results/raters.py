@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from levelfield.stats.estimate import finite
-from levelfield_rating.answers import Answer, shown_answer
-from levelfield_rating.model import SLIDER, Frozen, RatingCriterion
+from levelfield_rating.answers import Answer, scale_ends, shown_answer
+from levelfield_rating.model import Frozen, RatingCriterion
 from levelfield_rating.results.negatives import ControlVerdict, verdict
 from levelfield_rating.results.ratings import answers_of
 from levelfield_rating.store import RatingStore
@@ -129,7 +129,7 @@ def _spread(criterion: RatingCriterion, answers: Sequence[Answer]) -> ScaleUse:
     if criterion.scale in ("slider", "likert"):
         values = [value for value in answers if isinstance(value, int)]
         mean = statistics.fmean(values)
-        low, high = SLIDER if criterion.scale == "slider" else (1, criterion.points)
+        low, high = scale_ends(criterion)
         if n > 1:
             sd = statistics.stdev(values)
             narrow = sd <= STRAIGHT_SD * (high - low)

@@ -11,7 +11,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.strings import natural
 from levelfield.io import Rating, load_samples
 from levelfield.io.records import FIELDS
-from levelfield_rating.answers import NEITHER, Answer
+from levelfield_rating.answers import NEITHER, Answer, scale_ends
 from levelfield_rating.model import Candidate, Frozen, Item, RatingCriterion
 from levelfield_rating.store.records import RaterState
 
@@ -37,6 +37,11 @@ def scores(criterion: RatingCriterion, answer: Answer, candidates: int) -> tuple
             return (0.5,) * candidates
         return tuple(float(n == answer) for n in range(candidates))
     return (float(answer),)
+
+
+def score_ends(criterion: RatingCriterion) -> tuple[float, float]:
+    """Returns the least and the greatest number that `scores` gives."""
+    return (0.0, 1.0) if criterion.scale in ("pairwise", "ranking") else scale_ends(criterion)
 
 
 def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]:

@@ -187,8 +187,15 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        if scope["method"] not in ("GET", "HEAD") and self._foreign(Headers(scope=scope)):
+        headers = Headers(scope=scope)
+        refusal = None
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # a proxy may end the body elsewhere, and take the rest for a request of somebody else
+            ends = {"Connection": "close"}
+            refusal = PlainTextResponse("Two lengths of a body.", status_code=400, headers=ends)
+        elif scope["method"] not in ("GET", "HEAD") and self._foreign(headers):
             refusal = PlainTextResponse(_ELSEWHERE, status_code=403)
+        if refusal:
             await refusal(scope, receive, guarded)
             return
         await self.app(scope, receive, guarded)

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import math
+import stat
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_what_is_exported_and_read_again_gives_equal_numbers(rated: RatingStore,
     ours = sample_ratings(frozen, states)
     assert sorted(again.ratings) == sorted(ours)
     assert len(ours) == 12 * 3 * 2 * 2
-    for mean in system_means(frozen, states, resampling=FAST):
+    for mean in system_means(frozen, states):
         values = [
             np.mean(list(s.ratings[mean.criterion].values()))
             for s in again.samples.values()
@@ -311,6 +312,8 @@ def test_files_are_whole_and_those_there_are_replaced(rated: RatingStore, tmp_pa
     with zipfile.ZipFile(io.BytesIO(archive(rated))) as whole:
         names = {name.partition("/")[2] for name in whole.namelist()}
     assert names == {path.name for path in written}
+    # raters are named in them
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
 
 
 def test_the_study_digest_is_that_of_the_study_in_the_export(rated: RatingStore):

@@ -115,6 +115,42 @@ def test_over_the_cap_who_keeps_the_server_waiting_longest_goes_first(sent: byte
         assert not is_ended(crowd[1], within_s=0.1)
 
 
+TWO_LENGTHS = (
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+HIDDEN = b"0\r\n\r\nGET /static/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def test_a_request_with_two_lengths_ends_its_connection(memory: Path) -> None:
+    file = study_file(memory, sources=2, surveys=1, raters=1)
+    server = ServedStudy(file)
+    try:
+        with connections(("127.0.0.1", server.port), 1, TWO_LENGTHS + HIDDEN) as (client,):
+            answers = b""
+            with contextlib.suppress(ConnectionResetError):
+                while more := client.recv(65_536):
+                    answers += more
+        assert answers.startswith(b"HTTP/1.1 400")
+        assert answers.count(b"HTTP/1.1") == 1
+    finally:
+        server.stop()
+
+
+def test_who_hangs_up_in_the_middle_of_a_request_leaves_no_line_in_the_log(memory: Path) -> None:
+    file = study_file(memory, sources=2, surveys=1, raters=1)
+    server = ServedStudy(file)
+    try:
+        path = urlsplit(server.links[0]).path.encode()
+        half = HALF_A_BODY.replace(b"/r/x", path)
+        for _ in range(3):
+            with connections(("127.0.0.1", server.port), 1, half):
+                time.sleep(0.2)
+        assert httpx.get(server.links[0], timeout=20).status_code == 200
+        assert "Traceback" not in server.complaints.read_text()
+    finally:
+        server.stop()
+
+
 def test_connections_are_kept_between_requests() -> None:
     with address_of(Quick) as at, httpx.Client(base_url=f"http://{at[0]}:{at[1]}") as client:
         for _ in range(3):

@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.sample import Sample
-from levelfield.datasets import dataset, load
+from levelfield.datasets import choices, dataset, load
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.fetch import fetch, local_copy
 from levelfield.io.toml import read_toml
 from levelfield_reproductions.published_tables import Gap
@@ -52,6 +53,12 @@ def samples_of(set: str, part: str) -> Sequence[Sample] | Derived:
     """Returns a part of a data set, or no value because files of it are not on this machine."""
     absent = missing(set, [file.path for file in dataset(set).part(part)])
     return not_here(set, absent) if absent else load(set, part=part)
+
+
+def choices_of(set: str, part: str) -> Sequence[PairChoice] | Derived:
+    """Returns the choices of a part of a data set, or no value as `samples_of` does."""
+    absent = missing(set, [file.path for file in dataset(set).part(part)])
+    return not_here(set, absent) if absent else choices(set, part=part)
 
 
 def missing(set: str, paths: Iterable[str]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from levelfield.generation.techniques.class_lm.class_lm_training import (
 from levelfield.models.guides import Guide, guide_named
 from levelfield.models.torch.language_model import LanguageModel, wrapped
 from levelfield.train import loop
+from levelfield.train.checkpoint import CHECKPOINT
 from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.settings import ClassLMSettings, settings_of
 from levelfield.train.labelled import Labelled, own_texts
@@ -164,7 +165,7 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     with pytest.raises(KeyboardInterrupt):
         built(folder, tmp_path / "killed" / "g")
     monkeypatch.setattr(loop, "_step", step)
-    assert (tmp_path / "killed" / "g" / "training" / loop.CHECKPOINT).exists()
+    assert (tmp_path / "killed" / "g" / "training" / CHECKPOINT).exists()
     assert built(folder, tmp_path / "killed" / "g").checksum == whole.checksum
 
 

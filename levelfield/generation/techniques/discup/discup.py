@@ -138,7 +138,7 @@ def matrices_of(guide: Guide, model: str, loading: Loading) -> dict[str, torch.T
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    with weights_on_base(guide, "soft-prompt", model, loading) as (base, tensors):
+    with weights_on_base(guide, "soft-prompt", model, loading, guide.labels) as (base, tensors):
         table = base.model.get_input_embeddings().weight
         matrices = {label: tensors[label].to(table) for label in guide.labels}
     for label, matrix in matrices.items():

@@ -137,7 +137,10 @@ def latent_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_US
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
     labels = [(name, label) for name, labels in guide.attributes.items() for label in labels]
-    with weights_on_base(guide, "latent", model, loading) as (base, tensors):
+    with weights_on_base(guide, "latent", model, loading, ("decoder.", "latents.", "flow.")) as (
+        base,
+        tensors,
+    ):
         decoder = PrefixDecoder(PrefixShape(**guide.settings["prefix"]))
         decoder.load_state_dict(_part(tensors, "decoder."))
         latents = {label: tensors[f"latents.{i}"].float() for i, label in enumerate(labels)}

@@ -16,12 +16,13 @@ import torch
 
 from levelfield.core.arrays import Singles
 from levelfield.core.progress import Progress, no_progress
-from levelfield.generation.techniques.guide_tasks import calibration_fact, keep_progress, resumed
+from levelfield.generation.techniques.guide_tasks import calibration_fact
 from levelfield.generation.techniques.pplm.pplm import mean_states
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
+from levelfield.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from levelfield.train.figures import figures
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.train.guide.settings import HeadSettings
@@ -90,10 +91,13 @@ def text_states(
         low: multiply in bfloat16.
     """
     run = _identity(base, texts, low)
-    kept, done = resumed(folder, run)
+    checkpoint = read_checkpoint(folder, run)
     batches = list(buckets([len(text) + 1 for text in texts], BATCH_TOKENS))
-    width = base.model.get_input_embeddings().weight.shape[1]
-    states = kept["states"] if kept else torch.zeros(len(texts), width)
+    if checkpoint:
+        states, done = checkpoint.tensors["states"], int(checkpoint.about["batches"])
+    else:
+        width = base.model.get_input_embeddings().weight.shape[1]
+        states, done = torch.zeros(len(texts), width), 0
     progress(sum(map(len, batches[:done])))
     unsaved = 0
     for n, rows in enumerate(batches[done:], start=done + 1):
@@ -102,7 +106,7 @@ def text_states(
         progress(len(rows))
         unsaved += len(rows)
         if unsaved >= EVERY or n == len(batches):
-            keep_progress({"states": states}, n, folder, run)
+            write_checkpoint(folder, run, Checkpoint({"states": states}, {"batches": str(n)}))
             unsaved = 0
     array: Singles = states.numpy()
     return array

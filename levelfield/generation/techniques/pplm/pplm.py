@@ -66,7 +66,7 @@ def head_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUA
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    with weights_on_base(guide, "head", model, loading) as (base, tensors):
+    with weights_on_base(guide, "head", model, loading, ("weight", "bias")) as (base, tensors):
         weight, bias = tensors["weight"].float(), tensors["bias"].float()
     width, labels = base.model.get_input_embeddings().weight.shape[1], len(guide.labels)
     if weight.shape != (width, labels) or bias.shape != (labels,):

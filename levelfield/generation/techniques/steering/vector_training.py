@@ -21,11 +21,11 @@ import torch
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress
-from levelfield.generation.techniques.guide_tasks import keep_progress, resumed
 from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
+from levelfield.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.train.guide.settings import VectorSettings
 from levelfield.train.guide.texts import at_most, readable
@@ -130,7 +130,8 @@ def label_means(
     """
     label = f"vector {reading.base.label} {reading.pool.__name__} {reading.low} {rows.digest}"
     run = hashlib.sha256(f"{label} {list(map(list, ids))}".encode()).hexdigest()
-    kept, done = resumed(folder, run)
+    checkpoint = read_checkpoint(folder, run) or Checkpoint({}, {"batches": "0"})
+    kept, done = checkpoint.tensors, int(checkpoint.about["batches"])
     weights = torch.from_numpy(rows.targets * rows.times[:, None])
     times = torch.from_numpy(rows.times).double()
     unsaved = 0
@@ -141,7 +142,7 @@ def label_means(
         kept = {"sums": kept.get("sums", 0) + sums, "lengths": kept.get("lengths", 0) + lengths}
         unsaved += len(batch)
         if unsaved >= EVERY:
-            keep_progress(kept, n, folder, run)
+            write_checkpoint(folder, run, Checkpoint(kept, {"batches": str(n)}))
             unsaved = 0
     means = kept["sums"] / weights.sum(0)[:, None, None]
     return means.numpy(), (kept["lengths"] / times.sum()).numpy()

@@ -83,9 +83,9 @@ def results_page(request: Request) -> Response:
     desk = open_desk(request)
     store, study = desk.web.store, desk.study
     counting, everyone = counted(store), counted(store, excluded=True)
-    without = system_means(study, counting, resampling=RESAMPLING)
+    without = system_means(study, counting)
     same = len(counting) == len(everyone)
-    full = without if same else system_means(study, everyone, resampling=RESAMPLING)
+    full = without if same else system_means(study, everyone)
     rows: dict[str, list[tuple[SystemMean | None, SystemMean]]] = {}
     means = {(m.system, m.criterion): m for m in without}
     for mean in full:
