@@ -330,7 +330,7 @@ def damaged(folder: Path, **about: Any) -> dict[str, torch.Tensor]:
     ("about", "change", "message"),
     [
         ({}, lambda v: v[:, :5].contiguous(), "the vector of layer 0 has the width 5"),
-        ({}, lambda v: v * torch.nan, "values that are not finite"),
+        ({}, lambda v: v * torch.nan, "negative are not all finite numbers"),
         ({"layers": [0, 7]}, lambda v: v, "a vector of layer 7; .* has the layers 0 to 1"),
         ({"layers": [0]}, lambda v: v, r"shape \(2, 16\); expected one for each of 1 layers"),
         ({"layer": 5}, lambda v: v, "has no vector of layer 5; it has 0, 1"),
