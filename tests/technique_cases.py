@@ -25,6 +25,7 @@ import tiny_heads
 import tiny_latent
 import tiny_rewriter
 import tiny_soft_prompt
+import tiny_vectors
 from chat_server import Reply, serving
 from levelfield.core.sample import Control
 from levelfield.generation.technique import UncontrolledBase
@@ -44,6 +45,7 @@ from levelfield.generation.techniques.prompting.chat import ChatPrompting
 from levelfield.generation.techniques.prompting.prompting import Prompting
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rules import CopySource, FormalityRules
+from levelfield.generation.techniques.steering.steering import CAA, Ablation
 
 
 @functools.cache
@@ -197,6 +199,33 @@ def pplm(**options: Any) -> PPLM:
 
 
 @functools.cache
+def vector_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
+    """A folder with a random guide of kind `vector`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-vector-")) / attribute
+    labels = {"sentiment": tiny_heads.SENTIMENT, "topic": ("World", "Sports", "Sci/Tech")}
+    return str(tiny_vectors.save(base, folder, attribute, labels[attribute], seed=seed))
+
+
+@functools.cache
+def vector_file(base: str, seed: int = 0) -> str:
+    """A control vector with random values, made once."""
+    path = Path(tempfile.mkdtemp(prefix="levelfield-control-")) / "vector.gguf"
+    return str(tiny_vectors.save_file(base, path, seed=seed))
+
+
+def with_vectors(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+    """The technique on a tiny model, with a guide for it."""
+
+    def make(**options: Any) -> Any:
+        base = options.get("model", model())
+        guide = vector_guide(base if base == model("llama") else model())
+        named = {} if "vectors" in options else {"guide": guide}
+        return technique(**{"model": base, **named, **defaults, **options})
+
+    return make
+
+
+@functools.cache
 def latent_guide(base: str, seed: int = 0) -> str:
     """A folder with a random guide of kind `latent` for sentiment and topic, made once."""
     folder = Path(tempfile.mkdtemp(prefix="levelfield-latent-")) / "both"
@@ -324,6 +353,24 @@ CASES: Mapping[str, Case] = {
             "amateur": model(),
             "amateur_temperature": 0.5,
             "sees_prompt": False,
+        },
+    ),
+    "caa": Case(
+        with_vectors(CAA, strength=1.0),
+        options={
+            "strength": 3.0,
+            "guide": vector_guide(model(), seed=1),
+            "vectors": f"positive={vector_file(model())}",
+            "layers": "0",
+        },
+    ),
+    "ablation": Case(
+        with_vectors(Ablation),
+        options={
+            "strength": 3.0,
+            "guide": vector_guide(model(), seed=1),
+            "vectors": f"positive={vector_file(model())}",
+            "layer": 0,
         },
     ),
     "ctrl-lite": Case(

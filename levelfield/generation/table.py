@@ -20,7 +20,7 @@ from levelfield.generation.contract import Technique
 from levelfield.io.toml import read_toml
 from levelfield.models.loading import Loading
 
-Mechanism = Literal["none", "logits", "input", "gradient", "editing", "search"]
+Mechanism = Literal["none", "logits", "input", "states", "gradient", "editing", "search"]
 
 
 @dataclass(frozen=True)

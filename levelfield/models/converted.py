@@ -240,7 +240,7 @@ def _crc32(path: Path, *version: int) -> int:  # noqa: ARG001
     return crc
 
 
-def _read(gguf: Path) -> GGUFReader:
+def open_gguf(gguf: Path) -> GGUFReader:
     """Returns the file with its metadata read, and its tensors yet to be.
 
     Raises:
@@ -258,14 +258,14 @@ def _read(gguf: Path) -> GGUFReader:
 
 
 def _write_texts(folder: Path, gguf: Path) -> None:
-    file = _read(gguf)
+    file = open_gguf(gguf)
     with reading(gguf.name):
         texts = {name: json.dumps(make(file)).encode() for name, make in _TEXTS.items()}
     _place(folder, {name: [text] for name, text in texts.items()})
 
 
 def _write_weights(folder: Path, gguf: Path) -> None:
-    file = _read(gguf)
+    file = open_gguf(gguf)
     head, values = _head(file)
     free = shutil.disk_usage(folder).free
     if free < len(head) + values:
@@ -316,7 +316,7 @@ def _write(target: Path, chunks: Iterable[bytes]) -> int:
 
 
 def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
-    head, values = _head(_read(gguf))
+    head, values = _head(open_gguf(gguf))
     return ModelError(
         f"the converted copy of {gguf.name} takes {(len(head) + values) / 1e6:,.0f} MB in "
         f"{printable(str(folder))}: {reason}; make room there, or name another folder in "

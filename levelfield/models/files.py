@@ -51,8 +51,8 @@ def whole_folder(resolved: Resolved) -> Path:
     Raises:
         ModelError: there is no room for the converted weights.
     """
-    if resolved.exit:
-        return whole_folder(resolved.exit.model)
+    if part := resolved.exit or resolved.adapter:
+        return whole_folder(part.model)
     if resolved.gguf is None:
         return resolved.path
     return converted(resolved.gguf, resolved.revision, weights=True)

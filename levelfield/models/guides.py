@@ -19,11 +19,12 @@ from levelfield.io.problems import shown
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, files_digest, json_in, local_folder, resolve
 
-GuideKind = Literal["class-lm", "future", "soft-prompt", "head", "latent", "encoder"]
+GuideKind = Literal["class-lm", "future", "soft-prompt", "head", "latent", "encoder", "vector"]
 """`class-lm`: log P(token | label, text so far). `future`: P(label of the whole text | text so
 far). `soft-prompt`: embeddings before the text, a matrix a label. `head`: P(label of a text | the
 base's states). `latent`: texts as small vectors, and those as keys and values before the text.
-`encoder`: P(label of a whole text), by a model of its own."""
+`encoder`: P(label of a whole text), by a model of its own. `vector`: directions of the base's
+states, a matrix a label."""
 
 ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
 
@@ -32,6 +33,7 @@ SHIPPED: Mapping[str, str] = {
     "offline/sentiment-future": "2932d2eb0dbc723233c17d0544eea5ec2248164f0720241dfb51abc69535638e",
     "offline/sentiment-head": "0816b6463453377816383c176015bfb0389e5ca0397c3d428cb3f7cea7474abd",
     "offline/sentiment-prompt": "1380ba4757217a7f1e50a88007642ade0c98620fe75f89cafa4dcf1f9d01225e",
+    "offline/sentiment-vector": "6f7407b6ad1f269b3220cdb6078ede6faad94be7c946ff5771099b6bf99ef6a1",
 }
 """Guides that come with the package, and their checksums (`Guide.checksum`)."""
 
@@ -215,6 +217,7 @@ def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
         "soft-prompt": "discup",
         "head": "pplm",
         "latent": "multictg",
+        "vector": "caa",
     }[kind]
     model = "" if base == OFFLINE_LM else f" --model {base}"
     return (

@@ -20,6 +20,8 @@ from levelfield.io.problems import kind, printable
 from levelfield.io.streams import sha256
 from levelfield.models.converted import converted
 from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.models.lora import ABOUT, LoraConfig, is_adapter, lora_config
+from levelfield.models.lora import WEIGHTS as ADAPTER_WEIGHTS
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
@@ -113,6 +115,21 @@ class EarlyExit:
 
 
 @dataclass(frozen=True)
+class Adapter:
+    """What is added to the weights of a model.
+
+    Attributes:
+        model: the model whose weights change.
+        folder: of the adapter's files.
+        config: how much it counts.
+    """
+
+    model: Resolved
+    folder: Path
+    config: LoraConfig
+
+
+@dataclass(frozen=True)
 class Resolved:
     """Files of a model.
 
@@ -125,6 +142,7 @@ class Resolved:
         pickled: whether the weights are pickled, which the user must have allowed.
         gguf: the file that the weights are in, if they are not in `path` before they are loaded.
         exit: of an early exit, where it leaves the model that `path` holds.
+        adapter: of an adapted model, what is added to the weights that `path` holds.
     """
 
     name: str
@@ -135,6 +153,7 @@ class Resolved:
     pickled: bool = False
     gguf: Path | None = None
     exit: EarlyExit | None = None
+    adapter: Adapter | None = None
 
     @property
     def label(self) -> str:
@@ -161,7 +180,7 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
     """Returns what `resolve` does, and keeps it.
 
     Args:
-        left_by: the early exit that leaves this model, which then can't be one itself.
+        left_by: the early exit or adapter that stands on this model, which then must be whole.
     """
     if not name.strip():
         raise ModelError("the name of the model is empty; give --model NAME")
@@ -179,7 +198,8 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
         revision = _checked(weights, EMBEDDED[name])
     elif folder := local_folder(name):
         path = folder
-        _config(path, name)  # before the folder's files are read: it may be any folder
+        if not is_adapter(path):
+            _config(path, name)  # before the folder's files are read: it may be any folder
         revision = folder_digest(path)
         name = path.name
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
@@ -195,13 +215,16 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
             "and offline/sentiment (a judge)"
         )
         name, path, revision = from_hub(name, patterns, instead=instead)
-    config = _config(path, name)
+    config = {} if is_adapter(path) else _config(path, name)
+    if left_by and (not config or config["model_type"] == EARLY_EXIT):
+        shape = "early exit" if config else "adapter"
+        raise ModelError(
+            f"model '{left_by}' stands on '{name}', which is an {shape}; expected a whole causal "
+            "language model"
+        )
+    if not config:
+        return _adapted(name, path, revision, allow_pickle=allow_pickle)
     if config["model_type"] == EARLY_EXIT:
-        if left_by:
-            raise ModelError(
-                f"model '{left_by}' is an early exit of '{name}', which is no whole causal "
-                "language model but an early exit"
-            )
         return _early_exit(name, path, revision, config, allow_pickle=allow_pickle)
     # fastText's file is plain numbers, not a pickle
     safe = gguf or any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
@@ -255,6 +278,27 @@ def _early_exit(
         )
     exit = EarlyExit(resolved, layer, path / "map.safetensors")
     return dataclasses.replace(resolved, name=name, revision=revision, exit=exit)
+
+
+def _adapted(name: str, path: Path, revision: str, *, allow_pickle: bool) -> Resolved:
+    """Returns the files of the model that an adapter changes, under the adapter's own name, with a
+    revision that pins both."""
+    owner = f"model '{name}'"
+    config = lora_config(json_in(path, ABOUT, owner), name)
+    if not (path / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(f"{owner}: no weights ({ADAPTER_WEIGHTS}) in {path}")
+    try:
+        model = files_of(config.base, allow_pickle, name)
+    except ModelError as error:
+        raise ModelError(f"{owner} is an adapter of '{config.base}': {error}") from error
+    if model.kind != "causal":
+        raise ModelError(
+            f"{owner} is an adapter of '{config.base}', which is a {model.kind} model; expected a "
+            "causal language model"
+        )
+    pin = hashlib.sha256(f"{revision} {model.revision}".encode()).hexdigest()
+    adapter = Adapter(model, path, config)
+    return dataclasses.replace(model, name=name, revision=pin, adapter=adapter)
 
 
 def attribute_of(resolved: Resolved) -> str:

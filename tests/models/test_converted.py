@@ -95,7 +95,7 @@ def test_weights_come_into_the_same_folder(file):
 
 def test_a_second_call_reads_and_writes_nothing(file, monkeypatch):
     folder = converted(file, SHA256, weights=True)
-    monkeypatch.setattr(module, "_read", None)
+    monkeypatch.setattr(module, "open_gguf", None)
     monkeypatch.setattr(module, "_write", None)
     assert converted(file, SHA256, weights=True) == folder
 
@@ -222,7 +222,7 @@ def test_a_process_that_ends_in_the_middle_leaves_nothing_that_the_next_one_mind
 
 def test_no_room_is_said_before_a_byte_is_written_with_what_is_needed_and_where(file, monkeypatch):
     folder = converted(file, SHA256, weights=False)
-    head, values = module._head(module._read(file))
+    head, values = module._head(module.open_gguf(file))
     size = len(head) + values
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, size - 1))

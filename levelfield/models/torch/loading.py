@@ -16,6 +16,7 @@ from levelfield.models.loading import REFERENCE, Loading, Precision, check_usabl
 from levelfield.models.resolve import OURS, Kind, Resolved
 from levelfield.models.tokens import Row, Tokens, padded, token_mask
 from levelfield.models.torch.early_exit import first_layers, leave_early
+from levelfield.models.torch.lora import merge_lora
 
 
 def pick_device(name: str) -> torch.device:
@@ -201,6 +202,8 @@ def _load(
         )
         if resolved.exit:
             leave_early(model, resolved.exit)
+        if resolved.adapter:
+            merge_lora(model, resolved.adapter, resolved.name)
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(spare)):
         raise ModelError(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "

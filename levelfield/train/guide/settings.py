@@ -174,12 +174,32 @@ class LatentSettings(Options):
     flow_steps: int = option(2000, "Number of steps of the flow's own training.", least=1)
 
 
+@dataclass(frozen=True)
+class VectorSettings(Options):
+    """How steering vectors are measured."""
+
+    states: Literal["mean", "last"] = option(
+        "mean", "State of a text in each layer: the mean over its tokens, or that of the last."
+    )
+    layer: int | None = option(
+        None,
+        "Layer whose vector techniques use unless they name another, from 0 on.",
+        least=0,
+        otherwise="the one two thirds of the way up",
+    )
+    texts: int = option(
+        0, "Most texts of a label that are read, drawn by the seed; 0 for all.", least=0
+    )
+    tokens: int = option(128, TOKENS, least=1)
+
+
 SETTINGS: Mapping[GuideKind, type[Options]] = {
     "class-lm": ClassLMSettings,
     "future": FutureSettings,
     "head": HeadSettings,
     "soft-prompt": SoftPromptSettings,
     "latent": LatentSettings,
+    "vector": VectorSettings,
 }
 """Kind of guide -> its settings, by the names of the options of `levelfield train guide`."""
 
@@ -192,6 +212,8 @@ TECHNIQUES: Mapping[str, GuideKind] = {
     "discup": "soft-prompt",
     "multictg": "latent",
     "priorctg": "latent",
+    "caa": "vector",
+    "ablation": "vector",
 }
 """Technique -> the kind of guide that it needs."""
 
@@ -201,6 +223,7 @@ KINDS: Mapping[GuideKind, str] = {
     "head": "levelfield.generation.techniques.pplm.head_training:HEAD",
     "soft-prompt": "levelfield.generation.techniques.discup.soft_prompt_training:SOFT_PROMPT",
     "latent": "levelfield.generation.techniques.latent.latent_training:LATENT",
+    "vector": "levelfield.generation.techniques.steering.vector_training:VECTOR",
 }
 """Kind -> where its `GuideTraining` is; none is imported before it is used."""
 

@@ -136,7 +136,7 @@ def test_a_model_without_llamas_final_norm_has_no_early_exits(exit_of, tmp_path)
 
 def test_an_exit_of_an_exit_is_refused(exit_of, llama):
     first = exit_of(llama)
-    with pytest.raises(ModelError, match="no whole causal language model but an early exit"):
+    with pytest.raises(ModelError, match="which is an early exit; expected a whole causal"):
         resolve(str(exit_of(first, width=8)))
 
 
@@ -149,8 +149,8 @@ def test_exits_that_leave_one_another_in_a_circle_are_refused_in_one_line(exit_o
     first, left = chain[0].name, chain[min(1, others)].name
     with pytest.raises(
         ModelError,
-        match=f"^model '{first}' is an early exit of '{left}', which is no whole causal language "
-        "model but an early exit$",
+        match=f"^model '{first}' stands on '{left}', which is an early exit; expected a whole "
+        "causal language model$",
     ):
         resolve(str(chain[0]))
 

@@ -34,6 +34,7 @@ from levelfield.generation.guides import (
 from levelfield.models.guides import Guide
 from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
+from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import LanguageModel, open_language_model
 
 _ACTIVE: ContextVar[int | None] = ContextVar("active adapter", default=None)
@@ -126,17 +127,16 @@ def linear_layers(base: Any, upper: int) -> Mapping[str, Any]:
     Raises:
         ModelError: there are none.
     """
-    depth = int(base.config.get_text_config().num_hidden_layers)
-    for path, module in base.named_modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == depth:
-            linear = {
-                f"{path}.{i}.{name}": inner
-                for i in range(max(0, depth - upper), depth)
-                for name, inner in module[i].named_modules()
-                if isinstance(inner, (torch.nn.Linear, Conv1D))
-            }
-            if linear:
-                return linear
+    path, stack = decoder_layers(base)
+    depth = len(stack)
+    linear = {
+        f"{path}.{i}.{name}": inner
+        for i in range(max(0, depth - upper), depth)
+        for name, inner in stack[i].named_modules()
+        if isinstance(inner, (torch.nn.Linear, Conv1D))
+    }
+    if linear:
+        return linear
     raise ModelError(f"{type(base).__name__} has no linear layers that an adapter could change")
 
 

@@ -1,0 +1,160 @@
+"""Interventions: changes of the states of a causal model while it reads.
+
+The state of a token is a vector that each layer adds to (the residual stream): its attention first,
+then its feed-forward network. The state of layer l is what the layer leaves; layers count from 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+from levelfield.generation.guides import GuidedModel
+from levelfield.models.torch.decoder_layers import decoder_layers
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+"""States (…, width) -> states (…, width)."""
+
+_ACTIVE: ContextVar[int | None] = ContextVar("active intervention", default=None)
+"""Which intervention is on in this thread; hooks of others leave states alone."""
+
+
+class Intervention:
+    """Changes of what modules of a model give and take, wherever it is on.
+
+    That is so per thread and call, so the base and several interventions run beside each other.
+
+    Args:
+        outputs: module -> change of its output, or of the first part of that.
+        inputs: module -> change of its first argument.
+    """
+
+    def __init__(
+        self,
+        outputs: Mapping[torch.nn.Module, Change],
+        inputs: Mapping[torch.nn.Module, Change] | None = None,
+    ) -> None:
+        handles = []
+        for module, change in outputs.items():
+            hook = functools.partial(_change_output, weakref.ref(self), change)
+            handles.append(module.register_forward_hook(hook))
+        for module, change in (inputs or {}).items():
+            before = functools.partial(_change_input, weakref.ref(self), change)
+            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        for handle in handles:
+            weakref.finalize(self, handle.remove)
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """In this context and thread, the model computes with the changes."""
+        token = _ACTIVE.set(id(self))
+        try:
+            yield
+        finally:
+            _ACTIVE.reset(token)
+
+
+def _is_on(intervention: weakref.ref[Intervention]) -> bool:
+    active = intervention()
+    return active is not None and _ACTIVE.get() == id(active)
+
+
+def _change_output(
+    intervention: weakref.ref[Intervention], change: Change, _: Any, __: Any, output: Any
+) -> Any:
+    if not _is_on(intervention):
+        return None
+    if isinstance(output, tuple):
+        return (change(output[0]), *output[1:])
+    return change(output)
+
+
+def _change_input(
+    intervention: weakref.ref[Intervention],
+    change: Change,
+    _: Any,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
+    if not _is_on(intervention):
+        return None
+    if arguments:
+        return (change(arguments[0]), *arguments[1:]), options
+    return arguments, {**options, "hidden_states": change(options["hidden_states"])}
+
+
+class SteeredModel(GuidedModel):
+    """A model with an intervention on, called like the model itself."""
+
+    def __init__(self, base: Any, intervention: Intervention) -> None:
+        super().__init__(base)
+        self._intervention = intervention
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        with self._intervention.on():
+            return self._base(*args, **options)
+
+
+def added(vector: torch.Tensor) -> Change:
+    """h + v.
+
+    Args:
+        vector: v, (width,).
+    """
+    return lambda states: states + vector.to(states)
+
+
+def ablated(basis: torch.Tensor, strength: float) -> Change:
+    """h − α Q Qᵀ h, computed in float32: at α = 1 nothing is left of h along the columns of Q.
+
+    Args:
+        basis: Q, (width, directions), with orthonormal columns.
+        strength: α.
+    """
+
+    def change(states: torch.Tensor) -> torch.Tensor:
+        h = states.to(torch.promote_types(states.dtype, torch.float32))
+        Q = basis.to(h)
+        return (h - strength * (h @ Q) @ Q.T).to(states.dtype)
+
+    return change
+
+
+def additions(model: Any, vectors: Mapping[int, torch.Tensor]) -> Intervention:
+    """Returns the intervention that adds a vector to the state of each of these layers, of every
+    token.
+
+    Args:
+        vectors: layer -> (width,).
+    """
+    _, layers = decoder_layers(model)
+    return Intervention({layers[layer]: added(vector) for layer, vector in vectors.items()})
+
+
+def ablation(model: Any, basis: torch.Tensor, strength: float) -> Intervention:
+    """Returns the intervention that takes directions out of every state of every token: before the
+    first layer, after the attention of each layer, and after each layer.
+
+    Args:
+        basis, strength: as of `ablated`.
+    """
+    _, layers = decoder_layers(model)
+    change = ablated(basis, strength)
+    modules = [module for layer in layers for module in (_attention(layer), layer) if module]
+    return Intervention(dict.fromkeys(modules, change), {layers[0]: change})
+
+
+def _attention(layer: torch.nn.Module) -> torch.nn.Module | None:
+    """Returns the module whose output is added to the state first: a layer's attention, or the norm
+    after it; None where the layer has no attention."""
+    children = dict(layer.named_children())
+    if "post_feedforward_layernorm" in children:  # Gemma 2, OLMo 2
+        return children["post_attention_layernorm"]
+    names = ("self_attn", "attn", "attention", "self_attention")
+    return next((children[name] for name in names if name in children), None)

@@ -1,0 +1,268 @@
+"""Techniques that steer states: contrastive activation addition and directional ablation."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar
+
+import torch
+
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import option
+from levelfield.core.sample import Control
+from levelfield.generation.contract import Request
+from levelfield.generation.guides import KEPT, GuidedTechnique
+from levelfield.generation.techniques.steering.intervention import (
+    Intervention,
+    SteeredModel,
+    ablation,
+    additions,
+)
+from levelfield.generation.techniques.steering.vectors import (
+    VectorFile,
+    Vectors,
+    chosen_layers,
+    guide_vectors,
+    layer_numbers,
+)
+from levelfield.models.guides import GuideKind
+from levelfield.models.torch.language_model import LanguageModel
+
+Wishes = tuple[tuple[str, str], ...]
+"""Attributes and their wanted labels, in alphabetical order."""
+
+
+@dataclass(frozen=True)
+class SteeredBase:
+    """A base under an intervention.
+
+    Attributes:
+        lm: computes with it, and shares the base's weights.
+        intervention: can be turned on for the base itself.
+    """
+
+    lm: LanguageModel
+    intervention: Intervention
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringTechnique(GuidedTechnique, abc.ABC):
+    """A technique that changes the base's states by vectors.
+
+    What writes is the base under the changes: they apply to every token that it reads, BOS and the
+    prompt among them, and the decoding cuts the distribution that they leave.
+    """
+
+    guide_kind: ClassVar[GuideKind] = "vector"
+    vectors: str = option(
+        "",
+        "Files instead of guides, a label each: positive=FILE.gguf,negative=-FILE.gguf. A file is "
+        "a control vector as repeng and llama.cpp have it, or one vector with its layer, "
+        "FILE.safetensors@LAYER; a minus turns it round.",
+    )
+    strength: float = option(1.0, "Strength α; 0 is the base.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.vectors and self.guide:
+            raise UserError(f"{self.name}: give a guide or vectors, not both")
+        labels = [file.label for file in self._files]
+        if len(set(labels)) < len(labels):
+            raise UserError(f"vectors: two files are for the same label of {', '.join(labels)}")
+
+    @property
+    def _files(self) -> tuple[VectorFile, ...]:
+        """The files of `vectors`."""
+        return tuple(map(VectorFile.parse, self.vectors.split(","))) if self.vectors else ()
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        files = ",".join(f"{file.label}={file.name}" for file in self._files)
+        return {**self._shown("strength"), **({"vectors": files} if files else super().choices)}
+
+    def refusal(self, control: Control) -> str:
+        if self.vectors and len(control) > 1:
+            return f"{self.name}: vectors serve one attribute at a time; there are " + ", ".join(
+                control
+            )
+        return super().refusal(control)
+
+    def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
+        """Requests with the same control together, in their order, `batch` at a time: a batch is
+        steered by one intervention."""
+        by_control = sorted(requests, key=_control_words)
+        for _, group in groupby(by_control, key=_control_words):
+            yield from super().batches([*group])
+
+    def steering(self, control: Control) -> AbstractContextManager[None]:
+        """Returns a context in which the base is steered, whoever calls it in this thread:
+        `with technique.steering(control): technique.base.model.generate(…)`.
+
+        Raises:
+            UserError: the control is not supported.
+        """
+        if reason := self.refusal(control):
+            raise UserError(reason)
+        steered = self._steered_base(control)
+        return steered.intervention.on() if steered else nullcontext()
+
+    def _writer(self, control: Control) -> LanguageModel:
+        steered = self._steered_base(control)
+        return steered.lm if steered else self.base
+
+    def _steered_base(self, control: Control) -> SteeredBase | None:
+        """Returns the base under the intervention that a control asks for; None for the base."""
+        if not control or self.strength == 0:
+            return None
+        wishes = ((name, self._wanted_label(name, control)) for name in sorted(control))
+        return _steered_base(self, tuple(wishes), self._files)
+
+    def _labels(self, attribute: str) -> tuple[str, tuple[str, ...]]:
+        if self.vectors:
+            return "the vectors", tuple(file.label for file in self._files)
+        return super()._labels(attribute)
+
+    def _vectors(self, attribute: str, label: str) -> tuple[Vectors, int | None, str]:
+        """Returns the vectors of a label, the layer that their guide names, and whose they are."""
+        for file in self._files:
+            if file.label == label:
+                return file.read(self.model, self.loading), file.layer, file.path.name
+        guide = self._guide(attribute)
+        layer = guide.settings.get("layer")
+        of_label = guide_vectors(guide, self.model, self.loading)[label]
+        return of_label, None if layer is None else int(layer), f"guide '{guide.name}'"
+
+    @abc.abstractmethod
+    def _intervention(self, wishes: Wishes) -> Intervention:
+        """Returns what is done to the base's states."""
+
+
+def _control_words(request: Request) -> list[tuple[str, str]]:
+    return sorted((name, str(value)) for name, value in request.control.items())
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _steered_base(
+    technique: SteeringTechnique,
+    wishes: Wishes,
+    files: tuple[VectorFile, ...],  # noqa: ARG001  (with their digests: files change)
+) -> SteeredBase:
+    base, intervention = technique.base, technique._intervention(wishes)
+    model = SteeredModel(base.model, intervention)
+    label = f"{base.label}+{technique.name}"
+    lm = LanguageModel(model, base.tokenizer, label, base.tokens, base.ends)
+    return SteeredBase(lm, intervention)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CAA(SteeringTechnique):
+    """h_l ← h_l + α v_l for the states that some layers l leave, of every token.
+
+    v_l is the vector of the wanted label: of a guide, the difference between the mean state of
+    texts with the label and that of texts with the others, at the same layer. Rimsky et al. (2024),
+    "Steering Llama 2 via Contrastive Activation Addition", section 3; with the states of a pair of
+    prompts, Turner et al. (2023), "Steering Language Models With Activation Engineering". Several
+    attributes at once: their vectors add up.
+
+    Controls attributes with one value, by a guide of kind `vector` each, or one attribute by
+    `vectors`.
+
+    Raises:
+        UserError: `vectors` or `layers` can't be read, or, at the first text, there is no vector
+            of a layer.
+        ModelError: at the first text, vectors that don't fit the base.
+    """
+
+    name: ClassVar[str] = "caa"
+    strength: float = option(5.0, "Strength α; 0 is the base, and a negative one turns v_l round.")
+    layers: str = option(
+        "",
+        "Layers whose states are changed: numbers and ranges from 0 on, as in 8-12,15.",
+        otherwise="the one that the guide names, or all that a file has",
+        metavar="LAYERS",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layers:
+            layer_numbers(self.layers)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        layers = ",".join(map(str, layer_numbers(self.layers))) if self.layers else "default"
+        return {**super().choices, "layers": layers}
+
+    def _intervention(self, wishes: Wishes) -> Intervention:
+        total: dict[int, torch.Tensor] = {}
+        for attribute, label in wishes:
+            vectors, named, owner = self._vectors(attribute, label)
+            if self.layers:
+                vectors = chosen_layers(vectors, layer_numbers(self.layers), owner)
+            elif named is not None:
+                vectors = chosen_layers(vectors, [named], owner)
+            for layer, vector in vectors.items():
+                total[layer] = total.get(layer, 0) + self.strength * vector
+        device = self.base.device
+        return additions(self.base.model, {layer: v.to(device) for layer, v in total.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation(SteeringTechnique):
+    """h ← h − α r̂ r̂ᵀ h for the states of every token, in every layer.
+
+    r̂ is the vector of one layer at length 1. At α = 1 no state has anything of it left: neither
+    what the first layer reads, nor what the attention of a layer leaves, nor what the layer does.
+    Arditi et al. (2024), "Refusal in Language Models Is Mediated by a Single Direction", section
+    2.4. Several attributes at once: the plane or space of their directions is taken out.
+
+    What is taken out is what tells the labels apart, so both labels of a pair give the same texts:
+    it makes a base indifferent, and does not choose.
+
+    Controls attributes with one value, by a guide of kind `vector` each, or one attribute by
+    `vectors`.
+
+    Raises:
+        UserError: `vectors` can't be read, or, at the first text, there is no vector of the layer,
+            or several and none is named.
+        ModelError: at the first text, a vector that doesn't fit the base or is 0.
+    """
+
+    name: ClassVar[str] = "ablation"
+    strength: float = option(1.0, "Share α of the component that is taken out; 0 is the base.")
+    layer: int | None = option(
+        None,
+        "Layer whose vector is the direction, from 0 on.",
+        least=0,
+        otherwise="the one that the guide names, or the only one that a file has",
+        metavar="N",
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        layer = "default" if self.layer is None else str(self.layer)
+        return {**super().choices, "layer": layer}
+
+    def _intervention(self, wishes: Wishes) -> Intervention:
+        directions = torch.stack([self._direction(*wish) for wish in wishes], dim=1)
+        basis, sizes, _ = torch.linalg.svd(directions.double(), full_matrices=False)
+        basis = basis[:, sizes > 1e-6]  # equal directions count once
+        return ablation(self.base.model, basis.float().to(self.base.device), self.strength)
+
+    def _direction(self, attribute: str, label: str) -> torch.Tensor:
+        """Returns r̂ of a label: (width,)."""
+        vectors, named, owner = self._vectors(attribute, label)
+        layer = named if self.layer is None else self.layer
+        if layer is None and len(vectors) > 1:
+            raise UserError(f"{owner} has {len(vectors)} vectors; say which with layer=N")
+        ((number, vector),) = (
+            vectors if layer is None else chosen_layers(vectors, [layer], owner)
+        ).items()
+        if not vector.any():
+            raise ModelError(f"{owner}: the vector of layer {number} is 0 and has no direction")
+        direction: torch.Tensor = vector / vector.norm()
+        return direction
