@@ -11,8 +11,9 @@ import regex
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.sample import Control
+from levelfield.core.sample import KEYWORDS, Control
 from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
+from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import BatchedTechnique
 from levelfield.generation.techniques.cbart.editor import Editor, editor, resolve_editor
 from levelfield.generation.techniques.cbart.refinement import EditedText, Refined, refine
@@ -85,8 +86,9 @@ class CBART(BatchedTechnique):
         return resolve_editor(model, self.loading).label
 
     def refusal(self, control: Control) -> str:
-        if others := sorted(control.keys() - {"keywords"}):
-            return f"{self.name} controls keywords only, not {', '.join(others)}"
+        if others := sorted(control.keys() - {KEYWORDS}):
+            hint = controlled_by(*sorted(control))
+            return f"{self.name} controls keywords only, not {', '.join(others)}; {hint}"
         if not keywords_of(control):
             return f"{self.name} needs keywords to write a text around"
         return ""
