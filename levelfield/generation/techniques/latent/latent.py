@@ -108,7 +108,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
         control, before = request.control, super()._start(request)
         if control and not self._own_guide(control).settings.get("reads_bos", True):
             # something has to be read: behind a prefix alone there is no next token
-            return before[1:] if self.base.ids(request.prompt.rstrip(" \t")) else before
+            return [] if self.base.ids(request.prompt.rstrip(" \t")) else before
         return before
 
     def _virtual(self, control: Control) -> int:

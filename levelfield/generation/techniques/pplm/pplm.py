@@ -183,7 +183,7 @@ class PPLM(Perturbation, GuidedTechnique):
             rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)
             formula = Formula(((1.0, BaseLM()),))
             if goals:
-                perturbed = PerturbedLM(rows, goals, self, pace)
+                perturbed = PerturbedLM(rows, goals, self, base.bos_id, pace)
                 formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
             steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
             return grow(rows, steering, growth)
