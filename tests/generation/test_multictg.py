@@ -214,7 +214,7 @@ def test_attributes_of_two_guides_are_refused_together(technique, tmp_path: Path
     [
         ({"sentiment": "mixed"}, 'sentiment "mixed" is no label of guide both: there are negative'),
         ({"topic": "positive"}, 'topic "positive" is no label of guide both: there are World'),
-        ({"keywords": ("a", "b")}, 'no guide for "keywords"'),
+        ({"keywords": ("a", "b")}, "no keywords; bolt, cbart, "),
     ],
 )
 def test_what_no_label_serves_is_refused(technique, control, why):
