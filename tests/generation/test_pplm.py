@@ -108,7 +108,8 @@ def plain(technique: PPLM, prompt: str, text: str, control) -> list[float]:
             out = model(input_ids=whole, output_hidden_states=True)
         p, states = out.logits[0, -1].log_softmax(-1), out.hidden_states[-1][0]
         change = [(torch.zeros_like(k), torch.zeros_like(v)) for k, v in past]
-        for _ in range(technique.iterations):
+        unlimited = not technique.grad_length or len(found) < technique.grad_length
+        for _ in range(technique.iterations if unlimited else 0):
             change = [(k.detach().requires_grad_(), v.detach().requires_grad_()) for k, v in change]
             changed = [(k + a, v + b) for (k, v), (a, b) in zip(past, change, strict=True)]
             log_p, state, _ = read(ids[-1], changed)
@@ -128,9 +129,13 @@ def plain(technique: PPLM, prompt: str, text: str, control) -> list[float]:
             slopes = torch.autograd.grad(loss, [leaf for pair in change for leaf in pair])
             for layer in range(len(past)):
                 g = slopes[2 * layer], slopes[2 * layer + 1]
-                w = technique.window
-                if w:
-                    g = tuple(torch.cat([0 * one[:, :, :-w], one[:, :, -w:]], dim=2) for one in g)
+                w, length = technique.window, g[0].shape[2]
+                if 0 < w < length:
+                    ramp = [(n + 1) / w if technique.decay else 1.0 for n in range(w)]
+                    rest = [0.0] * (length - w)
+                    factors = ramp + rest if technique.window_at == "first" else rest + ramp
+                    factors = torch.tensor(factors)[:, None]
+                    g = tuple(one * factors for one in g)
                 norm = float(torch.cat([one.flatten() for one in g]).norm())
                 if "sentiment" not in control:
                     largest[layer] = norm = max(norm, largest[layer])
@@ -159,6 +164,10 @@ def plain(technique: PPLM, prompt: str, text: str, control) -> list[float]:
         {"window": 2, "fusion": 0.5},
         {"horizon": 2, "iterations": 3},
         {"bos": False},
+        {"window": 2, "window_at": "first"},
+        {"window": 3, "window_at": "first", "decay": True, "bos": False},
+        {"window": 2, "decay": True},
+        {"grad_length": 2},
     ],
     ids=str,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 
@@ -128,9 +128,37 @@ class Perturbation(Options):
     fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
     kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
     window: int = option(
-        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
+        0, "Number of tokens of the past that are changed, where it has more; 0 for all.", least=0
+    )
+    window_at: Literal["last", "first"] = option(
+        "last",
+        "Which tokens the window has: the last ones, as in the paper; or the first ones, BOS among "
+        "them, as in the authors' program.",
+    )
+    decay: bool = option(
+        False, "Multiply the gradients of a window of w tokens with 1/w, 2/w, …, 1 in their order."
+    )
+    grad_length: int = option(
+        0,
+        "Number of tokens of the continuation before which the past is changed; 0 for all. The "
+        "authors' program has 10,000.",
+        least=0,
     )
     horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
+
+    def weights(self, mask: torch.Tensor) -> torch.Tensor:
+        """Returns what the gradients of the past's tokens are multiplied with: (rows, tokens).
+
+        Args:
+            mask: (rows, tokens), 0 for padding on the left.
+        """
+        if not self.window:
+            return mask
+        place, length = mask.cumsum(-1), mask.sum(-1, keepdim=True)
+        rank = place if self.window_at == "first" else place - (length - self.window)
+        inside = (rank >= 1) & (rank <= self.window)
+        weights = inside * (rank / self.window) if self.decay else inside.float()
+        return torch.where(length > self.window, weights, mask.float())
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +215,7 @@ class _Perturbed:
         self._past: Past = []
         self._sum = self._bos = self._begins = torch.empty(0)
         self._norms: torch.Tensor | None = None
+        self._step = 0
         self.passes = 0
         self.backward_passes = 0
 
@@ -222,8 +251,11 @@ class _Perturbed:
         size = torch.full((len(step.ids),), a, device=step.ids.device)
         if self._pace:
             size = size * self._pace.values(step)
-        change = self._change(step, size)
-        reading = self._rows.read_behind(_plus(self._past, change), step.mask, step.ids[:, -1])
+        self._step += 1
+        past = self._past
+        if self._step <= (self._how.grad_length or self._step):
+            past = _plus(past, self._change(step, size))
+        reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self._past = reading.past
         is_text = step.mask.sum(-1) > self._begins
@@ -236,14 +268,10 @@ class _Perturbed:
         Args:
             size: a of each row, (rows,).
         """
-        tokens = step.ids.shape[1] - 1
-        begin = max(0, tokens - self._how.window) if self._how.window else 0
-        change = [
-            (torch.zeros_like(k[:, :, begin:]), torch.zeros_like(v[:, :, begin:]))
-            for k, v in self._past
-        ]
+        change = [(torch.zeros_like(k), torch.zeros_like(v)) for k, v in self._past]
+        weights = self._how.weights(step.mask[:, :-1])[:, None, :, None].to(change[0][0].dtype)
         for _ in range(self._how.iterations):
-            slopes = self._slopes(step, change)
+            slopes = [(weights * k, weights * v) for k, v in self._slopes(step, change)]
             norms = torch.stack(
                 [(_squares(k) + _squares(v)).sqrt() for k, v in slopes]
             )  # (layers, rows)
@@ -349,18 +377,8 @@ class _LabelOfRows:
 
 
 def _plus(past: Past, change: Past) -> Past:
-    """Returns a past whose last tokens are changed."""
-    return [
-        (_add_last(k, of_k), _add_last(v, of_v))
-        for (k, v), (of_k, of_v) in zip(past, change, strict=True)
-    ]
-
-
-def _add_last(tensor: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
-    begin = tensor.shape[2] - change.shape[2]
-    if not begin:
-        return tensor + change
-    return torch.cat([tensor[:, :, :begin], tensor[:, :, begin:] + change], dim=2)
+    """Returns a past with a change added."""
+    return [(k + of_k, v + of_v) for (k, v), (of_k, of_v) in zip(past, change, strict=True)]
 
 
 def _squares(tensor: torch.Tensor) -> torch.Tensor:
