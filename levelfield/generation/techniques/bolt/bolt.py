@@ -74,6 +74,11 @@ class BOLT(BiasOptions, GuidedTechnique):
             "keywords": f"{self.keyword_weight:g}",
             "until": self.until,
             "penalty": f"{self.repetition_penalty:g}",
+            **{
+                name: value
+                for name, value in self._shown("targets", "ramp", "keep", "positions").items()
+                if value not in ("soft", "to-one", "energy", "continuation")
+            },
         }
 
     def refusal(self, control: Control) -> str:
