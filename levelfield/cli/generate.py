@@ -10,7 +10,7 @@ from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, Writing, delivers, is_forced, out_option
 from levelfield.cli.terminal import console, progress_bar, say_note
 from levelfield.core.errors import UserError
-from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.datasets.prompts import PROMPT_SETS, STUDY_SETS, prompts
 from levelfield.generation.contract import GenerationOptions
 from levelfield.show.terminal import plain_table
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @click.option(
     "--prompts",
     "prompt_set",
-    type=click.Choice(list(PROMPT_SETS)),
-    help="Set of PPLM's prompts to use, by name.",
+    type=click.Choice([*PROMPT_SETS, *STUDY_SETS]),
+    help="Set of prompts to use: PPLM's, or sts of the LPF study.",
 )
 @click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
 @takes(GenerationOptions, "chosen")

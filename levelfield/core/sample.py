@@ -9,6 +9,9 @@ from typing import Any
 Control = Mapping[str, str | tuple[str, ...]]
 Ratings = Mapping[str, Mapping[str, float]]
 
+KEYWORDS = "keywords"
+"""The attribute of a control whose values are words that the text should have."""
+
 INPUT_FIELDS = ("dataset", "source", "prompt", "context", "control")
 """The fields behind the parts of `Sample.input`."""
 

@@ -122,6 +122,16 @@ def paths(
     return {path: local for files in parts.values() for path, local in files.items()}
 
 
+def path_of(name: str, path: str, *, progress: Progress = no_progress) -> Path:
+    """Returns the local copy of one file of a data set, fetched and verified.
+
+    Args:
+        path: as published.
+    """
+    (file,) = (file for file in dataset(name).files if file.path == path)
+    return _fetch(file, progress)
+
+
 def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
     """Returns the files that `load` reads, each once."""
     parts = _chosen(data_set, chosen).values()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from levelfield.core.errors import UserError
-from levelfield.datasets.loading import paths
+from levelfield.datasets.loading import path_of, paths, records
 from levelfield.datasets.registry import dataset
 
 _TOPIC = (
@@ -56,15 +56,53 @@ system, as `PPLM-Bow_0` … `PPLM-Bow_19` (`topic`) and `PPLM-Discrim_0` … (`s
 """
 
 
+_STS_RUN = "gedi-sts_benchmark_test-sentiment-None-len100-789"
+"""A run of the LPF study whose texts were published, on the STS prompts."""
+
+_UNPUBLISHED = {
+    "owt": "5,000 neutral prompts from OpenWebText, of the release of DExperts "
+    "(allenai/dexperts, README: prompts): give its neutral_prompts.jsonl with --map "
+    "prompt=prompt.text",
+    "cloze": "1,571 beginnings of the ROC story cloze test of 2018, which its authors send on "
+    "request: give a file of their first sentences",
+}
+"""Prompt sets of the LPF study of which its release has neither prompts nor texts."""
+
+STUDY_SETS = ("sts", *_UNPUBLISHED)
+"""Prompt sets of the LPF study beside PPLM's."""
+
+
 def prompts(name: str) -> tuple[str, ...]:
-    """Returns the prompts of a set: `topic` (20), `sentiment` (15), or `pplm` (both, 35).
+    """Returns the prompts of a set: `topic` (20), `sentiment` (15), or `pplm` (both, 35), of PPLM;
+    `sts`, the 625 of the LPF study from the STS benchmark, by their numbers, some of them equal.
+
+    Those of `sts` are read from texts of the data set `lpf`, which are fetched if they are not on
+    this machine.
 
     Raises:
-        UserError: there is no such set.
+        UserError: there is no such set, it can't be obtained, or the study's release does not have
+            it; says who does.
     """
+    if name == "sts":
+        return _sts()
+    if name in _UNPUBLISHED:
+        raise UserError(
+            f"prompt set '{name}': the release of the LPF study does not have its "
+            f"{_UNPUBLISHED[name]}"
+        )
     if name not in PROMPT_SETS:
-        raise UserError(f"there is no prompt set '{name}'; there are {', '.join(PROMPT_SETS)}")
+        raise UserError(
+            f"there is no prompt set '{name}'; there are {', '.join((*PROMPT_SETS, *STUDY_SETS))}"
+        )
     return PROMPT_SETS[name]
+
+
+def _sts() -> tuple[str, ...]:
+    path = path_of("lpf", f"results/sentiment/{_STS_RUN}/processed_{_STS_RUN}.csv")
+    by_number = {
+        int(row["original_id"]): row["prompt"] for row in records(path, "original_id", "prompt")
+    }
+    return tuple(by_number[number] for number in sorted(by_number))
 
 
 # a terminal's status line got into one of the published files

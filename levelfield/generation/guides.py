@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
-from levelfield.core.sample import Control, single_value
+from levelfield.core.sample import KEYWORDS, Control, single_value
 from levelfield.generation.logits.terms import BaseLM, Formula, Term
+from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import LocalTechnique
 from levelfield.io.problems import printable, shown
 from levelfield.metrics.judges.file import shipped_judges
@@ -172,6 +173,8 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         try:
             self._wanted_label(attribute, control)
         except UserError as error:
+            if attribute == KEYWORDS:
+                return f"controls labels of texts, and no keywords; {controlled_by(KEYWORDS)}"
             return first_line(error)
         return ""
 

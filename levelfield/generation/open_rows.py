@@ -137,13 +137,14 @@ class ReadPrompts:
     """Prompts that a model has read, each from its own position 0 on, without gradients.
 
     Args:
-        prompts: of several lengths, BOS included.
-        pad: stands before shorter ones.
+        prompts: of several lengths; BOS stands before each, or before none.
+        pad: BOS, which stands before shorter ones.
         skip: of each, so many tokens at the beginning do not count in `log_likelihood`; at least 1.
 
     Attributes:
         ids, mask: (rows, tokens), padded on the left; the mask is 0 for padding.
         logits: of the token behind each, (rows, vocabulary).
+        begins: how many of the tokens of each are BOS and not its text: 1 or 0, (rows,).
         states: the sum of the last layer's states over the tokens of each, BOS not among them,
             (rows, d), in float32 at least.
         log_likelihood: Σ log P(token | tokens before it) over the tokens that count, (rows,),
@@ -169,13 +170,16 @@ class ReadPrompts:
                 self.log_likelihood = rows.log_likelihood(scored)
             self.logits = rows.logits()
             place = self.mask.cumsum(-1)[:, -rows.states.shape[1] :]
-            self.states = (at_least_float32(rows.states) * (place > 1)[..., None]).sum(1)
+            self.begins = torch.tensor([int(p[0] == pad) for p in prompts], device=device)
+            is_text = (place > self.begins[:, None])[..., None]
+            self.states = (at_least_float32(rows.states) * is_text).sum(1)
         self._past: Past = rows.past
 
     def keep(self, rows: torch.Tensor) -> None:
         """Goes on with these rows only."""
         self.ids, self.mask, self.logits = self.ids[rows], self.mask[rows], self.logits[rows]
         self.log_likelihood, self.states = self.log_likelihood[rows], self.states[rows]
+        self.begins = self.begins[rows]
         self._past = [(keys[rows], values[rows]) for keys, values in self._past]
 
     def continuation(self) -> SoftRows:

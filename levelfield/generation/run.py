@@ -20,7 +20,7 @@ from levelfield.core.limits import REQUESTS
 from levelfield.core.options import keywords
 from levelfield.core.partitions import PARTITION, partitions
 from levelfield.core.progress import Stages, no_stages
-from levelfield.core.sample import Control, Sample
+from levelfield.core.sample import KEYWORDS, Control, Sample
 from levelfield.core.signature import with_choices
 from levelfield.generation.answers import AnswerFile, RunChoices, answer_file
 from levelfield.generation.contract import (
@@ -88,7 +88,13 @@ def read_requests(
                 "there is a source to rewrite, and this technique continues prompts; "
                 "`levelfield techniques` lists those that rewrite"
             )
-        return next(filter(None, (refusal(r.control) for r in _asked(sample, labels))), "")
+        asked = list(_asked(sample, labels))
+        if sample.extra.get(KEYWORDS) and not all(KEYWORDS in r.control for r in asked):
+            return (
+                "there are keywords outside of control, where no technique reads them; write "
+                '"control": {"keywords": [...]}, or give --map control.keywords=keywords'
+            )
+        return next(filter(None, (refusal(request.control) for request in asked)), "")
 
     several = [label for label in labels.values() if not isinstance(label, str)]
     if (combinations := math.prod(map(len, several))) > REQUESTS:

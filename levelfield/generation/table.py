@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
@@ -35,6 +35,8 @@ class TechniqueEntry:
         controls: what it controls, in words.
         cost: forward passes a token, in words; F is one of the base model.
         paper: where it comes from.
+        attributes: those that it controls without a guide of the user's, `any` for all; empty where
+            it ignores every control.
     """
 
     name: str
@@ -44,6 +46,7 @@ class TechniqueEntry:
     controls: str
     cost: str
     paper: str = ""
+    attributes: Sequence[str] = ()
 
 
 _ENTRIES = {
@@ -81,6 +84,26 @@ def technique_entry(name: str) -> TechniqueEntry:
         )
         raise UserError(f"there is no technique '{name}'; {hint}")
     return TECHNIQUES[name]
+
+
+def controlled_by(*attributes: str) -> str:
+    """Returns which techniques control attributes together, in words; empty if none does.
+
+    >>> controlled_by("sentiment", "keywords")
+    'bolt, cfg, chat and prompting control sentiment and keywords'
+    """
+    names = sorted(
+        name
+        for name, entry in TECHNIQUES.items()
+        if "any" in entry.attributes or set(attributes) <= set(entry.attributes)
+    )
+    verb = "controls" if len(names) == 1 else "control"
+    return f"{_listed(names)} {verb} {_listed(attributes)}" if names else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def technique_class(name: str) -> Callable[..., Technique]:

@@ -17,7 +17,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.core.signature import signature
+from levelfield.core.signature import signature, with_choices
 from levelfield.generation.contract import (
     Answer,
     AnsweringTechnique,
@@ -40,7 +40,7 @@ from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.tokens import token_mask
 from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.draws import Exponentials
-from levelfield.models.torch.language_model import LanguageModel, language_model
+from levelfield.models.torch.language_model import LanguageModel, language_model, without_bos
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +159,25 @@ class LocalTechnique(BatchedTechnique):
     everything else is here.
     """
 
+    bos: bool = option(
+        True,
+        "Whether the base, and helpers that are whole models, read BOS before a text. The programs "
+        "of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still has it, "
+        "since something has to be read; guides read what they were trained on.",
+    )
+
+    @property
+    def signature(self) -> str:
+        return super().signature + with_choices("", {} if self.bos else {"bos": "no"})
+
     @property
     def base(self) -> LanguageModel:
         """The base model, loaded at first use."""
-        return language_model(self.model, self.loading)
+        return self._opened(language_model(self.model, self.loading))
+
+    def _opened(self, model: LanguageModel) -> LanguageModel:
+        """Returns a model that reads BOS before a text where the option says so."""
+        return model if self.bos else without_bos(model)
 
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         return [self._prompted(request, decoding.max_new_tokens) for request in batch]
@@ -243,7 +258,7 @@ class LocalTechnique(BatchedTechnique):
         Raises:
             UserError: it has another vocabulary than the base.
         """
-        model, base = language_model(name, self.loading), self.base
+        model, base = self._opened(language_model(name, self.loading)), self.base
         same = model.tokens.digest == base.tokens.digest
         if not same or model.tokens.vocabulary_size < base.tokens.vocabulary_size:
             raise UserError(
@@ -258,7 +273,7 @@ class LocalTechnique(BatchedTechnique):
 
     def _start(self, request: Request) -> list[int]:
         """What the base reads before the prompt."""
-        return [self.base.bos_id, *self._prefix(request)]
+        return [*self.base.opening, *self._prefix(request)]
 
     @property
     def _ends(self) -> frozenset[int]:
@@ -300,7 +315,8 @@ class LocalTechnique(BatchedTechnique):
                 f"take {max(0, behind)} tokens"
             )
         cut = len(prompt) > room
-        return Prompted(request, [*start, *prompt[len(prompt) - min(room, len(prompt)) :]], cut)
+        ids = [*start, *prompt[len(prompt) - min(room, len(prompt)) :]]
+        return Prompted(request, ids or [base.bos_id], cut)
 
     def _continue(
         self, prompted: Sequence[Prompted], decoding: Decoding, seed: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -240,10 +240,15 @@ def _read(path: Path, name: str) -> Guide:
             )
         about["attribute"] = ",".join(several)
         about["labels"] = [label for labels in several.values() for label in labels]
+    are_labels: Callable[[object], bool] = _are_labels
+    if several:
+        are_labels = bool
+    elif about.get("kind") == "soft-prompt":  # which tells no labels apart
+        are_labels = _is_label_or_labels
     for key, is_right, expected in (
         ("kind", get_args(GuideKind).__contains__, f"one of {', '.join(get_args(GuideKind))}"),
         ("attribute", _is_text, "a name"),
-        ("labels", bool if several else _are_labels, "a list of at least two different names"),
+        ("labels", are_labels, "a list of at least two different names"),
         ("base", _is_text, "the name of a model"),
         ("revision", _is_text, "the revision of that model"),
     ):
@@ -272,6 +277,12 @@ def _is_finite(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+def _is_label_or_labels(value: object) -> bool:
+    return _are_labels(value) or (
+        isinstance(value, list) and len(value) == 1 and _is_text(value[0])
+    )
 
 
 def _are_labels(value: object) -> bool:

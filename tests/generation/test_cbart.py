@@ -46,7 +46,14 @@ def folder(family: str = "bart", head: str = "random") -> str:
 
 def cbart(family: str = "bart", head: str = "random", **options) -> CBART:
     return CBART(
-        **{"model": folder(family, head), "ranker": cases.model(), "eagerness": 0.0, **options}
+        **{
+            "model": folder(family, head),
+            "ranker": cases.model(),
+            "eagerness": 0.0,
+            "gap_top_k": 0,
+            "gap_top_p": 1.0,
+            **options,
+        }
     )
 
 
@@ -248,7 +255,11 @@ def slow_pass(network, tokens, draft, theta):
             score = float(logits[place, token])
             if token in shown:
                 score = score / theta if score > 0 else score * theta
-            if tokens.never[token] or (after_fixed and tokens.goes_on[token]):
+            if (
+                tokens.never[token]
+                or tokens.stops[token]
+                or (after_fixed and tokens.goes_on[token])
+            ):
                 continue
             if score > best_score:
                 best, best_score = token, score
@@ -339,6 +350,87 @@ def test_of_a_prompt_that_is_too_long_the_end_is_read_and_all_of_it_is_kept():
     assert answer.text.startswith(long)
     with pytest.raises(UserError, match="beside the keywords"):
         one(cbart(), decoding=Decoding(max_new_tokens=5_000))
+
+
+# -- as the authors' program has it
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_with_copy_a_forbidden_first_choice_is_a_copy(seed):
+    """The rule of the authors' program, a token at a time: the likeliest of all actions; of a
+    keyword's first token a replacement becomes a copy, of its others anything does."""
+    numbers = torch.Generator().manual_seed(seed)
+    parts = torch.randint(0, 3, (40,), generator=numbers).tolist()
+    logits = torch.randn(40, 3, generator=numbers)
+    draft = EditedText(tuple(range(40)), tuple(Part(part) for part in parts))
+    expected = []
+    for part, scores in zip(parts, logits.tolist(), strict=True):
+        action = scores.index(max(scores))
+        if part == Part.LOCKED or (part == Part.FIRST and action == Action.REPLACE):
+            action = Action.COPY
+        expected.append(Action(action))
+    assert draft.actions(logits, 40, "copy") == expected
+    assert draft.actions(logits, 40) != expected
+
+
+def test_any_token_may_stand_directly_behind_the_beginning_alone():
+    draft = EditedText((0, 7, 8, 9, 2), (Part.LOCKED, Part.NEW, Part.NEW, Part.FIRST, Part.FIRST))
+    assert [draft.follows_fixed(place) for place in range(5)] == [True, True, False, False, True]
+    assert [draft.follows_fixed(place, 1) for place in range(5)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+@every_family
+def test_gaps_have_no_brackets_quotes_or_ellipses(family):
+    tokens = cbart(family)._editor.tokens
+    stops = tokens.stops
+    for id in range(min(tokens.vocabulary_size, len(tokens._tokenizer))):
+        text = tokens._tokenizer.decode([id], clean_up_tokenization_spaces=False).strip()
+        marks = [c for c in text if not (c.isalnum() or c in "\ufffd")]
+        if not marks:
+            assert not stops[id], text
+        elif set(marks) & set('()[]{}<>"“”‘«»…*#_~`|/\\') and id not in tokens._special:
+            assert stops[id], text
+        elif text in set(".,;:?!-"):
+            assert not stops[id], text
+        elif text in ("...", "''", ",.", "'"):
+            assert stops[id], text
+    assert stops.any() or family == "t5"
+
+
+@every_family
+def test_what_stops_is_never_filled_in_unless_asked_for(family):
+    reader = cbart(family)._editor
+    keywords = reader.tokens.all_ids(("court", "plea"))
+    drafts = [EditedText.of([], keywords, reader.tokens)] * 40
+    names = [str(n) for n in range(len(drafts))]
+
+    def written(**options) -> set[int]:
+        decoding = Decoding(max_new_tokens=30, top_p=1.0, temperature=5.0)
+        texts = refine(
+            reader, drafts, names, decoding, 0, passes=4, penalty=1.0, eagerness=30.0, **options
+        )
+        return {
+            id
+            for text in texts
+            for id, part in zip(text.draft.ids, text.draft.parts, strict=True)
+            if part is Part.NEW
+        }
+
+    stopped = {int(id) for id in reader.tokens.stops.nonzero()[0]}
+    assert not written() & stopped
+    assert bool(written(stops=True) & stopped) == bool(stopped)
+
+
+def test_the_nucleus_of_gaps_of_one_token_is_the_greedy_text():
+    greedy = one(cbart(chains=1), decoding=GREEDY).text
+    assert one(cbart(chains=1, gap_top_k=1), decoding=ALL).text == greedy
+    assert one(cbart(chains=1, gap_top_k=0, gap_top_p=1e-9), decoding=ALL).text == greedy
 
 
 # -- refusals

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from plain import assert_read_as_written, assert_same, logits, steered
+from plain import WHOLE, assert_read_as_written, assert_same, logits, steered
 from test_guided import both_guides
 
 import technique_cases as cases
+from levelfield.generation.contract import Request
 from levelfield.generation.techniques.class_lm.class_guidance import GeDi
 
 LAKE = "The lake was very"
@@ -68,3 +69,59 @@ def test_the_filter_leaves_fewer_tokens_and_never_none():
     few = steered(gedi(filter_p=0.8), LAKE, control)
     assert every.isfinite().all()
     assert 1 <= few.isfinite().sum() < every.isfinite().sum()
+
+
+@pytest.mark.parametrize("length", ["mean", "sum"])
+def test_the_bias_of_the_class_is_added_to_the_wanted_label_alone(length):
+    technique = gedi(length=length, class_bias=2.0)
+    for wanted in ("World", "Sports"):
+        others = [label for label in technique._class_lm("topic").labels if label != wanted]
+        log_p = posterior(technique, "topic", LAKE, wanted)
+        rest = torch.stack([posterior(technique, "topic", LAKE, one) for one in others])
+        surer = log_p + 2 - torch.stack([log_p + 2, *rest]).logsumexp(0)
+        expected = logits(technique, LAKE).log_softmax(-1) + 3.0 * surer
+        assert_same(steered(technique, LAKE, {"topic": wanted}), expected)
+
+
+def test_the_scaled_penalty_is_that_of_the_authors_program():
+    """Its rule, a token at a time: shift the largest to 10, divide once an occurrence of a written
+    token, shift again where that token was the largest."""
+    plain_gedi, theta = gedi(length="sum"), 1.7
+    technique = gedi(length="sum", scaled_penalty=theta)
+    control = {"topic": "Sports"}
+    likeliest = int(steered(plain_gedi, LAKE, control).argmax())
+    some = technique.base.ids(" old old it")
+    for written in ([], some, [likeliest, *some, likeliest, likeliest]):
+        prompt = torch.tensor([[technique.base.bos_id, *technique.base.ids(LAKE)]])
+        rows = torch.cat([prompt, torch.tensor([written], dtype=torch.long)], dim=1)
+        with torch.inference_mode():
+            read = technique.base.model(input_ids=rows).logits[0]
+            steering = technique.processor([control])
+            for n in range(prompt.shape[1], rows.shape[1] + 1):
+                actual = steering(rows[:, :n], read[None, n - 1])[0]
+            fresh = plain_gedi.processor([control])(rows, read[None, -1])[0].double()
+        values = [float(value) for value in fresh]
+        top = max(values)
+        values = [value - top + 10 for value in values]
+        for token in written:
+            was_top = values[token] == max(values)
+            values[token] = values[token] / theta
+            if was_top:
+                top = max(values)
+                values = [value - top + 10 for value in values]
+        assert_same(actual.double(), torch.tensor(values, dtype=torch.float64))
+    assert technique.signature != plain_gedi.signature
+
+
+def test_rows_of_a_batch_have_penalties_of_their_own():
+    technique = gedi(scaled_penalty=1.5)
+    assert_read_apart(technique)
+
+
+def assert_read_apart(technique) -> None:
+    asked = [Request(str(n), text, {"topic": "Sports"}) for n, text in enumerate((LAKE, "I", ""))]
+    texts = [" old old it was old", " it it", " was it was it"]
+    together = technique.log_probs(asked, texts, decoding=WHOLE)
+    for request, text, values in zip(asked, texts, together, strict=True):
+        (alone,) = technique.log_probs([request], [text], decoding=WHOLE)
+        assert list(values) == pytest.approx(list(alone), abs=1e-4)

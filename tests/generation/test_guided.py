@@ -52,7 +52,10 @@ def test_a_value_means_the_label_that_judges_take_it_for(attribute, wanted, labe
         ({"sentiment": ("negative", "positive")}, "{}: sentiment has 2 values; expected one"),
         ({"sentiment": ()}, "{}: sentiment has 0 values; expected one"),
         ({"topic": "Sports"}, '{}: no guide for "topic" among sentiment (for sentiment)'),
-        ({"keywords": ("court", "culture")}, '{}: no guide for "keywords"'),
+        (
+            {"keywords": ("court", "culture")},
+            "{}: controls labels of texts, and no keywords; bolt, cbart, ",
+        ),
     ],
 )
 def test_what_no_label_serves_is_refused_with_what_there_is(technique, control, why):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.table import TECHNIQUES
 from levelfield.generation.technique import LocalTechnique
 from technique_cases import CASES
@@ -105,6 +106,30 @@ def test_beams_are_followed_when_they_change_places(name):
         assert float(score) == pytest.approx(expected, abs=1e-4)
     before, after = written.beam_indices[:, :-1], written.beam_indices[:, 1:]
     assert ((before != after) & (after >= 0)).any(), "no beam has changed its place"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_row_continues_itself_or_else_the_first_equal_beam(seed):
+    """Against the loop over all pairs of rows, on texts of two tokens, so that many are equal."""
+    numbers = torch.Generator().manual_seed(seed)
+    prompts, beams, tokens = 3, 4, 2
+    before = torch.randint(0, 2, (prompts * beams, tokens), generator=numbers)
+    steering = SteeringProcessor(None, [{}] * prompts)
+    steering(before, torch.zeros(len(before), 5))
+    drawn = torch.randint(0, beams, (len(before),), generator=numbers)
+    chosen = drawn + torch.arange(len(before)) // beams * beams
+    if seed % 5 == 0:  # other texts
+        before = 7 - before
+    for row_of in (chosen, torch.arange(len(before))):
+        after = torch.cat([before[row_of], torch.ones(len(before), 1, dtype=torch.long)], dim=1)
+        expected = []
+        for row, text in enumerate(after.tolist()):
+            group = range(row // beams * beams, row // beams * beams + beams)
+            equal = [i for i in group if steering._ids[i].tolist() == text[:-1]]
+            expected.append(row if row in equal else next(iter(equal), None))
+        if None in expected:
+            expected = None
+        assert steering._sources(after) == expected
 
 
 def until_end(tokens, ends):

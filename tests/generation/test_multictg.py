@@ -25,7 +25,9 @@ every = pytest.mark.parametrize("technique", [MultiCTG, PriorCTG])
 
 def made(technique=MultiCTG, family: str = "gpt2", **options):
     base = cases.model(family)
-    return technique(**{"model": base, "guide": cases.latent_guide(base), **options})
+    return technique(
+        **{"model": base, "guide": cases.latent_guide(base), "extension": 0.0, **options}
+    )
 
 
 def latent_of(technique, control=BOTH, id: str = "1", seed: int = 0) -> torch.Tensor:
@@ -214,7 +216,7 @@ def test_attributes_of_two_guides_are_refused_together(technique, tmp_path: Path
     [
         ({"sentiment": "mixed"}, 'sentiment "mixed" is no label of guide both: there are negative'),
         ({"topic": "positive"}, 'topic "positive" is no label of guide both: there are World'),
-        ({"keywords": ("a", "b")}, 'no guide for "keywords"'),
+        ({"keywords": ("a", "b")}, "no keywords; bolt, cbart, "),
     ],
 )
 def test_what_no_label_serves_is_refused(technique, control, why):
@@ -228,3 +230,28 @@ def test_what_no_label_serves_is_refused(technique, control, why):
 def test_weights_that_weigh_nothing_are_refused(technique, weights):
     with pytest.raises(UserError, match=r"weights=.*numbers above 0; sentiment"):
         made(technique, weights=weights)
+
+
+def test_an_extension_moves_the_point_away_from_the_means_of_other_labels():
+    """By the attributes' shares of the weights; not given, so far that clouds are 7 standard
+    deviations apart, at most three times their distance."""
+    one = made(noise=0.0, weights="sentiment=3,topic=1")
+    latents = one._learnt(BOTH).latents
+    mean = {label: cloud.double().mean(0) for label, cloud in latents.items()}
+    of_sentiment = mean["sentiment", "negative"] - mean["sentiment", "positive"]
+    others = (mean["topic", "World"] + mean["topic", "Sci/Tech"]) / 2
+    of_topic = mean["topic", "Sports"] - others
+    further = latent_of(made(noise=0.0, weights="sentiment=3,topic=1", extension=0.5))
+    expected = latent_of(one) + 0.5 * (0.75 * of_sentiment + 0.25 * of_topic)
+    torch.testing.assert_close(further, expected)
+
+    def scaled(attribute: str, away: torch.Tensor) -> float:
+        clouds = [cloud.double() for (name, _), cloud in latents.items() if name == attribute]
+        variance = torch.stack([((c - c.mean(0)) ** 2).mean(0) for c in clouds]).mean(0)
+        return min(3.0, max(0.0, 7.0 / float((away**2 / variance).sum()) ** 0.5 - 1))
+
+    x, y = scaled("sentiment", of_sentiment), scaled("topic", of_topic)
+    scaled_latent = latent_of(made(noise=0.0, weights="sentiment=3,topic=1", extension=None))
+    torch.testing.assert_close(
+        scaled_latent, latent_of(one) + 0.75 * x * of_sentiment + 0.25 * y * of_topic
+    )

@@ -7,7 +7,7 @@ import torch
 
 import technique_cases as cases
 from levelfield.generation.techniques.latent.latent import PriorCTG, mixed, normal, settled
-from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques.latent.latents import latent_model, scaled_extension
 from levelfield.generation.techniques.latent.networks import Flow, FlowShape
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.draws import stream
@@ -17,7 +17,11 @@ LABELS = 5  # negative, positive, World, Sports, Sci/Tech
 
 
 def made(**options) -> PriorCTG:
-    return PriorCTG(model=cases.model(), guide=cases.latent_guide(cases.model()), **options)
+    return PriorCTG(
+        model=cases.model(),
+        guide=cases.latent_guide(cases.model()),
+        **{"extension": 0.0, **options},
+    )
 
 
 def learnt(technique: PriorCTG):
@@ -79,6 +83,24 @@ def test_an_extension_goes_past_the_label_away_from_the_others(extension, contro
     one = made(extension=extension)
     expected = torch.tensor(alpha, dtype=torch.float64)
     torch.testing.assert_close(one._alpha(learnt(one), control), expected)
+
+
+def test_an_extension_that_is_not_given_is_as_long_as_close_clouds_need():
+    """The rule written down: where the mean is 14 standard deviations away from the others, none
+    is needed; at half of that the same distance again, and at most three times the distance."""
+    one = made(extension=None)
+    flow, alpha = learnt(one).flow, one._alpha(learnt(one), {"topic": "Sports"})
+    means, variances = flow.mean[2:].double(), flow.sd[2:].double().square()
+    away = means[1] - (means[0] + means[2]) / 2
+    total = sum(float(a) ** 2 / float(v) for a, v in zip(away, variances.mean(0), strict=True))
+    x = min(3.0, max(0.0, 14.0 / total**0.5 - 1))
+    assert x > 0
+    expected = torch.tensor([0, 0, -x / 2, 1 + x, -x / 2], dtype=torch.float64)
+    torch.testing.assert_close(alpha, expected)
+    assert "|extension:scaled|" in one.signature
+    assert "|extension:0|" in made().signature
+    reaches = [scaled_extension(d, 14.0) for d in (0.0, 1.0, 4.0, 7.0, 14.0, 20.0)]
+    assert reaches == [3.0, 3.0, 2.5, 1.0, 0.0, 0.0]
 
 
 def test_shares_below_0_and_above_1_spread_no_more_than_the_label():

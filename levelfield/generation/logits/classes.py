@@ -126,6 +126,7 @@ class ClassPosterior(Term):
         scale: α; not of `sum`.
         bias: b_c of each class; not of `sum`.
         filter: leaves tokens out; None for none.
+        wanted_bias: added to s_c of the wanted class.
     """
 
     classes: Classes
@@ -133,6 +134,7 @@ class ClassPosterior(Term):
     scale: float = 1.0
     bias: tuple[float, ...] = ()
     filter: PosteriorFilter | None = None
+    wanted_bias: float = 0.0
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         rows = _ClassRows(self.classes, controls, readers, scores_texts=True)
@@ -144,6 +146,8 @@ class ClassPosterior(Term):
                 tokens = rows.lengths(step)[:, None].to(scores) + 1
                 scores = self.scale / tokens * scores
                 scores = scores + scores.new_tensor(self.bias)[:, None, None]
+            if self.wanted_bias:
+                scores = scores + self.wanted_bias * rows.is_wanted(scores)
             posterior = rows.of_wanted(scores.log_softmax(0))
             if self.filter is None:
                 return posterior
@@ -196,6 +200,11 @@ class _ClassRows(Stateless):
     def of_wanted(self, values: torch.Tensor) -> torch.Tensor:
         """(classes, rows, vocabulary) -> (rows, vocabulary) of the wanted classes."""
         return values[self._wanted.to(values.device), torch.arange(values.shape[1])]
+
+    def is_wanted(self, values: torch.Tensor) -> torch.Tensor:
+        """(classes, rows, vocabulary) -> whether a class is the wanted one: (classes, rows, 1)."""
+        classes = torch.arange(len(values), device=values.device)
+        return (classes[:, None] == self._wanted.to(values.device))[..., None]
 
     def of_others(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
         """(classes, rows, vocabulary) -> (rows, vocabulary) of the mixture of the others."""

@@ -108,11 +108,12 @@ class SteeringProcessor(LogitsProcessor):
 
     def _follow(self, input_ids: torch.Tensor) -> None:
         """Lets helper models read what the rows have got since the last step."""
-        if self._ids is None or not self._is_next(input_ids):
+        sources = self._sources(input_ids)
+        if sources is None:
             self._begin(input_ids)
             return
-        if not torch.equal(self._ids, input_ids[:, :-1]):
-            self.keep(self._sources(input_ids[:, :-1]))
+        if sources != list(range(len(sources))):
+            self.keep(torch.tensor(sources, device=input_ids.device))
         tokens = input_ids[:, -1]
         self._ids = input_ids
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
@@ -120,25 +121,22 @@ class SteeringProcessor(LogitsProcessor):
             self._bound.read(tokens)
             self._readers.read(tokens)
 
-    def _is_next(self, input_ids: torch.Tensor) -> bool:
-        assert self._ids is not None
-        rows, tokens = self._ids.shape
-        if input_ids.shape != (rows, tokens + 1):
-            return False
-        return bool((self._same(input_ids[:, :-1])).any(1).all())
-
-    def _same(self, before: torch.Tensor) -> torch.Tensor:
-        """Which row now (first index) was which row at the last step: (rows, rows), bool."""
-        assert self._ids is not None
-        group = torch.arange(len(before), device=before.device) // self._beams
-        alike = (before[:, None, :] == self._ids[None, :, :]).all(-1)
-        return alike & (group[:, None] == group[None, :])
-
-    def _sources(self, before: torch.Tensor) -> torch.Tensor:
-        same = self._same(before)
-        is_same = same.diagonal()
-        first = same.int().argmax(1)
-        return torch.where(is_same, torch.arange(len(before), device=before.device), first)
+    def _sources(self, input_ids: torch.Tensor) -> list[int] | None:
+        """Returns the row of the last step that each row continues: itself, or else the first of
+        its beams. None if some row continues none, so that these are other texts."""
+        if self._ids is None or input_ids.shape != (len(self._ids), self._ids.shape[1] + 1):
+            return None
+        rows = list(range(len(input_ids)))
+        if torch.equal(self._ids, input_ids[:, :-1]):
+            return rows
+        previous, current = (
+            [(row // self._beams, ids.tobytes()) for row, ids in enumerate(texts.cpu().numpy())]
+            for texts in (self._ids, input_ids[:, :-1])
+        )
+        first = {text: row for row, text in reversed([*enumerate(previous)])}
+        if not first.keys() >= set(current):
+            return None
+        return [row if current[row] == previous[row] else first[current[row]] for row in rows]
 
     def _begin(self, input_ids: torch.Tensor) -> None:
         rows = len(input_ids)

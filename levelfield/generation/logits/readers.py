@@ -94,7 +94,8 @@ class Reader:
         read = [text for slot in self._slots for text in slot.prompts(rows)]
         prefixes = [prefix for slot in self._slots for prefix in slot.prefixes]
         start = self._model.opening
-        prompts = [[*start, *prefix, *text] for prefix, text in zip(prefixes, read, strict=True)]
+        pairs = zip(prefixes, read, strict=True)
+        prompts = [[*start, *prefix, *text] or [bos] for prefix, text in pairs]  # never nothing
         device = self._model.device
         self._rows = CausalRows.of(self._model.model, prompts, bos, device)
         self._log_p = None
@@ -177,14 +178,15 @@ class Readers:
     """What reads along with a batch: one reader a model, and what terms have of their own."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Reader] = {}
+        self._of: dict[tuple[str, bool], Reader] = {}
         self._followers: list[Follower] = []
 
     def of(self, model: LanguageModel) -> Reader:
         """Returns the reader of a model, made when it is first asked for."""
-        if model.label not in self._of:
-            self._of[model.label] = self.add(Reader(model))
-        return self._of[model.label]
+        key = (model.label, model.reads_bos)
+        if key not in self._of:
+            self._of[key] = self.add(Reader(model))
+        return self._of[key]
 
     def add(self, follower: AnyFollower) -> AnyFollower:
         """Lets something else read along; returns it."""

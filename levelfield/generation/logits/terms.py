@@ -177,6 +177,68 @@ class Likeliest(Term):
         return self.formula.room(control)
 
 
+LARGEST = 10.0
+"""What `ScaledPenalty` shifts the largest value to."""
+
+
+@dataclass(frozen=True)
+class ScaledPenalty(Term):
+    """A formula with the repetition penalty of GeDi's authors (Krause et al. 2021, section 5.1).
+
+    The values of the tokens that may be chosen are shifted so that the largest is 10. Then for each
+    token of the continuation so far, in their order and as often as it occurs, its value is divided
+    by θ, whatever its sign; where it was the largest, all are shifted again. The prompt's tokens do
+    not count.
+
+    Attributes:
+        formula: what the terms add up to.
+        penalty: θ.
+    """
+
+    formula: Formula
+    penalty: float
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        formula, written = self.formula.bind(controls, readers), WrittenTokens(len(controls))
+
+        def values(step: Step) -> torch.Tensor:
+            values = _shifted(formula.values(step).masked_fill(~step.support, -torch.inf))
+            for row, tokens in zip(values, written.rows, strict=True):
+                for token in tokens:
+                    is_largest = bool(row[token] == LARGEST)
+                    row[token] /= self.penalty
+                    if is_largest:
+                        row.copy_(_shifted(row))
+            return values
+
+        return StepFunction(values, formula, written)
+
+    def room(self, control: Control) -> float:
+        return self.formula.room(control)
+
+
+def _shifted(values: torch.Tensor) -> torch.Tensor:
+    """Returns values whose largest is `LARGEST`; rows without a finite one as they are."""
+    largest = values.max(-1, keepdim=True).values
+    return values - largest.masked_fill(largest.isneginf(), 0.0) + LARGEST
+
+
+class WrittenTokens:
+    """The tokens that each row has got since the first step."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows: list[list[int]] = [[] for _ in range(rows)]
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order."""
+        self.rows = [list(self.rows[row]) for row in rows.tolist()]
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row: (rows,)."""
+        for row, token in zip(self.rows, tokens.tolist(), strict=True):
+            row.append(token)
+
+
 @dataclass(frozen=True)
 class BaseLM(Term):
     """log p(x_t | x_<t) of the base model, which the processor has already.

@@ -126,7 +126,9 @@ class CATPAW(LocalTechnique):
             options["guide"] = self.guide
         if self.strength is not None:
             options["strength"] = self.strength
-        inner = make_technique(self.inner, {**options, "model": self.model}, self.loading)
+        inner = make_technique(
+            self.inner, {**options, "model": self.model, "bos": self.bos}, self.loading
+        )
         assert isinstance(inner, LocalTechnique)
         return inner
 

@@ -224,7 +224,10 @@ class Combination(LocalTechnique):
         assert not isinstance(self.terms, str)
         return {
             name: replace(
-                term, technique=replace(term.technique, model=self.model, loading=self.loading)
+                term,
+                technique=replace(
+                    term.technique, model=self.model, loading=self.loading, bos=self.bos
+                ),
             )
             if isinstance(term, TechniqueTerm)
             else term

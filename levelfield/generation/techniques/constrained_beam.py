@@ -15,9 +15,10 @@ import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.core.sample import Control, wanted_values
+from levelfield.core.sample import KEYWORDS, Control, wanted_values
 from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.sampling import Continuation
+from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.io.problems import shown
 from levelfield.models.torch.decoding import CausalRows, normalised
@@ -377,8 +378,9 @@ class ConstrainedBeam(BeamOptions, LocalTechnique):
         return self._shown("beams", "order", "length_penalty", "no_repeat")
 
     def refusal(self, control: Control) -> str:
-        if others := sorted(control.keys() - {"keywords"}):
-            return f"{self.name}: controls keywords, and not {', '.join(others)}"
+        if others := sorted(control.keys() - {KEYWORDS}):
+            hint = controlled_by(*sorted(control))
+            return f"{self.name}: controls keywords, and not {', '.join(others)}; {hint}"
         problem = keyword_problem(control)
         return f"{self.name}: {problem}" if problem else ""
 

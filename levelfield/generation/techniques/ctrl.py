@@ -15,6 +15,7 @@ from levelfield.core.options import option
 from levelfield.core.sample import Control, Wanted, single_value, wanted_name
 from levelfield.generation.contract import Answer, Decoding, Request
 from levelfield.generation.sampling import Continuation
+from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.io.problems import listed
 from levelfield.models.loading import AS_USUAL, Loading
@@ -107,7 +108,10 @@ class CTRL(LocalTechnique):
         ((attribute, value),) = control.items()
         codes = control_codes()
         if attribute not in codes:
-            return f"{self.name}: has codes for {' and '.join(codes)}, and none for {attribute}"
+            return (
+                f"{self.name}: has codes for {' and '.join(codes)}, and none for {attribute}; "
+                f"{controlled_by(attribute)}"
+            )
         if not _code(attribute, value):
             return (
                 f"{self.name}: has no code for {attribute} '{wanted_name(value)}'; there are "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ class LanguageModel:
         label: how signatures name it.
         tokens: reads texts; knows the token that precedes every text and the model's limit.
         ends: ids that end a text.
-        reads_bos: whether it learnt texts after BOS; if not, a code stands first.
+        reads_bos: whether BOS stands before every text.
     """
 
     model: Any
@@ -51,7 +51,7 @@ class LanguageModel:
 
     @property
     def opening(self) -> list[int]:
-        """The tokens before every text or code."""
+        """Returns the tokens before every text or code."""
         return [self.bos_id] if self.reads_bos else []
 
     def ids(self, text: str) -> list[int]:
@@ -86,6 +86,12 @@ def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  #
         ModelError: there is no such model, or it is of another kind.
     """
     return open_language_model(resolve_causal(name, loading), loading)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def without_bos(model: LanguageModel) -> LanguageModel:
+    """Returns the same model, which reads no BOS before a text."""
+    return replace(model, reads_bos=False)
 
 
 def open_language_model(

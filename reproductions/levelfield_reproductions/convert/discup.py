@@ -1,6 +1,6 @@
 """DisCup: encoders of soft prompts, one file a label, as the matrices that they make.
 
-Layout: a folder with a checkpoint for each label, as `torch.save` wrote it:
+Layout: a folder with a checkpoint for each label, or for one alone, as `torch.save` wrote it:
 `{"embedding": state dict, "ckpt_name": …, "args": …}`, with the tensors of an embedding of m
 positions (`embedding.weight`), a two-layer LSTM in both directions (`lstm_head.*`) and a linear,
 ReLU, linear (`mlp_head.0.*`, `mlp_head.2.*`). The label is in the file's name:
@@ -42,13 +42,15 @@ class DisCupOptions(Options):
     )
     attribute: str = option("sentiment", "Attribute that the labels are values of.")
     labels: str = option(
-        "negative,positive", "Labels, separated by commas; each is in the name of one file."
+        "negative,positive",
+        "Labels, separated by commas; each is in the name of one file. Of a folder with one file, "
+        "as against toxicity, its one label.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.names)) < 2:
-            raise UserError(f"labels is '{self.labels}'; expected at least two, as in good,bad")
+        if not self.names or len(set(self.names)) < len(self.names):
+            raise UserError(f"labels is '{self.labels}'; expected different names, as in good,bad")
 
     @property
     def names(self) -> list[str]:

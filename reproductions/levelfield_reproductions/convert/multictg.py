@@ -38,6 +38,10 @@ TOKENS = 100
 BATCH_TOKENS = 4096
 
 
+PRIOR_CONTROL = ("inv_flow.", "priors.")
+"""What only names in checkpoints of PriorControl begin with."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MultiCTGOptions(Options):
     """How a checkpoint of MultiCTG is converted."""
@@ -76,6 +80,13 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
     data = [name.strip() for name in options.data.split(",")]
     rows = at_most(labelled_texts(data, options.attribute), options.kept, 0)
     tensors = source.tensors()
+    if any(name.startswith(PRIOR_CONTROL) for name in tensors):
+        raise ModelError(
+            f"{source.path.name} is a checkpoint of PriorControl: it has a flow (inv_flow.*) and "
+            "Gaussians (priors.*), whose blocks, of FrEIA, are not read here; convert one of "
+            "MultiCTG, or train latents and a flow with `levelfield train guide --technique "
+            "priorctg`"
+        )
     encoder = _Encoder(resolve(options.encoder, loading), tensors)
     shape, decoder = _decoder(tensors, base, options.positions)
     tensors.drop(r"(decoder|latent_classify_head)\..*")

@@ -12,7 +12,7 @@ from torch import nn
 import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.discup.discup import DisCup
+from levelfield.generation.techniques.discup.discup import DisCup, matrices_of
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert
@@ -112,9 +112,25 @@ def test_pickles_are_read_with_leave_only(tmp_path: Path, base: str):
 def test_a_label_without_a_checkpoint_is_named(tmp_path: Path, base: str):
     with pytest.raises(ModelError, match="0 checkpoints with 'mixed'"):
         converted(tmp_path, base, labels="positive,mixed")
-    with pytest.raises(UserError, match="at least two"):
-        converted(tmp_path, base, labels="positive")
+    for labels in (" , ", "positive,positive"):
+        with pytest.raises(UserError, match="expected different names"):
+            converted(tmp_path, base, labels=labels)
     assert not (tmp_path / "guide").exists()
+
+
+def test_one_checkpoint_alone_is_a_guide_of_one_label(tmp_path: Path, base: str, encoders):
+    """As the authors' folder against toxicity has it."""
+    (other,) = (tmp_path / "published").glob("*negative*")
+    other.unlink()
+    technique = converted(tmp_path, base, labels="positive")
+    guide = guide_named(technique.guide)
+    assert guide.labels == ("positive",)
+    (matrix,) = matrices_of(guide, base, technique.loading).values()
+    torch.testing.assert_close(matrix, encoders["positive"](), atol=1e-5, rtol=0)
+    short = Decoding(max_new_tokens=4)
+    (answer,) = technique.generate([Request("1", "The lake", POSITIVE)], decoding=short)
+    assert answer.tokens
+    assert "there are positive" in technique.refusal({"sentiment": "negative"})
 
 
 def test_tensors_of_another_layout_are_named(tmp_path: Path, base: str, encoders):

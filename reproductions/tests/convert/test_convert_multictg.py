@@ -123,7 +123,7 @@ def converted(tmp_path: Path, base: str, bert: str, **options) -> MultiCTG:
     chosen = {"model": base, "encoder": bert, "data": data, "positions": P, **options}
     out = tmp_path / "guide"
     convert("multictg", tmp_path / "published", out, options=chosen, allow_pickle=True)
-    return MultiCTG(model=base, guide=str(out), noise=0.0)
+    return MultiCTG(model=base, guide=str(out), noise=0.0, extension=0.0)
 
 
 def test_latents_are_those_of_the_authors_encoder(tmp_path: Path, base, bert, published):
@@ -185,6 +185,10 @@ def test_texts_have_to_be_given(tmp_path: Path, base, bert):
     [
         (lambda w: w.pop("trans1.0.bias"), "lacks trans1.0.bias"),
         (lambda w: w.update({"trans3.0.bias": torch.zeros(2)}), "has trans3.0.bias, which the"),
+        (
+            lambda w: w.update({"inv_flow.module_list.0.w_perm": torch.zeros(2)}),
+            r"checkpoint of PriorControl: it has a flow .* train latents and a flow",
+        ),
         (lambda w: w["trans2.0.weight"].fill_(float("nan")), "not finite"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.sample import Control
+from levelfield.core.sample import KEYWORDS, Control
 from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
 from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.open_rows import frozen
@@ -25,7 +25,7 @@ from levelfield.generation.techniques.class_lm.class_lm import ClassLM
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 
-KEYWORDS, MIB = "keywords", 1 << 20
+MIB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,11 @@ class BOLT(BiasOptions, GuidedTechnique):
             "keywords": f"{self.keyword_weight:g}",
             "until": self.until,
             "penalty": f"{self.repetition_penalty:g}",
+            **{
+                name: value
+                for name, value in self._shown("targets", "ramp", "keep", "positions").items()
+                if value not in ("soft", "to-one", "energy", "continuation")
+            },
         }
 
     def refusal(self, control: Control) -> str:

@@ -109,7 +109,7 @@ class LabelReader(abc.ABC):
 
     Args:
         model: a guide with its weights.
-        prompts: as the base reads them, with BOS.
+        prompts: as the base reads them.
     """
 
     once, each, reads_states = 0, 1, False
@@ -153,8 +153,8 @@ class HeadReader(LabelReader):
     def logits(self, rollout: Rollout) -> torch.Tensor:
         assert rollout.states is not None
         prompts, states = rollout.prompts, at_least_float32(rollout.states)
-        tokens = prompts.mask.sum(-1, keepdim=True) - 1 + states.shape[1]
-        return self._model((prompts.states + states.sum(1)) / tokens)
+        tokens = prompts.mask.sum(-1) - prompts.begins + states.shape[1]
+        return self._model((prompts.states + states.sum(1)) / tokens[:, None])
 
 
 class EncoderReader(LabelReader):
@@ -166,8 +166,10 @@ class EncoderReader(LabelReader):
         table, prompts = self._model.table, rollout.prompts
         written = torch.stack([token.vectors(table) for token in rollout.chosen], dim=1)
         texts = [
-            torch.cat([table[ids[mask.bool()][1:]], row])  # BOS is none of its tokens
-            for ids, mask, row in zip(prompts.ids, prompts.mask, written, strict=True)
+            torch.cat([table[ids[mask.bool()][begins:]], row])  # BOS is none of its tokens
+            for ids, mask, begins, row in zip(
+                prompts.ids, prompts.mask, prompts.begins, written, strict=True
+            )
         ]
         return self._model.logits(texts)
 
@@ -180,12 +182,13 @@ class ClassReader(LabelReader):
     def __init__(self, model: ClassLM, prompts: Sequence[Sequence[int]]) -> None:
         codes = [model.codes[label] for label in model.labels]
         lm = model.lm
-        begun = [[*lm.opening, *code, *p[1:]] for code in codes for p in prompts]
+        texts = [p[int(p[0] == lm.bos_id) :] for p in prompts]
+        begun = [[*lm.opening, *code, *text] for code in codes for text in texts]
         skip = [len(lm.opening) + len(code) for code in codes for _ in prompts]
         self._read = ReadPrompts(lm.model, begun, lm.bos_id, lm.device, skip=skip)
         self._scale = model.scale
         self._bias = torch.tensor([model.bias[label] for label in model.labels], device=lm.device)
-        self._begun = torch.tensor([len(p) - 1 for p in prompts], device=lm.device)
+        self._begun = torch.tensor([len(text) for text in texts], device=lm.device)
         self.once = self.each = len(codes)
 
     def logits(self, rollout: Rollout) -> torch.Tensor:

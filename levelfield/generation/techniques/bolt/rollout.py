@@ -47,9 +47,14 @@ class StraightThrough:
         )
         return sums
 
-    def log_likelihood(self, logits: torch.Tensor) -> torch.Tensor:
-        """Σ_v o_v log softmax(logits)_v: (rows, vocabulary) → (rows,)."""
-        return self.values(logits) - logits.logsumexp(-1)
+    def log_likelihood(self, logits: torch.Tensor, *, hard: bool = False) -> torch.Tensor:
+        """Σ_v o_v log softmax(logits)_v: (rows, vocabulary) → (rows,).
+
+        Args:
+            hard: let no gradient go through o.
+        """
+        chosen = logits.gather(-1, self.tokens[:, None])[:, 0] if hard else self.values(logits)
+        return chosen - logits.logsumexp(-1)
 
     def log_p(self, tokens: torch.Tensor) -> torch.Tensor:
         """log softmax(s) of given tokens: (rows, n) → (rows, n)."""
@@ -136,6 +141,7 @@ def roll_out(
     penalty: float = 1.0,
     banned: torch.Tensor | None = None,
     with_states: bool = False,
+    hard_targets: bool = False,
 ) -> Rollout:
     """y_t = argmax_v (z_t + W b_t)_v, where z_t are the logits of the base after y_<t, penalised
     for repetition, and W is its output embedding.
@@ -147,6 +153,8 @@ def roll_out(
         penalty: θ of `penalised`; of the prompt's tokens and of those written.
         banned: ids that are never chosen.
         with_states: reads the last token, too, which nothing else needs.
+        hard_targets: let no gradient of `log_likelihood` go through a token as what is predicted,
+            but only as what is read.
     """
     table, weight = token_vectors(base.model), base.model.get_output_embeddings().weight
     offsets = torch.nn.functional.linear(biases.to(weight.dtype), weight)
@@ -168,7 +176,7 @@ def roll_out(
         )
         chosen.append(token)
         vectors.append(token.vectors(table))
-        log_likelihood.append(token.log_likelihood(scores))
+        log_likelihood.append(token.log_likelihood(scores, hard=hard_targets))
         ids = torch.cat([ids, token.tokens[:, None]], dim=1)
         mask = torch.cat([mask, mask.new_ones(len(ids), 1)], dim=1)
     if with_states:

@@ -12,7 +12,7 @@ import torch
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding
-from levelfield.generation.open_rows import ReadPrompts
+from levelfield.generation.open_rows import ReadPrompts, at_least_float32
 from levelfield.generation.techniques.bolt.discriminators import LabelReader
 from levelfield.generation.techniques.bolt.rollout import Rollout, roll_out, unwanted
 from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
@@ -86,7 +86,32 @@ class BiasOptions(Options):
         "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
         "program, which never sets them to zero; zero, the last alone.",
     )
-    fluency: float = option(0.1, "Weight of the base's loss.", least=0)
+    fluency: float = option(
+        0.1,
+        "Weight of the base's loss. The authors' program has 0.1, and with keywords 1.",
+        least=0,
+    )
+    targets: Literal["soft", "hard"] = option(
+        "soft",
+        "How the base's loss sees tokens: soft, straight-through as what is read and as what is "
+        "predicted, the mean over the continuation; hard, as what is read alone, the mean over "
+        "prompt and continuation, as in the authors' program.",
+    )
+    ramp: Literal["to-one", "from-zero"] = option(
+        "to-one",
+        "Weights w_t of the biases with keywords: 1/T, …, 1; or 0, …, (T − 1)/T, as in the "
+        "authors' program.",
+    )
+    keep: Literal["energy", "labels"] = option(
+        "energy",
+        "Text to keep among those with as many keywords: the one of least energy, or of least "
+        "energy of the labels, as in the authors' program.",
+    )
+    positions: Literal["continuation", "text"] = option(
+        "continuation",
+        "Positions that a keyword may take in its energy: those of the continuation, or of the "
+        "prompt, too, as in the authors' program.",
+    )
     keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
     until: Literal["all", "any"] = option(
         "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
@@ -108,8 +133,8 @@ class Biases:
     """b_t and w_t of the T positions of a text, in float32.
 
     Args:
-        ramp: whether w_t is t / T for t = 1 … T, and fixed, as for keywords; if not, it is learnt,
-            from 1 on.
+        ramp: whether w_t is fixed, as for keywords: t / T for t = 1 … T, or for t = 0 … T − 1; if
+            not, it is learnt, from 1 on.
         generator: of the text; draws the biases to begin with and the noise.
     """
 
@@ -125,7 +150,8 @@ class Biases:
         self._options, self._generator = options, generator
         b = options.initial * torch.randn(tokens, width, generator=generator)
         self.b = b.to(device).requires_grad_()
-        w = torch.arange(1, tokens + 1) / tokens if ramp else torch.ones(tokens)
+        first = int(options.ramp == "to-one")
+        w = torch.arange(first, first + tokens) / tokens if ramp else torch.ones(tokens)
         self.w = w.to(device).requires_grad_(not ramp)
         self._optimizer = torch.optim.AdamW(
             [self.b] if ramp else [self.b, self.w],
@@ -138,9 +164,9 @@ class Biases:
         """w_t b_t: (tokens, d)."""
         return self.w[:, None] * self.b
 
-    def gumbel(self, n: int) -> torch.Tensor:
-        """Gumbel noise: (tokens, n)."""
-        u = torch.rand(len(self.b), n, generator=self._generator, dtype=torch.float64)
+    def gumbel(self, n: int, before: int = 0) -> torch.Tensor:
+        """Gumbel noise: (before + tokens, n)."""
+        u = torch.rand(before + len(self.b), n, generator=self._generator, dtype=torch.float64)
         tiny = torch.finfo(torch.float64).tiny
         return -(-u.clamp(min=tiny).log()).clamp(min=tiny).log().to(self.b)
 
@@ -183,12 +209,14 @@ class Iterate:
         energy: what the search makes small.
         coverage: share of the keywords that it has; 1 if any is enough and there.
         is_labelled: whether every reader finds the wanted label likelier than all others.
+        rank: what decides between texts with as many keywords; the least is best.
     """
 
     ids: list[int]
     energy: float
     coverage: float
     is_labelled: bool
+    rank: float
 
 
 @dataclass
@@ -196,7 +224,7 @@ class BiasOutcome:
     """What a search made of a request.
 
     Attributes:
-        best: of the iterates, the one with most keywords; among equals, of least energy.
+        best: of the iterates, the one with most keywords; among equals, of least rank.
         iterations: texts that were written.
         energies: of all iterates, in their order.
         forward_passes, backward_passes: rows sent through any model, and back.
@@ -231,9 +259,12 @@ class BiasSearch:
         penalty = decoding.repetition_penalty
         self._penalty = options.repetition_penalty if penalty == 1 else penalty
         self._has_keywords = bool(goals[0].keywords)
+        self._is_hard = options.targets == "hard"
+        skip = [1] * len(goals) if self._is_hard else None  # of the first token nothing is known
         self._prompts = ReadPrompts(
-            base.model, [goal.prompt for goal in goals], base.bos_id, base.device
+            base.model, [goal.prompt for goal in goals], base.bos_id, base.device, skip=skip
         )
+        self._in_prompt: dict[int, torch.Tensor] = {}
         self._banned = unwanted(base)
         width = base.model.get_output_embeddings().weight.shape[1]
         self._biases = [
@@ -257,13 +288,14 @@ class BiasSearch:
         """Writes and tunes until the texts are done or the iterations are over."""
         steps = self._options.steps(self._has_keywords)
         for iteration in range(steps):
-            rollout, energy, labelled = self._write()
-            going = self._record(rollout, energy.tolist(), labelled.tolist())
+            rollout, energy, of_labels, labelled = self._write()
+            ranks = of_labels if self._options.keep == "labels" else energy
+            going = self._record(rollout, energy.tolist(), ranks.tolist(), labelled.tolist())
             if not going or iteration == steps - 1:
                 break
             kept = torch.tensor(going, device=energy.device)
             torch.autograd.backward(energy[kept].sum())
-            del rollout, energy
+            del rollout, energy, of_labels, ranks
             self._step(going)
             if len(going) < len(self._live):
                 self._keep(going)
@@ -277,9 +309,9 @@ class BiasSearch:
         del graph
         return saved.bytes
 
-    def _write(self) -> tuple[Rollout, torch.Tensor, torch.Tensor]:
-        """The texts under the biases as they are, their energies, and whether they have the labels
-        that are wanted: (rows,) each."""
+    def _write(self) -> tuple[Rollout, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The texts under the biases as they are, their energies, those of the labels alone, and
+        whether they have the labels that are wanted: (rows,) each."""
         biases = torch.stack([self._biases[i].weighted for i in self._live])
         rollout = roll_out(
             self._base,
@@ -288,18 +320,58 @@ class BiasSearch:
             penalty=self._penalty,
             banned=self._banned,
             with_states=any(reader.reads_states for reader in self._readers.values()),
+            hard_targets=self._is_hard,
         )
-        energy = -self._options.fluency * rollout.log_likelihood.mean(-1)
+        energy = self._options.fluency * self._loss(rollout)
+        of_labels = torch.zeros_like(energy)
         labelled = torch.ones(len(energy), dtype=torch.bool, device=energy.device)
         for attribute, reader in self._readers.items():
             logits = reader.logits(rollout).to(energy)
             places = [self._goals[i].labels[attribute] for i in self._live]
             labels = torch.tensor(places, device=energy.device)
-            energy = energy + label_energy(logits, labels)
+            of_labels = of_labels + label_energy(logits, labels)
             labelled &= logits.argmax(-1) == labels
+        energy = energy + of_labels
         if longest := max(len(self._goals[i].tokens) for i in self._live):
-            energy = energy + self._options.keyword_weight * self._of_keywords(rollout, longest)
-        return rollout, energy, labelled
+            of_keywords = (
+                self._of_keywords(rollout, longest)
+                if self._options.positions == "continuation"
+                else self._of_keywords_anywhere(rollout)
+            )
+            energy = energy + self._options.keyword_weight * of_keywords
+        return rollout, energy, of_labels, labelled
+
+    def _loss(self, rollout: Rollout) -> torch.Tensor:
+        """Nats a token under the base: (rows,)."""
+        if not self._is_hard:
+            return -rollout.log_likelihood.mean(-1)
+        prompts = rollout.prompts
+        total = prompts.log_likelihood.to(rollout.log_likelihood) + rollout.log_likelihood.sum(-1)
+        return -total / (prompts.mask.sum(-1) - 1 + self._tokens)
+
+    def _of_keywords_anywhere(self, rollout: Rollout) -> torch.Tensor:
+        """The energy of keywords over the positions of prompts and continuations: (rows,)."""
+        energies = []
+        for row, i in enumerate(self._live):
+            ids = torch.tensor([list(self._goals[i].tokens)], device=rollout.vectors.device)
+            before = self._log_p_in_prompt(i)[:, ids[0]]
+            behind = torch.stack(
+                [choice.log_p(ids.expand(len(self._live), -1))[row] for choice in rollout.chosen]
+            )
+            noise = self._biases[i].gumbel(ids.shape[1], len(before))
+            log_p = torch.cat([before.to(behind), behind])
+            energies.append(keyword_energy(log_p[None], noise[None])[0])
+        return torch.stack(energies)
+
+    def _log_p_in_prompt(self, goal: int) -> torch.Tensor:
+        """log P of every token at each position of a prompt but its first, where nothing is read
+        before: (positions, vocabulary); computed once."""
+        if goal not in self._in_prompt:
+            read = torch.tensor([list(self._goals[goal].prompt)], device=self._base.device)
+            with torch.no_grad():
+                logits = self._base.model(input_ids=read).logits[0, :-1]
+            self._in_prompt[goal] = at_least_float32(logits).log_softmax(-1)
+        return self._in_prompt[goal]
 
     def _of_keywords(self, rollout: Rollout, longest: int) -> torch.Tensor:
         device = rollout.vectors.device
@@ -312,7 +384,11 @@ class BiasSearch:
         return keyword_energy(rollout.log_p(ids), gumbel, mask)
 
     def _record(
-        self, rollout: Rollout, energies: Sequence[float], labelled: Sequence[bool]
+        self,
+        rollout: Rollout,
+        energies: Sequence[float],
+        ranks: Sequence[float],
+        labelled: Sequence[bool],
     ) -> list[int]:
         """Notes what was written; returns the rows that go on."""
         going = []
@@ -322,7 +398,8 @@ class BiasSearch:
             goal, outcome = self._goals[i], self.outcomes[i]
             outcome.forward_passes += each
             outcome.energies.append(energy)
-            iterate = Iterate(ids, energy, self._coverage(goal, ids), labelled[row])
+            coverage = self._coverage(goal, ids)
+            iterate = Iterate(ids, energy, coverage, labelled[row], ranks[row])
             if outcome.best is None or _rank(iterate) < _rank(outcome.best):
                 outcome.best = iterate
             if goal.keywords and iterate.coverage == 1 and iterate.is_labelled:
@@ -354,4 +431,4 @@ class BiasSearch:
 
 
 def _rank(iterate: Iterate) -> tuple[float, float]:
-    return -iterate.coverage, iterate.energy
+    return -iterate.coverage, iterate.rank

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import regex
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.sample import Control
+from levelfield.core.sample import KEYWORDS, Control
 from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding, Request
+from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import BatchedTechnique
 from levelfield.generation.techniques.cbart.editor import Editor, editor, resolve_editor
-from levelfield.generation.techniques.cbart.refinement import EditedText, Refined, refine
+from levelfield.generation.techniques.cbart.refinement import (
+    EditedText,
+    Forbidden,
+    Refined,
+    refine,
+)
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_EDITOR, OFFLINE_LM, resolve_causal
@@ -72,21 +78,53 @@ class CBART(BatchedTechnique):
         "Nats added to the logit of an insertion, since an editor that has learnt little copies "
         "too often. The published value is 0, with a good editor.",
     )
+    forbidden: Forbidden = option(
+        "next",
+        "What becomes of a token whose likeliest action is not permitted: the next likeliest, or "
+        "copy, as in the authors' program.",
+    )
+    begin: Literal["word", "any"] = option(
+        "word",
+        "What a text without a prompt may begin with: a word, or any token, as in the authors' "
+        "program.",
+    )
+    stops: bool = option(
+        False,
+        "Fill in brackets, quotes, ellipses, symbols and several marks in one piece, too. The "
+        "authors' program leaves out a list of 203 such tokens.",
+    )
+    gap_top_k: int = option(
+        5,
+        "Fill a gap with one of this many of the likeliest tokens that the decoding leaves, by "
+        "default as published; 0 for all.",
+        least=0,
+    )
+    gap_top_p: float = option(
+        0.5,
+        "Fill a gap with one of the fewest tokens that the decoding leaves whose probabilities sum "
+        "to at least this, by default as published; 1 for all.",
+        above=0,
+        most=1,
+    )
     ranker: str = option(
         OFFLINE_LM, "Causal model whose perplexity decides between chains.", metavar="NAME"
     )
 
     @property
     def choices(self) -> Mapping[str, str]:
-        shown = self._shown("passes", "chains", "penalty", "eagerness")
+        shown = self._shown("passes", "chains", "penalty", "eagerness", "stops", "gap_top_k")
+        shown |= self._shown("gap_top_p")
+        shown |= self._shown("forbidden") if self.forbidden != "next" else {}
+        shown |= self._shown("begin") if self.begin != "word" else {}
         return {**shown, "ranker": resolve_causal(self.ranker, self.loading).label}
 
     def _label(self, model: str) -> str:
         return resolve_editor(model, self.loading).label
 
     def refusal(self, control: Control) -> str:
-        if others := sorted(control.keys() - {"keywords"}):
-            return f"{self.name} controls keywords only, not {', '.join(others)}"
+        if others := sorted(control.keys() - {KEYWORDS}):
+            hint = controlled_by(*sorted(control))
+            return f"{self.name} controls keywords only, not {', '.join(others)}; {hint}"
         if not keywords_of(control):
             return f"{self.name} needs keywords to write a text around"
         return ""
@@ -107,6 +145,10 @@ class CBART(BatchedTechnique):
             passes=self.passes,
             penalty=self.penalty,
             eagerness=self.eagerness,
+            forbidden=self.forbidden,
+            begin=len(self._editor.tokens.begin) if self.begin == "any" else 0,
+            stops=self.stops,
+            nucleus=(self.gap_top_k, self.gap_top_p),
         )
         texts = [self._text(ready[i // many], chain.draft) for i, chain in enumerate(refined)]
         return [

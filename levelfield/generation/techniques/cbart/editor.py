@@ -29,6 +29,10 @@ _BLANKS = ("▁", "Ġ", " ")
 """What the pieces of vocabularies begin with where a word begins."""
 _GOES_ON = regex.compile(r"[\p{L}\p{N}\p{M}\p{Pc}\p{C}\N{REPLACEMENT CHARACTER}'’‐‑-]")
 """What the first character of a piece is if the piece belongs to the word before it."""
+_PLAIN = regex.compile(
+    r"\s*(?:[\p{L}\p{M}\p{N}\p{C}\N{REPLACEMENT CHARACTER}]+|['’]\p{L}+|[-.,:;?!])?\s*"
+)
+"""A piece that needs nothing to go with it: letters and digits, 's and the like, or one mark."""
 _ANCHOR = "."
 """A text that the pieces of another are decoded behind."""
 
@@ -108,6 +112,15 @@ class EditorTokens:
         for id in range(self._count):
             never[id] = id in self._special or "\n" in self._decode([id])
         return never
+
+    @functools.cached_property
+    def stops(self) -> Bools:
+        """(vocabulary,) the pieces that hardly any text closes or needs: brackets, quotes,
+        ellipses, dashes, symbols, and several marks in one piece."""
+        stops = np.zeros(self.vocabulary_size, bool)
+        for id in range(self._count):
+            stops[id] = id not in self._special and not _PLAIN.fullmatch(self._decode([id]))
+        return stops
 
     @functools.cached_property
     def _count(self) -> int:

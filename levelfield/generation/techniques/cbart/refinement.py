@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Literal
 
 import torch
 
@@ -12,6 +13,9 @@ from levelfield.generation.contract import Decoding
 from levelfield.generation.sampling import Draw
 from levelfield.generation.techniques.cbart.editor import Action, Editor, EditorTokens
 from levelfield.models.torch.draws import Exponentials, penalised, possible
+
+Forbidden = Literal["next", "copy"]
+"""What becomes of a token whose likeliest action is not permitted."""
 
 
 class Part(IntEnum):
@@ -66,8 +70,11 @@ class EditedText:
         """How many tokens the editor has written."""
         return self.parts.count(Part.NEW)
 
-    def actions(self, logits: torch.Tensor, room: int) -> list[Action]:
-        """What becomes of each token: the likeliest of what may become of it.
+    def actions(
+        self, logits: torch.Tensor, room: int, forbidden: Forbidden = "next"
+    ) -> list[Action]:
+        """What becomes of each token: the likeliest of what may become of it; or, with `copy`, the
+        likeliest of all, which is a copy where it may not be.
 
         Of more insertions than there is room for the likeliest take place; where another was to be,
         the token is replaced if it may be, and else copied.
@@ -78,7 +85,11 @@ class EditedText:
         """
         permitted = PERMITTED[torch.tensor(self.parts)]
         log_p = logits.double().cpu().masked_fill(~permitted, -torch.inf).log_softmax(-1)
-        actions = [Action(action) for action in log_p.argmax(-1).tolist()]
+        chosen = log_p.argmax(-1)
+        if forbidden == "copy":
+            first = logits.argmax(-1, keepdim=True).cpu()
+            chosen = torch.where(permitted.gather(1, first), first, Action.COPY)[:, 0]
+        actions = [Action(action) for action in chosen.tolist()]
         inserts = [i for i, action in enumerate(actions) if action is Action.INSERT]
         if len(inserts) > room:
             likely = log_p[:, Action.INSERT].tolist()
@@ -106,9 +117,11 @@ class EditedText:
         tokens = zip(self.ids, self.parts, strict=True)
         return [i for i, (id, part) in enumerate(tokens) if id == mask and part is Part.NEW]
 
-    def follows_fixed(self, place: int) -> bool:
-        """Whether the token before a place was not written by the editor; so is the beginning."""
-        return place == 0 or self.parts[place - 1] is not Part.NEW
+    def follows_fixed(self, place: int, begin: int = 0) -> bool:
+        """Whether the token before a place was not written by the editor; so is the beginning,
+        unless the text begins with this many special tokens, directly behind which any token may
+        stand."""
+        return place == 0 or (place != begin and self.parts[place - 1] is not Part.NEW)
 
     def filled(self, places: Sequence[int], ids: Sequence[int]) -> EditedText:
         """Returns the text with other tokens at these places."""
@@ -159,6 +172,10 @@ def refine(
     passes: int,
     penalty: float,
     eagerness: float = 0.0,
+    forbidden: Forbidden = "next",
+    begin: int = 0,
+    stops: bool = False,
+    nucleus: tuple[int, float] = (0, 1.0),
 ) -> list[Refined]:
     """Edits texts until a pass leaves them as they are.
 
@@ -169,14 +186,18 @@ def refine(
         passes: at most.
         penalty: repetition penalty, on top of the decoding's.
         eagerness: added to the logits of insertions.
+        forbidden: as of `EditedText.actions`.
+        begin: as of `EditedText.follows_fixed`.
+        stops: whether gaps may be filled with `EditorTokens.stops`.
+        nucleus: `top_k` and `top_p` of what the decoding leaves.
     """
     texts = [Refined(draft) for draft in drafts]
-    fill = _filler(editor, decoding, penalty)
+    fill = _filler(editor, decoding, penalty, begin, stops, nucleus)
     live = list(range(len(texts)))
     with torch.inference_mode():
         for step in range(passes):
             (states, mask), opened = _opened(
-                editor, [texts[i].draft for i in live], decoding, eagerness
+                editor, [texts[i].draft for i in live], decoding, eagerness, forbidden
             )
             going = []
             for i, draft in zip(live, opened, strict=True):
@@ -202,7 +223,11 @@ def refine(
 
 
 def _opened(
-    editor: Editor, drafts: Sequence[EditedText], decoding: Decoding, eagerness: float
+    editor: Editor,
+    drafts: Sequence[EditedText],
+    decoding: Decoding,
+    eagerness: float,
+    forbidden: Forbidden,
 ) -> tuple[Rows, list[EditedText | None]]:
     """Returns the texts with masks where something is to be written; None where nothing is."""
     ids, mask = editor.padded([draft.ids for draft in drafts])
@@ -211,7 +236,7 @@ def _opened(
     opened: list[EditedText | None] = []
     for draft, row in zip(drafts, logits, strict=True):
         room = min(decoding.max_new_tokens - draft.new, editor.limit - len(draft))
-        actions = draft.actions(row[: len(draft)], room)
+        actions = draft.actions(row[: len(draft)], room, forbidden)
         changes = any(action is not Action.COPY for action in actions)
         opened.append(draft.opened(actions, editor.tokens.mask) if changes else None)
     return (states, mask), opened
@@ -229,10 +254,18 @@ def _noise(
 Filler = Callable[[Rows, Sequence[EditedText], Draw], list[EditedText]]
 
 
-def _filler(editor: Editor, decoding: Decoding, penalty: float) -> Filler:
+def _filler(
+    editor: Editor,
+    decoding: Decoding,
+    penalty: float,
+    begin: int,
+    stops: bool,
+    nucleus: tuple[int, float],
+) -> Filler:
     """What fills the masks of texts, all at once."""
     tokens = editor.tokens
-    never = torch.from_numpy(tokens.never).to(editor.device)
+    excluded = tokens.never if stops else tokens.never | tokens.stops
+    never = torch.from_numpy(excluded).to(editor.device)
     goes_on = torch.from_numpy(tokens.goes_on).to(editor.device)
 
     def fill(encoded: Rows, drafts: Sequence[EditedText], choice: Draw) -> list[EditedText]:
@@ -246,7 +279,7 @@ def _filler(editor: Editor, decoding: Decoding, penalty: float) -> Filler:
         row_of = is_gap.nonzero()[:, 0]
         fixed = torch.tensor(
             [
-                draft.follows_fixed(place)
+                draft.follows_fixed(place, begin)
                 for draft, gaps in zip(drafts, places, strict=True)
                 for place in gaps
             ],
@@ -257,6 +290,7 @@ def _filler(editor: Editor, decoding: Decoding, penalty: float) -> Filler:
         theta = penalty * decoding.repetition_penalty
         scores = penalised(scores, ids[row_of], real[row_of], theta) / decoding.temperature
         kept = possible(scores, decoding.top_k, decoding.top_p)
+        kept &= possible(scores.masked_fill(~kept, -torch.inf), *nucleus)
         chosen = choice(scores.masked_fill(~kept, -torch.inf)).tolist()
         filled = []
         for draft, gaps in zip(drafts, places, strict=True):

@@ -21,7 +21,7 @@ from levelfield.generation.logits.classes import (
     Length,
     PosteriorFilter,
 )
-from levelfield.generation.logits.terms import Formula
+from levelfield.generation.logits.terms import Formula, ScaledPenalty
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM, Codes, class_lm
 from levelfield.models.guides import GuideKind
 from levelfield.models.torch.language_model import LanguageModel
@@ -85,7 +85,7 @@ class CTRLLite(ClassGuidedTechnique):
         for attribute in request.control:
             learnt = self._class_lm(attribute)
             code = learnt.codes[self._wanted_label(attribute, request.control)]
-            return [*learnt.lm.opening, *code]
+            return [*(learnt.lm.opening if self.bos else ()), *code]
         return super()._start(request)
 
 
@@ -208,13 +208,31 @@ class GeDi(ClassGuidedTechnique):
         most=1,
     )
 
+    class_bias: float = option(
+        0.0,
+        "Number added to s_c of the wanted label; the authors' program uses 2 against toxicity and "
+        "0 otherwise.",
+    )
+    scaled_penalty: float = option(
+        1.0,
+        "Repetition penalty θ of the authors' program, 1.2 there: the sum is shifted so that its "
+        "largest value is 10, and the values of tokens of the continuation are divided by θ as "
+        "often as they occur; those of the prompt do not count. 1 is none.",
+        above=0,
+    )
+
     @property
     def choices(self) -> Mapping[str, str]:
         rest = self._shown("length", "filter_p", "target_p")
+        rest |= self._shown("class_bias") if self.class_bias else {}
+        rest |= self._shown("scaled_penalty") if self.scaled_penalty != 1 else {}
         return {**self._shown("strength"), **super().choices, **rest}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
-        return self._steered(self.strength, self._posterior, attributes)
+        formula = self._steered(self.strength, self._posterior, attributes)
+        if formula is None or self.scaled_penalty == 1:
+            return formula
+        return Formula(((1.0, ScaledPenalty(formula, self.scaled_penalty)),))
 
     def _posterior(self, attribute: str) -> ClassPosterior:
         learnt = self._class_lm(attribute)
@@ -225,4 +243,5 @@ class GeDi(ClassGuidedTechnique):
             learnt.scale,
             tuple(learnt.bias[model.label] for model in classes.models),
             PosteriorFilter(self.strength, self.filter_p, self.target_p) if self.filter_p else None,
+            self.class_bias,
         )

@@ -183,7 +183,7 @@ class DisCup(GuidedTechnique):
         begins = all(
             guide.settings.get("reads_bos", True) for guide in self._guides(request.control)
         )
-        return super()._start(request)[0 if begins else 1 :]
+        return super()._start(request) if begins else self._prefix(request)
 
     def _guides(self, control: Control) -> tuple[Guide, ...]:
         return tuple(self._guide(attribute) for attribute in sorted(control))

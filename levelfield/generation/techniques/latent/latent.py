@@ -17,11 +17,15 @@ from levelfield.generation.contract import Request
 from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.technique import Prompted
 from levelfield.generation.techniques.latent.latents import (
+    Clouds,
     Flow,
     LatentModel,
     Wanted,
     centres,
+    flow_clouds,
+    latent_clouds,
     latent_model,
+    scaled_extension,
 )
 from levelfield.models.guides import Guide, GuideKind
 from levelfield.models.torch.draws import stream
@@ -42,11 +46,20 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     """
 
     guide_kind: ClassVar[GuideKind] = "latent"
+    reach: ClassVar[float]
     weights: str = option(
         "",
         "Weights w of attributes where several are requested, as in sentiment=2,topic=1; 1 for "
         "attributes that are not named. Only requested attributes count.",
         metavar="ATTR=NUMBER,...",
+    )
+    extension: float | None = option(
+        None,
+        "Distance x past the wanted label, away from the attribute's others, in distances between "
+        "it and them; 0 for none, as MultiCTG's authors have it. PriorCTG's authors try 0.2 for "
+        "sentiment and 0.3 for topics.",
+        least=0,
+        otherwise="as far as clouds that lie close together need, at most 3",
     )
 
     def __post_init__(self) -> None:
@@ -95,6 +108,17 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
             for attribute in sorted(control)
         )
 
+    @property
+    def _extension_label(self) -> str:
+        """How signatures name the extension."""
+        return "scaled" if self.extension is None else f"{self.extension:g}"
+
+    def _extension(self, clouds: Clouds, label: str) -> float:
+        """Returns how far past a label of an attribute a latent goes."""
+        if self.extension is not None:
+            return self.extension
+        return scaled_extension(clouds.separation(label), self.reach)
+
     def _own_guide(self, control: Control) -> Guide:
         return self._guide(min(control))
 
@@ -108,7 +132,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
         control, before = request.control, super()._start(request)
         if control and not self._own_guide(control).settings.get("reads_bos", True):
             # something has to be read: behind a prefix alone there is no next token
-            return before[1:] if self.base.ids(request.prompt.rstrip(" \t")) else before
+            return [] if self.base.ids(request.prompt.rstrip(" \t")) else before
         return before
 
     def _virtual(self, control: Control) -> int:
@@ -156,6 +180,7 @@ class MultiCTG(LatentTechnique):
     """
 
     name: ClassVar[str] = "multictg"
+    reach: ClassVar[float] = 7.0
     neighbours: int = option(
         200,
         "Number K of a label's latents that are averaged near a point; all of a label that has "
@@ -168,7 +193,8 @@ class MultiCTG(LatentTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         shown = self._shown("neighbours", "centres", "noise")
-        return {**super().choices, **shown, "weights": self.weights or "equal"}
+        rest = {"weights": self.weights or "equal", "extension": self._extension_label}
+        return {**super().choices, **shown, **rest}
 
     def _latent(self, control: Control, numbers: torch.Generator) -> torch.Tensor:
         best = centres(
@@ -181,7 +207,17 @@ class MultiCTG(LatentTechnique):
         )
         which = torch.empty((), dtype=torch.float64).uniform_(generator=numbers)
         centre = best[min(int(which * len(best)), len(best) - 1)]
-        return centre + self.noise * normal(len(centre), numbers)
+        return centre + self._away(control) + self.noise * normal(len(centre), numbers)
+
+    def _away(self, control: Control) -> torch.Tensor:
+        """Σ_a w_a / Σ w · x_a · (mean of the wanted label − mean of the attribute's others)."""
+        learnt, parts = self._learnt(control), self._wanted(control)
+        total = sum(weight for *_, weight in parts)
+        steps = []
+        for attribute, label, weight in parts:
+            clouds = latent_clouds(learnt, attribute)
+            steps.append(weight / total * self._extension(clouds, label) * clouds.away(label))
+        return torch.stack(steps).sum(0)
 
 
 TIME = 5.025
@@ -205,16 +241,11 @@ class PriorCTG(LatentTechnique):
     """
 
     name: ClassVar[str] = "priorctg"
+    reach: ClassVar[float] = 14.0
     spread: float = option(
         0.6,
         "Spread λ of the draw; 0 draws nothing. The authors use 0.6 for one attribute and 0.1 to "
         "0.5 for pairs.",
-        least=0,
-    )
-    extension: float = option(
-        0.0,
-        "Distance x past the wanted label, away from the others. The authors try 0.2 for sentiment "
-        "and 0.3 for topics.",
         least=0,
     )
     ode: bool = option(
@@ -227,7 +258,8 @@ class PriorCTG(LatentTechnique):
     def choices(self) -> Mapping[str, str]:
         return {
             **super().choices,
-            **self._shown("spread", "extension"),
+            **self._shown("spread"),
+            "extension": self._extension_label,
             "ode": "yes" if self.ode else "no",
             "weights": self.weights or "equal",
         }
@@ -261,15 +293,15 @@ class PriorCTG(LatentTechnique):
     def _alpha(self, learnt: LatentModel, control: Control) -> torch.Tensor:
         """α of every label of the guide: (labels,)."""
         shares = self._shares(learnt, control)
-        alpha = (1 + self.extension) * shares
+        alpha = shares.clone()
         for attribute, label, _ in self._wanted(control):
+            x = self._extension(flow_clouds(learnt, attribute), label)
             labels = learnt.guide.attributes[attribute]
             share = shares[learnt.column(attribute, label)]
             for other in labels:
-                if other != label:
-                    alpha[learnt.column(attribute, other)] = (
-                        -share * self.extension / (len(labels) - 1)
-                    )
+                alpha[learnt.column(attribute, other)] = (
+                    share * (1 + x) if other == label else -share * x / (len(labels) - 1)
+                )
         return alpha
 
 

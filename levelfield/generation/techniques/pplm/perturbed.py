@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 
@@ -128,9 +128,37 @@ class Perturbation(Options):
     fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
     kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
     window: int = option(
-        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
+        0, "Number of tokens of the past that are changed, where it has more; 0 for all.", least=0
+    )
+    window_at: Literal["last", "first"] = option(
+        "last",
+        "Which tokens the window has: the last ones, as in the paper; or the first ones, BOS among "
+        "them, as in the authors' program.",
+    )
+    decay: bool = option(
+        False, "Multiply the gradients of a window of w tokens with 1/w, 2/w, …, 1 in their order."
+    )
+    grad_length: int = option(
+        0,
+        "Number of tokens of the continuation before which the past is changed; 0 for all. The "
+        "authors' program has 10,000.",
+        least=0,
     )
     horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
+
+    def weights(self, mask: torch.Tensor) -> torch.Tensor:
+        """Returns what the gradients of the past's tokens are multiplied with: (rows, tokens).
+
+        Args:
+            mask: (rows, tokens), 0 for padding on the left.
+        """
+        if not self.window:
+            return mask
+        place, length = mask.cumsum(-1), mask.sum(-1, keepdim=True)
+        rank = place if self.window_at == "first" else place - (length - self.window)
+        inside = (rank >= 1) & (rank <= self.window)
+        weights = inside * (rank / self.window) if self.decay else inside.float()
+        return torch.where(length > self.window, weights, mask.float())
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,18 +177,20 @@ class PerturbedLM(Term):
         rows: the base, which has read what the step has.
         goals: at least one.
         how: a, m, γ and so on.
+        bos_id: where it begins a row, it is not part of the text.
         pace: multiplies a at each step of each row; None for 1.
     """
 
     rows: OpenRows
     goals: Sequence[Goal]
     how: Perturbation
+    bos_id: int
     pace: Regulator | None = None
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         pace = self.pace.bind(controls) if self.pace else None
         targets = [[goal.wanted(control) for control in controls] for goal in self.goals]
-        perturbed = _Perturbed(self.rows, self.goals, targets, self.how, pace)
+        perturbed = _Perturbed(self.rows, self.goals, targets, self.how, self.bos_id, pace)
         return StepFunction(readers.add(perturbed).log_p)
 
 
@@ -173,27 +203,31 @@ class _Perturbed:
         goals: Sequence[Goal],
         targets: Sequence[Sequence[frozenset[int] | int]],
         how: Perturbation,
+        bos_id: int,
         pace: BoundRegulator | None,
     ) -> None:
-        self._rows, self._how, self._pace = rows, how, pace
+        self._rows, self._how, self._bos_id, self._pace = rows, how, bos_id, pace
         self._energies = [
             _BagOfRows(of_rows) if goal.head is None else _LabelOfRows(goal.head, of_rows)
             for goal, of_rows in zip(goals, targets, strict=True)
         ]
         self._has_heads = any(goal.head for goal in goals)
         self._past: Past = []
-        self._sum = self._bos = torch.empty(0)
+        self._sum = self._bos = self._begins = torch.empty(0)
         self._norms: torch.Tensor | None = None
+        self._step = 0
         self.passes = 0
         self.backward_passes = 0
 
     def start(self, texts: Texts) -> None:
         """The past is the base's own, but for the last token, which the step reads."""
         self._past = [(k[:, :, :-1], v[:, :, :-1]) for k, v in self._rows.past]
-        behind_bos = (texts.mask.cumsum(-1) > 1)[:, :-1, None]
-        self._sum = (self._rows.states[:, :-1].float() * behind_bos).sum(1)
         rows = torch.arange(len(texts.mask), device=texts.mask.device)
-        self._bos = self._rows.states[rows, texts.mask.argmax(-1)].float()
+        first = texts.mask.argmax(-1)
+        self._begins = (texts.ids[rows, first] == self._bos_id).long()
+        is_text = (texts.mask.cumsum(-1) > self._begins[:, None])[:, :-1, None]
+        self._sum = (self._rows.states[:, :-1].float() * is_text).sum(1)
+        self._bos = self._rows.states[rows, first].float() * self._begins[:, None]
 
     def read(self, tokens: torch.Tensor) -> None:
         """The base reads them."""
@@ -203,6 +237,7 @@ class _Perturbed:
     def keep(self, rows: torch.Tensor) -> None:
         self._past = [(k[rows], v[rows]) for k, v in self._past]
         self._sum, self._bos = self._sum[rows], self._bos[rows]
+        self._begins = self._begins[rows]
         if self._norms is not None:
             self._norms = self._norms[:, rows]
         for energy in self._energies:
@@ -216,12 +251,15 @@ class _Perturbed:
         size = torch.full((len(step.ids),), a, device=step.ids.device)
         if self._pace:
             size = size * self._pace.values(step)
-        change = self._change(step, size)
-        reading = self._rows.read_behind(_plus(self._past, change), step.mask, step.ids[:, -1])
+        self._step += 1
+        past = self._past
+        if self._step <= (self._how.grad_length or self._step):
+            past = _plus(past, self._change(step, size))
+        reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self._past = reading.past
-        behind_bos = step.mask.sum(-1) > 1
-        self._sum = self._sum + self._rows.states[:, -1].float() * behind_bos[:, None]
+        is_text = step.mask.sum(-1) > self._begins
+        self._sum = self._sum + self._rows.states[:, -1].float() * is_text[:, None]
         return normalised(reading.logits)
 
     def _change(self, step: Step, size: torch.Tensor) -> Past:
@@ -230,14 +268,10 @@ class _Perturbed:
         Args:
             size: a of each row, (rows,).
         """
-        tokens = step.ids.shape[1] - 1
-        begin = max(0, tokens - self._how.window) if self._how.window else 0
-        change = [
-            (torch.zeros_like(k[:, :, begin:]), torch.zeros_like(v[:, :, begin:]))
-            for k, v in self._past
-        ]
+        change = [(torch.zeros_like(k), torch.zeros_like(v)) for k, v in self._past]
+        weights = self._how.weights(step.mask[:, :-1])[:, None, :, None].to(change[0][0].dtype)
         for _ in range(self._how.iterations):
-            slopes = self._slopes(step, change)
+            slopes = [(weights * k, weights * v) for k, v in self._slopes(step, change)]
             norms = torch.stack(
                 [(_squares(k) + _squares(v)).sqrt() for k, v in slopes]
             )  # (layers, rows)
@@ -274,8 +308,9 @@ class _Perturbed:
 
     def _mean(self, step: Step, state: torch.Tensor, log_p: torch.Tensor) -> _Mean:
         """h̄, and what it is with BOS."""
-        behind_bos = step.mask.sum(-1, keepdim=True) - 1
-        total = self._sum + state.detach().float() * (behind_bos > 0)
+        begins = self._begins[:, None]
+        tokens = step.mask.sum(-1, keepdim=True) - begins
+        total = self._sum + state.detach().float() * (tokens > 0)
         past, mask, p = self._rows.past, step.mask, log_p.exp()
         table = self._rows.embeddings
         for n in range(self._how.horizon):
@@ -287,20 +322,22 @@ class _Perturbed:
             total = total + expected_state.float()
             if n + 1 < self._how.horizon:
                 p = normalised(self._rows.head(expected_state)).exp()
-        return _Mean(total, behind_bos + self._how.horizon, self._bos)
+        return _Mean(total, tokens + self._how.horizon, self._bos, begins)
 
 
 class _Mean(NamedTuple):
-    """Of states behind BOS: their sum (rows, d), their number (rows, 1), and the state of BOS."""
+    """Of states of a text: their sum (rows, d), their number (rows, 1), the state of BOS, 0 where
+    the row has none, and whether it has one (rows, 1)."""
 
     total: torch.Tensor
     tokens: torch.Tensor
     bos: torch.Tensor
+    begins: torch.Tensor
 
     def value(self, counts_bos: bool) -> torch.Tensor:
         """(rows, d)."""
         if counts_bos:
-            return (self.total + self.bos) / (self.tokens + 1)
+            return (self.total + self.bos) / (self.tokens + self.begins)
         return self.total / self.tokens
 
 
@@ -340,18 +377,8 @@ class _LabelOfRows:
 
 
 def _plus(past: Past, change: Past) -> Past:
-    """Returns a past whose last tokens are changed."""
-    return [
-        (_add_last(k, of_k), _add_last(v, of_v))
-        for (k, v), (of_k, of_v) in zip(past, change, strict=True)
-    ]
-
-
-def _add_last(tensor: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
-    begin = tensor.shape[2] - change.shape[2]
-    if not begin:
-        return tensor + change
-    return torch.cat([tensor[:, :, :begin], tensor[:, :, begin:] + change], dim=2)
+    """Returns a past with a change added."""
+    return [(k + of_k, v + of_v) for (k, v), (of_k, of_v) in zip(past, change, strict=True)]
 
 
 def _squares(tensor: torch.Tensor) -> torch.Tensor:

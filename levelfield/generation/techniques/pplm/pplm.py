@@ -126,11 +126,17 @@ class PPLM(Perturbation, GuidedTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         steps = ("bag_scale", "iterations", "gamma", "fusion", "kl", "window", "horizon")
+        others = {
+            name: value
+            for name, value in self._shown("window_at", "decay", "grad_length").items()
+            if value not in ("last", "false", "0")
+        }
         return {
             **self._shown("strength"),
             **super().choices,
             "bag": bag_label(self.bag),
             **self._shown(*steps),
+            **others,
         }
 
     def _problem(self, attribute: str, control: Control) -> str:
@@ -183,7 +189,7 @@ class PPLM(Perturbation, GuidedTechnique):
             rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)
             formula = Formula(((1.0, BaseLM()),))
             if goals:
-                perturbed = PerturbedLM(rows, goals, self, pace)
+                perturbed = PerturbedLM(rows, goals, self, base.bos_id, pace)
                 formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
             steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
             return grow(rows, steering, growth)

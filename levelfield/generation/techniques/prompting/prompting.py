@@ -157,9 +157,9 @@ class Prompting(PromptOptions, LocalTechnique):
         messages = self._prompts.messages(request.control)
         if not (frame := _frame(base)):
             turns = self._prompts.instructions.plain
-            return [base.bos_id, *base.ids(plain_text(messages, turns))]
+            return [*base.opening, *base.ids(plain_text(messages, turns))]
         ids = frame.ids(messages)
-        return ids if base.tokenizer.bos_token_id is None else [base.bos_id, *ids]
+        return ids if base.tokenizer.bos_token_id is None else [*base.opening, *ids]
 
     @property
     def _ends(self) -> frozenset[int]:
