@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from levelfield import datasets
@@ -22,9 +24,9 @@ def test_the_prompts_of_sts_are_those_of_the_published_texts_by_number(tmp_path,
     head = "id,original_id,prompt,control_attribute_value,text"
     file.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
     asked = []
-    monkeypatch.setattr(
-        "levelfield.datasets.prompts.path_of", lambda *names: asked.append(names) or file
-    )
+    # The package has a function of the module's name.
+    module = sys.modules["levelfield.datasets.prompts"]
+    monkeypatch.setattr(module, "path_of", lambda *names: asked.append(names) or file)
     assert datasets.prompts("sts") == ("A cat sits.", "A dog runs.", "A dog runs.")
     ((name, path),) = asked
     assert path in {published.path for published in dataset(name).files}
