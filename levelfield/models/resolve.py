@@ -115,7 +115,7 @@ class EarlyExit:
 
 
 @dataclass(frozen=True)
-class Adapter:
+class LoraAdapter:
     """What is added to the weights of a model.
 
     Attributes:
@@ -153,7 +153,7 @@ class Resolved:
     pickled: bool = False
     gguf: Path | None = None
     exit: EarlyExit | None = None
-    adapter: Adapter | None = None
+    adapter: LoraAdapter | None = None
 
     @property
     def label(self) -> str:
@@ -297,7 +297,7 @@ def _adapted(name: str, path: Path, revision: str, *, allow_pickle: bool) -> Res
             "causal language model"
         )
     pin = hashlib.sha256(f"{revision} {model.revision}".encode()).hexdigest()
-    adapter = Adapter(model, path, config)
+    adapter = LoraAdapter(model, path, config)
     return dataclasses.replace(model, name=name, revision=pin, adapter=adapter)
 
 

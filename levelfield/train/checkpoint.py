@@ -19,7 +19,7 @@ CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder of a run."""
 
 
-class Checkpoint(NamedTuple):
+class TrainingState(NamedTuple):
     """What a run keeps.
 
     Attributes:
@@ -31,19 +31,19 @@ class Checkpoint(NamedTuple):
     about: Mapping[str, str]
 
 
-def write_checkpoint(folder: Path, run: str, checkpoint: Checkpoint) -> None:
+def write_checkpoint(folder: Path, run: str, checkpoint: TrainingState) -> None:
     """Replaces the checkpoint in a folder as a whole.
 
     Args:
         run: identifies data, model and choices.
     """
     about = {**checkpoint.about, "run": run}
-    about["checksum"] = _checksum(Checkpoint(checkpoint.tensors, about))
+    about["checksum"] = _checksum(TrainingState(checkpoint.tensors, about))
     with file_replacement(folder / CHECKPOINT) as path:
         safetensors.torch.save_file(dict(checkpoint.tensors), path, about)
 
 
-def read_checkpoint(folder: Path, run: str) -> Checkpoint | None:
+def read_checkpoint(folder: Path, run: str) -> TrainingState | None:
     """Returns the checkpoint in a folder, its tensors on the CPU; None if there is none.
 
     Raises:
@@ -59,14 +59,14 @@ def read_checkpoint(folder: Path, run: str) -> Checkpoint | None:
     except (safetensors.SafetensorError, OSError) as error:
         raise damaged(folder, str(error)) from error
     checksum = about.pop("checksum", "")
-    if _checksum(Checkpoint(tensors, about)) != checksum:
+    if _checksum(TrainingState(tensors, about)) != checksum:
         raise damaged(folder, "its content is not what this version has written")
     if about.pop("run") != run:
         raise UserError(
             f"{folder} holds a checkpoint of another run (other data, model or recipe); give "
             "another folder, or delete it to begin again"
         )
-    return Checkpoint(tensors, about)
+    return TrainingState(tensors, about)
 
 
 def damaged(folder: Path, cause: str) -> UserError:
@@ -74,7 +74,7 @@ def damaged(folder: Path, cause: str) -> UserError:
     return UserError(f"{folder / CHECKPOINT} is damaged; delete it to begin again: {cause}")
 
 
-def _checksum(checkpoint: Checkpoint) -> str:
+def _checksum(checkpoint: TrainingState) -> str:
     """Returns the CRC-32 of words and tensors, which a flipped bit changes."""
     tensors, about = checkpoint
     crc = zlib.crc32(json.dumps(about, sort_keys=True).encode())

@@ -27,7 +27,7 @@ from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.writing import file_replacement
-from levelfield.train.checkpoint import Checkpoint, damaged, read_checkpoint, write_checkpoint
+from levelfield.train.checkpoint import TrainingState, damaged, read_checkpoint, write_checkpoint
 from levelfield.train.recipe import Recipe
 
 T = TypeVar("T")
@@ -194,7 +194,7 @@ def _save(
     lines = "".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in history)
     with file_replacement(folder / HISTORY) as path:
         path.write_text(lines, encoding="utf-8")
-    write_checkpoint(folder, run, Checkpoint(tensors, {"step": str(step), "history": lines}))
+    write_checkpoint(folder, run, TrainingState(tensors, {"step": str(step), "history": lines}))
 
 
 def _resume(

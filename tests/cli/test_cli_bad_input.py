@@ -185,7 +185,7 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "-o", "attribute=gloom.toml"), "gloom.toml can't be read"),
         (("-m", "ctrleval", "-o", "patterns=ppl-gpt"), "needs an encoder-decoder model"),
         (("-m", "ctrleval", "--colour"), "--colour"),
-        (("-m", "ctrleval", "--seed", "x"), '"x": expected a whole number from 0 on'),
+        (("-m", "ctrleval", "--seed", "x"), '"x": expected a whole number from 0 to 4,294,967,295'),
         pytest.param(("-m", "ctrleval", "--seed", "-1"), "--seed"),
         (("-m", "ctrleval", "--batch-tokens", "0"), '"0": expected a whole number from 1 on'),
         (

@@ -7,16 +7,15 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from transformers.pytorch_utils import Conv1D
 
 from levelfield.core.errors import ModelError
 from levelfield.models.lora import WEIGHTS
-from levelfield.models.resolve import Adapter
+from levelfield.models.resolve import LoraAdapter
 
 _KEY = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
-def merge_lora(model: Any, adapter: Adapter, name: str) -> None:
+def merge_lora(model: Any, adapter: LoraAdapter, name: str) -> None:
     """Adds an adapter to the weights of a model (Hu et al. 2022, "LoRA: Low-Rank Adaptation of
     Large Language Models", section 4.1).
 
@@ -29,6 +28,8 @@ def merge_lora(model: Any, adapter: Adapter, name: str) -> None:
         ModelError: the adapter has other tensors than pairs of A and B, or some that don't fit the
             model.
     """
+    from transformers.pytorch_utils import Conv1D  # only who merges waits for it
+
     owner, rank = f"model '{name}': {WEIGHTS}", adapter.config.rank
     pairs: dict[str, dict[str, torch.Tensor]] = {}
     for key, tensor in load_file(adapter.folder / WEIGHTS).items():

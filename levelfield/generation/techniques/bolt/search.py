@@ -93,7 +93,7 @@ class BiasOptions(Options):
     )
     targets: Literal["soft", "hard"] = option(
         "soft",
-        "How the base's loss sees tokens: soft, straight-through as what is read and as what is "
+        "Tokens in the base's loss: soft, straight-through as what is read and as what is "
         "predicted, the mean over the continuation; hard, as what is read alone, the mean over "
         "prompt and continuation, as in the authors' program.",
     )

@@ -80,13 +80,12 @@ class CBART(BatchedTechnique):
     )
     forbidden: Forbidden = option(
         "next",
-        "What becomes of a token whose likeliest action is not permitted: the next likeliest, or "
-        "copy, as in the authors' program.",
+        "Action on a token whose likeliest one is not permitted: the next likeliest, or copy, as "
+        "in the authors' program.",
     )
     begin: Literal["word", "any"] = option(
         "word",
-        "What a text without a prompt may begin with: a word, or any token, as in the authors' "
-        "program.",
+        "First token of a text without a prompt: of a word, or any, as in the authors' program.",
     )
     stops: bool = option(
         False,

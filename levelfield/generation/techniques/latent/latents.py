@@ -137,7 +137,9 @@ def latent_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_US
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
     labels = [(name, label) for name, labels in guide.attributes.items() for label in labels]
-    with weights_on_base(guide, "latent", model, loading, ("decoder.", "latents.", "flow.")) as (
+    with weights_on_base(
+        guide, "latent", model, loading, ("encoder.", "decoder.", "latents.", "flow.")
+    ) as (
         base,
         tensors,
     ):

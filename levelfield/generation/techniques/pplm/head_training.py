@@ -22,7 +22,7 @@ from levelfield.models.small.heads import Head, fit_head
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
-from levelfield.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from levelfield.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from levelfield.train.figures import figures
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.train.guide.settings import HeadSettings
@@ -106,7 +106,7 @@ def text_states(
         progress(len(rows))
         unsaved += len(rows)
         if unsaved >= EVERY or n == len(batches):
-            write_checkpoint(folder, run, Checkpoint({"states": states}, {"batches": str(n)}))
+            write_checkpoint(folder, run, TrainingState({"states": states}, {"batches": str(n)}))
             unsaved = 0
     array: Singles = states.numpy()
     return array

@@ -132,8 +132,8 @@ class Perturbation(Options):
     )
     window_at: Literal["last", "first"] = option(
         "last",
-        "Which tokens the window has: the last ones, as in the paper; or the first ones, BOS among "
-        "them, as in the authors' program.",
+        "Tokens of the window: the last ones, as in the paper; or the first ones, BOS among them, "
+        "as in the authors' program.",
     )
     decay: bool = option(
         False, "Multiply the gradients of a window of w tokens with 1/w, 2/w, …, 1 in their order."

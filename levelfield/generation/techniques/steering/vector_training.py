@@ -25,7 +25,7 @@ from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
-from levelfield.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from levelfield.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.train.guide.settings import VectorSettings
 from levelfield.train.guide.texts import at_most, readable
@@ -85,7 +85,7 @@ def layer_states(base: LanguageModel, texts: Sequence[Sequence[int]], pool: Pool
 
 
 @dataclass(frozen=True)
-class Reading:
+class StateReading:
     """How a base reads texts.
 
     Attributes:
@@ -119,7 +119,7 @@ class Reading:
 
 
 def label_means(
-    reading: Reading, rows: Labelled, ids: Sequence[Sequence[int]], folder: Path
+    reading: StateReading, rows: Labelled, ids: Sequence[Sequence[int]], folder: Path
 ) -> tuple[Floats, Floats]:
     """Returns the mean state of each label's texts, (labels, layers, width), and the mean length
     of all texts' states, (layers,). A run that was killed goes on in its folder.
@@ -130,7 +130,7 @@ def label_means(
     """
     label = f"vector {reading.base.label} {reading.pool.__name__} {reading.low} {rows.digest}"
     run = hashlib.sha256(f"{label} {list(map(list, ids))}".encode()).hexdigest()
-    checkpoint = read_checkpoint(folder, run) or Checkpoint({}, {"batches": "0"})
+    checkpoint = read_checkpoint(folder, run) or TrainingState({}, {"batches": "0"})
     kept, done = checkpoint.tensors, int(checkpoint.about["batches"])
     weights = torch.from_numpy(rows.targets * rows.times[:, None])
     times = torch.from_numpy(rows.times).double()
@@ -142,7 +142,7 @@ def label_means(
         kept = {"sums": kept.get("sums", 0) + sums, "lengths": kept.get("lengths", 0) + lengths}
         unsaved += len(batch)
         if unsaved >= EVERY:
-            write_checkpoint(folder, run, Checkpoint(kept, {"batches": str(n)}))
+            write_checkpoint(folder, run, TrainingState(kept, {"batches": str(n)}))
             unsaved = 0
     means = kept["sums"] / weights.sum(0)[:, None, None]
     return means.numpy(), (kept["lengths"] / times.sum()).numpy()
@@ -156,7 +156,7 @@ def contrasts(means: Floats) -> Floats:
 
 
 def accuracies(
-    reading: Reading, rows: Labelled, ids: Sequence[Sequence[int]], means: Floats
+    reading: StateReading, rows: Labelled, ids: Sequence[Sequence[int]], means: Floats
 ) -> Floats:
     """Returns the share of texts whose state h has its greatest (h − m̄) · v_c at the right label,
     m̄ being the mean of the labels' means: (layers,)."""
@@ -182,7 +182,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     test, test_ids = readable(texts.test, base, settings.tokens)
     place.notes(f"{base.label} reads {len(train):,} texts to learn from, {len(test):,} held out")
     low = spec.precision == "bfloat16"
-    reading = Reading(base, POOLS[settings.states], low, place.progress)
+    reading = StateReading(base, POOLS[settings.states], low, place.progress)
     means, norms = label_means(reading, train, ids, place.checkpoint)
     vectors = torch.from_numpy(contrasts(means)).half()
     shares = accuracies(reading, test, test_ids, means)
