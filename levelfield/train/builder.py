@@ -67,6 +67,11 @@ STAGE = "stage-"
 Run = Mapping[str, Any]
 
 
+_LATER = {"depth": 0}
+"""Option that specs did not always have -> the value with which it is not recorded, so that a model
+that was finished before is still known as the same one."""
+
+
 def run_of(spec: Any, data: str) -> Run:
     """Returns what a finished model was made with, as JSON has it: its spec, without how its start
     was loaded, the revision it began from, and the digest of the data."""
@@ -74,6 +79,9 @@ def run_of(spec: Any, data: str) -> Run:
     del made_with["loading"]
     if "allow_pickle" in choices(type(spec)):
         made_with["allow_pickle"] = spec.loading.allow_pickle
+    for name, usual in _LATER.items():
+        if made_with.get(name) == usual:
+            del made_with[name]
     if spec.start:
         made_with["start"] = resolve(spec.start, spec.loading).label
     run: Run = json.loads(json.dumps({"spec": made_with, "data": data}))
