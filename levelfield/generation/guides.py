@@ -59,7 +59,7 @@ def weights_on_base(
     base = base_of(guide, kind, model, loading)
     with reading(guide.name):
         tensors = load_file(guide.weights)
-        for name, tensor in tensors.items():
+        for name, tensor in sorted(tensors.items()):
             if names and not any(
                 name.startswith(n) if n.endswith(".") else name == n for n in names
             ):

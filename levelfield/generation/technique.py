@@ -161,8 +161,8 @@ class LocalTechnique(BatchedTechnique):
 
     bos: bool = option(
         True,
-        "Whether the base, and helpers that are whole models, read BOS before a text. The programs "
-        "of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still has it, "
+        "Put BOS before a text that the base, and helpers that are whole models, read. The "
+        "programs of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still has it, "
         "since something has to be read; guides read what they were trained on.",
     )
 

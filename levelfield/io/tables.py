@@ -203,7 +203,7 @@ class Table:
         )
         notes = "\n".join(f"- {escape_markdown(note)}" for note in self.notes)
         signatures = code_block(self.signatures) if self.signatures else ""
-        key = escape_markdown(self.key("\0")).replace("\0", "**bold**")
+        key = escape_markdown(self.key("@bold@")).replace("@bold@", "**bold**")
         return "\n\n".join(filter(None, [table, key, notes, signatures]))
 
 

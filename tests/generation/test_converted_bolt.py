@@ -104,7 +104,7 @@ def test_gradients_reach_the_scores_as_through_one_hots(original, tmp_path):
     ids, mask = torch.tensor([[0, 5, 7], [0, 0, 9]]), torch.tensor([[1, 1, 1], [0, 1, 1]])
     rollout = SimpleNamespace(
         chosen=[StraightThrough(of) for of in scores.unbind(1)],
-        prompts=SimpleNamespace(ids=ids, mask=mask),
+        prompts=SimpleNamespace(ids=ids, mask=mask, begins=torch.ones(2, dtype=torch.long)),
     )
     logits = EncoderReader(learnt).logits(rollout)
     (found,) = torch.autograd.grad(logits.log_softmax(-1)[:, 1].sum(), scores)

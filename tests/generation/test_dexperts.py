@@ -74,7 +74,7 @@ def test_experts_serve_the_labels_that_they_are_named_for():
     assert technique.refusal({"sentiment": "mixed"}) == (
         'dexperts: sentiment "mixed" is no label of the experts: there are positive, negative'
     )
-    assert "2 values" in technique.refusal({"keywords": ("court", "culture")})
+    assert "no keywords; bolt" in technique.refusal({"keywords": ("court", "culture")})
     assert "experts serve one attribute at a time" in technique.refusal({**POSITIVE, "topic": "x"})
 
 
