@@ -162,8 +162,8 @@ class LocalTechnique(BatchedTechnique):
     bos: bool = option(
         True,
         "Put BOS before a text that the base, and helpers that are whole models, read. The "
-        "programs of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still has it, "
-        "since something has to be read; guides read what they were trained on.",
+        "programs of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still "
+        "has it, since something has to be read; guides read what they were trained on.",
     )
 
     @property

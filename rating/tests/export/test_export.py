@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import formality_study
-from levelfield.agree.agreement import rater_agreement
+from levelfield.agree.agreement import agreement, rater_agreement
+from levelfield.agree.preference import preferences
 from levelfield.agree.strengths import strengths
 from levelfield.io import load_ratings, load_samples
 from levelfield.stats.resampling import Resampling
@@ -273,6 +274,30 @@ def test_rankings_are_exported_raw_and_reversed(tmp_path: Path):
     found = [by_id[c.samples[0]]["style"]["r1"] for c in one.candidates]
     assert found == [0.5, 1, 0]
     assert [by_id[c.samples[0]]["content"]["r1"] for c in one.candidates] == [0.75, 0.75, 0]
+
+
+@pytest.mark.parametrize(("scale", "file"), [("pairwise", "pairs"), ("ranking", "rankings")])
+def test_what_raters_chose_meets_metrics_and_other_raters(tmp_path: Path, scale: str, file: str):
+    records = rewrites(4, ("plain", "florid", "terse"))
+    study = write_study(tmp_path, records, f'[design]\nkind = "{scale}"\nraters = 2')
+    store = opened(tmp_path, freeze(study))
+    answers: Any = [0, 1] if scale == "pairwise" else [(1, 2, 3), (3, 1, 2)]
+    for place in range(2):
+        rate(store, place, lambda item, _criterion: answers[sum(map(ord, item.key)) % 2])
+    for name, text in documents(store).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    choices, samples = tmp_path / f"{file}.jsonl", tmp_path / "ratings.jsonl"
+    scores = [{"id": record["id"], "metric.length": 1} for record in records]
+    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, scores)), encoding="utf-8")
+    report = preferences(tmp_path / "scores.jsonl", choices, samples=[samples])
+    shares = {
+        (a.metric, a.estimates["decided"].value, a.decided == a.pairs)
+        for a in report.agreements
+        if not a.systems
+    }
+    assert shares == {("length", 0.5, True), ("(one rater)", 1, True)}
+    groups = agreement(choices, samples=[samples]).groups
+    assert {group.alpha.value for group in groups} == {1}
 
 
 @pytest.mark.parametrize(("scale", "file"), [("pairwise", "pairs"), ("ranking", "rankings")])
