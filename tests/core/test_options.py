@@ -150,9 +150,9 @@ def test_a_function_shows_the_options_it_takes_by_name():
 
 def test_none_and_names_beside_a_range_are_no_bounds():
     choice = choices(Execution)["workers"]
-    assert choice.expected == "a whole number from 1 on, or auto"
+    assert choice.expected == "a whole number from 1 to 1,024, or auto"
     with pytest.raises(
-        UserError, match="workers=0: expected a whole number from 1 on, or auto, or"
+        UserError, match="workers=0: expected a whole number from 1 to 1,024, or auto, or"
     ):
         Execution.of(workers=0)
 

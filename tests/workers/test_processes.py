@@ -175,7 +175,7 @@ def test_auto_is_what_processors_memory_and_samples_allow(monkeypatch):
     monkeypatch.setattr(memory, "usable_memory", lambda: 0)
     assert worker_count("auto", [], many, "cpu") == 1
     assert worker_count(3, [], 1) == 3
-    with pytest.raises(UserError, match="workers=0: expected a whole number from 1 on, or auto"):
+    with pytest.raises(UserError, match="workers=0: expected a whole number from 1 to 1,024"):
         score(samples(), "rouge-l.references", workers=0)
 
 

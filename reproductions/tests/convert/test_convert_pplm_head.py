@@ -90,7 +90,7 @@ def test_a_head_that_counts_bos_reads_a_mean_with_its_state(texts):
     heads = Recording(True), Recording(False)
     rows = OpenRows.of(base.model, texts, base.bos_id, base.device)
     goals = [Goal(lambda _: 0, head) for head in heads]
-    term = PerturbedLM(rows, goals, Perturbation(strength=0.0, iterations=1, kl=0.0), None)
+    term = PerturbedLM(rows, goals, Perturbation(strength=0.0, iterations=1, kl=0.0), base.bos_id)
     formula = Formula(((1.0, term),))
     steering = SteeringProcessor(formula, [{}, {}], mask=rows.mask, decoding=Decoding())
     with torch.no_grad():
