@@ -281,7 +281,7 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
             "[controls]\nnegative = 1_000_000_000",
             "controls: negative: expected a whole number from",
         ),
-        ("[design]\nseed = -1", "design: seed: expected a whole number from 0 to 4,294,967,295; found"),
+        (
             "[design]\nseed = -1",
             "design: seed: expected a whole number from 0 to 4,294,967,295; found -1",
         ),
