@@ -208,3 +208,34 @@ def test_what_a_judge_lacks_is_said(run: Run, judged: tuple[str, str], write: Wr
     ran = run("agreement", ratings, "--judge", write("shares.jsonl", shares))
     assert "outside the range of the ratings on style" in ran.err
     assert "no rater with 30 items" in ran.out
+
+
+def choice(rater: str, item: int, better: str, **fields: str) -> dict[str, str]:
+    names = {"a": "plain", "b": "florid", "item": f"pair {item}", "aspect": "style"}
+    return {**names, "better": better, **({"rater": rater} if rater else {}), **fields}
+
+
+@pytest.mark.parametrize("raters", [("r1", "r2"), ("", "")])
+def test_choices_are_ratings_by_names(run: Run, write: Write, raters):
+    words = ["a", "b", "equal", "both", "neither"]
+    choices = [choice(rater, n, word) for rater in raters for n, word in enumerate(words)]
+    ran = run("agreement", write("choices.jsonl", choices), "--json")
+    assert ran.code == 0, ran
+    (group,) = [g for g in ran.json["groups"] if g["aspect"] == "style"]
+    assert group["alpha"]["value"] == 1
+    assert bool(group["pairs"]) == bool(raters[0])
+
+
+def test_choices_that_can_not_be_read_are_one_line(run: Run, write: Write):
+    ran = run("agreement", write("choices.jsonl", []))
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran
+    twice = [choice("r1", 1, "a"), choice("r1", 1, "b")]
+    ran = run("agreement", write("choices.jsonl", twice))
+    assert (ran.code, "rater r1 has two judgements" in ran.err) == (2, True), ran
+
+
+def test_choices_within_one_system_have_sides(run: Run, write: Write):
+    texts = {"b": "plain", "sample_a": "p1", "sample_b": "p2"}
+    choices = [choice(r, n, "ab"[n], **texts) for r in ("r1", "r2") for n in range(2)]
+    ran = run("agreement", write("choices.jsonl", choices), "--json")
+    assert (ran.code, ran.json["groups"][0]["alpha"]["value"]) == (0, 1), ran

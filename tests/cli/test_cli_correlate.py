@@ -466,3 +466,11 @@ def test_judgements_are_ratings_or_choices(run: Run, write: Write):
     assert (ran.code, "--ratings or with --choices" in ran.err) == (2, True), ran
     ran = run("correlate", scores, "--choices", scores, "--report", "page.html")
     assert (ran.code, "--report shows ratings" in ran.err) == (2, True), ran
+
+
+def test_choices_without_scores_of_their_texts_are_one_line(run: Run, write: Write):
+    scores = write("scores.jsonl", [{"id": "a", "metric.length": 1}])
+    texts = {"a": "x", "b": "y", "better": "a", "sample_a": "a", "sample_b": "b"}
+    for choices in ([], [texts]):
+        ran = run("correlate", scores, "--choices", write("choices.jsonl", choices))
+        assert (ran.code, ran.err.count("error:")) == (2, 1), ran
