@@ -211,7 +211,7 @@ def test_without_a_judge_the_other_parts_weigh_a_third_each(scales):
 def test_the_signature_names_the_judge(scales):
     on = CompositeAttributeRelevance(scales=scales).signature
     off = CompositeAttributeRelevance(scales=scales, judge="none").signature
-    assert "|judge:sentiment=linear,vader|" in on
+    assert "|judge:sentiment=smollm2-linear,vader|" in on
     assert "|judge:none|" in off
 
 

@@ -238,7 +238,7 @@ def test_presets_and_names_are_those_of_the_shipped_file():
         "distilbert-agnews",
         "bert-agnews",
     ]
-    assert {j.name for j in choose("offline")} == {"minilm", "vader"}
+    assert {j.name for j in choose("offline")} == {"smollm2-linear", "minilm", "vader"}
     assert [j.name for j in choose("vader, t5-sst2")] == ["vader", "t5-sst2"]
     assert set(judges.presets()) == {"paper", "offline"}
 

@@ -78,7 +78,7 @@ CHANNEL_LABELS = 2
 """An attribute with more labels has no `channel`: where topics are known it takes from the sum, and
 it costs a pass over the text for each label."""
 
-JUDGES: Mapping[str, str] = {"sentiment": "linear,vader"}
+JUDGES: Mapping[str, str] = {"sentiment": "smollm2-linear,vader"}
 """Attribute -> the judges that come with the package and that learnt the attribute elsewhere. The
 zero-shot judge `minilm` is not among them: it is the embedding part itself."""
 
