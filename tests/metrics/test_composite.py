@@ -36,7 +36,11 @@ ASPECTS: list[type[CompositeMetric]] = [
     CompositeConsistency,
     CompositeAttributeRelevance,
 ]
-WEIGHTS = {(CompositeConsistency, "embedding"): 2, (CompositeConsistency, "evidence"): 2}
+WEIGHTS = {
+    (CompositeConsistency, "embedding"): 2,
+    (CompositeConsistency, "evidence"): 2,
+    (CompositeAttributeRelevance, "judge"): 3,
+}
 """Aspect and part -> how often it counts where others count once."""
 every_aspect = pytest.mark.parametrize("aspect", ASPECTS)
 
@@ -199,7 +203,8 @@ def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float
 
 def test_judge_and_channel_are_parts_of_sentiment_and_not_of_topic(scales):
     sentiment, topic = samples(2)
-    assert of_relevance(sentiment, scales) == dict.fromkeys((*WITHOUT_JUDGE, "judge"), 1 / 4)
+    weights = {**dict.fromkeys(WITHOUT_JUDGE, 1 / 6), "judge": 1 / 2}
+    assert of_relevance(sentiment, scales) == pytest.approx(weights)
     assert of_relevance(topic, scales) == dict.fromkeys(("embedding", "after"), 1 / 2)
 
 

@@ -69,7 +69,8 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
         # Not divided by tokens it is P(label | text), which has bounds; the mean is the noisier the
         # shorter the text. Any text fits better after the sentences of one label than of another.
         Ingredient("channel", "likelihood", "channel", normalize="none", by_label=True),
-        Ingredient("judge", "judge"),
+        # Judges learnt the attribute, and the others did not: they weigh as much as these together.
+        Ingredient("judge", "judge", weight=3),
     ),
 }
 """Aspect -> its components, all of them; a judge is left out where there is none."""
