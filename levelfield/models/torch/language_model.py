@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from levelfield.core.errors import ModelError
+from levelfield.io.problems import printable
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve_causal
@@ -116,7 +118,12 @@ def wrapped(model: Any, tokenizer: Any, label: str, first: int | None = None) ->
     tokens = CausalTokens(tokenizer, model.config, first)
     named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [*named] if isinstance(named, list) else [named]
+    if not all(id is None or type(id) is int for id in ends):
+        raise ModelError(
+            f"model '{label}': eos_token_id in generation_config.json is {printable(str(named))}; "
+            "expected a whole number, or a list of them"
+        )
     ends += [tokenizer.eos_token_id, tokenizer.bos_token_id]
     return LanguageModel(
-        model, tokenizer, label, tokens, frozenset(int(id) for id in ends if id is not None)
+        model, tokenizer, label, tokens, frozenset(id for id in ends if id is not None)
     )

@@ -22,6 +22,9 @@ PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 PLAIN = (argparse.Namespace,)
 """Classes that hold settings and run nothing: programs keep their arguments in checkpoints."""
 
+_GLOBAL = re.compile(r"Unsupported global: GLOBAL ([\w.]+)")
+"""How PyTorch names a class or function that a pickle asks for."""
+
 MODEL_FILES = ("model.safetensors", "pytorch_model.bin")
 """Weights in a model's folder, those that are read freely first."""
 
@@ -88,9 +91,11 @@ class PublishedFiles:
             with torch.serialization.safe_globals([*PLAIN]):
                 return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # of pickle, zipfile and torch, by what is damaged
+            more = _GLOBAL.search(str(error))  # of the rest PyTorch's advice is to run the pickle
+            cause = f"it holds {more[1]}" if more else "it is damaged, or of another program"
             raise ModelError(
-                f"{_shown(path)} can't be read as tensors alone: {first_line(error)}; a whole "
-                "pickled module is not read: save its state_dict() where you trust it"
+                f"{_shown(path)} can't be read as tensors alone: {cause}; a whole pickled module "
+                "is not read: save its state_dict() where you trust it"
             ) from error
 
     def settings_of(self, kind: str) -> dict[str, Any]:
@@ -160,6 +165,8 @@ class Tensors:
             )
         taken = {name: self._left.pop(prefix + name) for name in shapes}
         for name, expected in shapes.items():
+            if cause := _unusable(taken[name]):
+                raise ModelError(f"{self._file}: {prefix}{name} is {cause}; expected plain numbers")
             shape = tuple(taken[name].shape)
             fits = len(shape) == len(expected) and all(
                 wanted_size is None or size == wanted_size
@@ -215,6 +222,19 @@ def _tensors_of(pickled: Any, within: str, file: str) -> dict[str, torch.Tensor]
                 f"{file}: {name} is a {type(value).__name__}; expected tensors by name"
             )
     return dict(pickled)
+
+
+def _unusable(tensor: torch.Tensor) -> str:
+    """Returns why a tensor does not hold one real number in each place, empty if it does."""
+    if tensor.is_meta:
+        return "without values (on the device meta)"
+    if tensor.is_quantized:
+        return "quantised"
+    if tensor.layout is not torch.strided:
+        return "sparse"
+    if tensor.is_complex():
+        return "complex"
+    return ""
 
 
 def _few(names: Sequence[str], most: int = 3) -> str:

@@ -48,9 +48,20 @@ class Bomb:
 def test_a_pickle_that_would_run_code_is_refused_even_so(tmp_path, capsys):
     published_files.gpt2(tmp_path / "authors")
     torch.save({"transformer.wte.weight": Bomb()}, tmp_path / "authors" / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="can't be read as tensors alone"):
+    with pytest.raises(
+        ModelError, match="can't be read as tensors alone: it holds print;"
+    ) as raised:
         convert("dexperts", tmp_path / "authors", tmp_path / "out", allow_pickle=True)
+    assert "weights_only" not in str(raised.value)
     assert "ran" not in capsys.readouterr().out
+
+
+def test_damaged_weights_are_said_to_be_without_advice_to_run_them(tmp_path):
+    published_files.gpt2(tmp_path / "authors")
+    (tmp_path / "authors" / "pytorch_model.bin").write_bytes(b"garbage")
+    with pytest.raises(ModelError, match="it is damaged, or of another program") as raised:
+        convert("dexperts", tmp_path / "authors", tmp_path / "out", allow_pickle=True)
+    assert "weights_only" not in str(raised.value)
 
 
 def test_experts_compute_what_the_authors_files_compute(experts, tmp_path):
@@ -117,6 +128,28 @@ def test_a_tokenizer_is_the_folders_own_or_one_by_name(tmp_path):
             "numbers that are not finite",
         ),
         (lambda w: w.update({"step": 3}), "step is a int; expected tensors"),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(16).to_sparse()}),
+            r"ln_f\.bias is sparse; expected plain numbers",
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(16, device="meta")}),
+            r"ln_f\.bias is without values",
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(16, dtype=torch.complex64)}),
+            r"ln_f\.bias is complex",
+        ),
+        (
+            lambda w: w.update(
+                {
+                    "transformer.ln_f.bias": torch.quantize_per_tensor(
+                        torch.ones(16), 1, 0, torch.qint8
+                    )
+                }
+            ),
+            r"ln_f\.bias is quantised",
+        ),
     ],
 )
 def test_tensors_that_do_not_fit_are_named_and_nothing_is_left(change, message, tmp_path):
