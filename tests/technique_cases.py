@@ -32,10 +32,17 @@ from levelfield.generation.technique import UncontrolledBase
 from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.cat_paw import CATPAW
 from levelfield.generation.techniques.cbart.cbart import CBART
+from levelfield.generation.techniques.class_lm.air_decoding import AirDecoding
 from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
+from levelfield.generation.techniques.class_lm.tuned import GenARM, ProxyTuning
 from levelfield.generation.techniques.combination import Combination, ModelTerm
 from levelfield.generation.techniques.constrained_beam import ConstrainedBeam
-from levelfield.generation.techniques.contrast import ClassifierFreeGuidance, ContrastiveDecoding
+from levelfield.generation.techniques.contrast import (
+    PREADD,
+    ClassifierFreeGuidance,
+    ContrastiveDecoding,
+    SelfDebiasing,
+)
 from levelfield.generation.techniques.ctrl import CTRL
 from levelfield.generation.techniques.discup.discup import DisCup
 from levelfield.generation.techniques.fudge.fudge import FUDGE
@@ -64,6 +71,8 @@ class Case:
         controls: that it supports; at least two.
         refused: a control that it does not support; None where it takes any.
         strength: whether it has one; of 0, it is the base.
+        strong: a strength that changes texts.
+        rereads: whether a text counts the same whether it was read as a prompt or written.
         steers: whether its `processor` says what it does to the base's logits; if not, it need
             not define a distribution over texts.
         autoregressive: whether each token takes a pass of its own.
@@ -77,6 +86,8 @@ class Case:
     controls: tuple[Control, ...] = ({"sentiment": "positive"}, {"sentiment": "negative"})
     refused: Control | None = field(default_factory=lambda: {"keywords": ("court", "culture")})
     strength: bool = True
+    strong: float = 5.0
+    rereads: bool = True
     steers: bool = True
     autoregressive: bool = True
     draws: bool = True
@@ -121,7 +132,8 @@ def with_class_guide(technique: Callable[..., Any], **defaults: Any) -> Callable
     def make(**options: Any) -> Any:
         base = options.get("model", model())
         guide = class_guide(base if base == model("llama") else model())
-        return technique(**{"model": base, "guide": guide, **defaults, **options})
+        named = {} if "experts" in options else {"guide": guide}
+        return technique(**{"model": base, **named, **defaults, **options})
 
     return make
 
@@ -314,7 +326,21 @@ CASES: Mapping[str, Case] = {
     "cfg": Case(
         on_tiny(ClassifierFreeGuidance),
         refused={"topic": ("science", "politics")},
-        options={"strength": 3.0, "against": "opposite", "template": "A {sentiment} text: "},
+        options={
+            "strength": 3.0,
+            "against": "opposite",
+            "template": "A {sentiment} text: ",
+            "negative": "It was the ",
+        },
+    ),
+    "preadd": Case(
+        on_tiny(PREADD),
+        options={"strength": 3.0, "template": "A {sentiment} text: "},
+    ),
+    "self-debiasing": Case(
+        on_tiny(SelfDebiasing, strength=500.0),  # a tiny model's probabilities are small
+        strong=5000.0,
+        options={"strength": 900.0, "template": "A {sentiment} text: ", "floor": 0.5},
     ),
     "cat-paw": Case(
         on_tiny(CATPAW, inner="cfg", bag=bag(), tau=0.01),
@@ -381,6 +407,29 @@ CASES: Mapping[str, Case] = {
     "dexperts": Case(
         with_class_guide(DExperts),
         options={"strength": 1.0, "guide": class_guide(model(), seed=1)},
+    ),
+    "proxy-tuning": Case(
+        with_class_guide(ProxyTuning),
+        options={
+            "strength": 3.0,
+            "guide": class_guide(model(), seed=1),
+            "experts": f"positive={model(seed=1)},negative={model(seed=2)}",
+            "untuned": model(seed=3),
+        },
+    ),
+    "genarm": Case(
+        with_class_guide(GenARM),
+        options={
+            "strength": 3.0,
+            "guide": class_guide(model(), seed=1),
+            "experts": f"positive={model(seed=1)},negative={model(seed=2)}",
+        },
+    ),
+    "air-decoding": Case(
+        with_class_guide(AirDecoding, strength=5.0),  # which rounding errors are multiplied by
+        strong=200.0,
+        rereads=False,  # only what is written counts
+        options={"strength": 50.0, "guide": class_guide(model(), seed=1)},
     ),
     "discup": Case(discup, strength=False, options={"guide": prompt_guide(model(), seed=1)}),
     "gedi": Case(

@@ -1,6 +1,8 @@
-"""Classifier-free guidance against its formula, written out."""
+"""Techniques that compare the base with itself behind a request, against their formulas."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
@@ -10,7 +12,11 @@ import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.control_text import control_text, opposite
-from levelfield.generation.techniques.contrast import ClassifierFreeGuidance
+from levelfield.generation.techniques.contrast import (
+    PREADD,
+    ClassifierFreeGuidance,
+    SelfDebiasing,
+)
 from levelfield.models.torch.draws import penalised
 
 LAKE = "The lake"
@@ -40,6 +46,42 @@ def test_against_the_opposite_three_texts_are_weighed():
     asked, anti = (logits(technique, LAKE, control_text(c)) for c in (POSITIVE, NEGATIVE))
     expected = logits(technique, LAKE) + 2 * (asked - anti)
     assert_same(steered(technique, LAKE, POSITIVE), expected)
+
+
+def test_against_a_negative_prompt_that_text_takes_the_place_of_the_base():
+    technique = cfg(strength=2.0, negative="Not {sentiment}: ")
+    asked, anti = (logits(technique, LAKE, t) for t in (control_text(POSITIVE), "Not positive: "))
+    expected = logits(technique, LAKE) + 2 * (asked - anti)
+    assert_same(steered(technique, LAKE, POSITIVE), expected)
+    assert "negative:Not {sentiment}: " in technique.signature
+
+
+@pytest.mark.parametrize("strength", [-1.0, 0.5, 2.0])
+def test_preadd_takes_away_what_a_request_for_the_opposite_changes(strength):
+    technique = PREADD(model=cases.model(), strength=strength)
+    base, undesired = logits(technique, LAKE), logits(technique, LAKE, control_text(NEGATIVE))
+    expected = base.log_softmax(-1) - strength * (undesired.log_softmax(-1) - base.log_softmax(-1))
+    assert_same(steered(technique, LAKE, POSITIVE), expected)
+
+
+@pytest.mark.parametrize(("strength", "floor"), [(50.0, 0.01), (3000.0, 0.2)])
+def test_self_debiasing_scales_down_what_a_request_for_the_opposite_makes_likelier(strength, floor):
+    technique = SelfDebiasing(model=cases.model(), strength=strength, floor=floor)
+    p = logits(technique, LAKE).softmax(-1).tolist()
+    undesired = logits(technique, LAKE, control_text(NEGATIVE)).softmax(-1).tolist()
+    scaled = [
+        one * max(math.exp(strength * (one - other)), floor) if one < other else one
+        for one, other in zip(p, undesired, strict=True)
+    ]
+    assert any(one < other for one, other in zip(p, undesired, strict=True))
+    assert_same(steered(technique, LAKE, POSITIVE), torch.tensor(scaled).double().log())
+
+
+@pytest.mark.parametrize("technique", [PREADD, SelfDebiasing])
+def test_an_attribute_without_an_opposite_is_refused(technique):
+    assert "no opposite of topic 'science'" in technique(model="no/model").refusal(
+        {"topic": "science"}
+    )
 
 
 def test_opposite_controls_pull_in_opposite_directions():
@@ -102,6 +144,7 @@ def test_without_a_control_it_is_the_base():
     [
         ({}, {"topic": ("science", "space")}, "2 values"),
         ({}, {"sentiment": " "}, "no value"),
+        ({"negative": "Not {sentiment}: "}, {"topic": "science"}, "shows sentiment, which is not"),
         ({"against": "opposite"}, {"topic": "science"}, "no opposite of topic 'science'"),
         ({"against": "opposite"}, {"sentiment": "mixed"}, "no opposite"),
         ({"template": "A {sentiment} text: "}, {"topic": "science"}, "the control has topic"),
@@ -120,6 +163,17 @@ def test_what_cannot_be_asked_for_is_refused(options, control, why):
 def test_a_template_without_a_place_for_a_value_is_refused(template):
     with pytest.raises(UserError, match="template"):
         cfg(template=template)
+
+
+@pytest.mark.parametrize("negative", ["A {} text", "A {sentiment text"])
+def test_a_negative_prompt_with_other_braces_is_refused(negative):
+    with pytest.raises(UserError, match="negative"):
+        cfg(negative=negative)
+
+
+def test_a_negative_prompt_beside_the_opposite_is_refused():
+    with pytest.raises(UserError, match="not both"):
+        cfg(negative="A text: ", against="opposite")
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,20 @@ class ClassContrast(Term):
 
 
 @dataclass(frozen=True)
+class ClassLikelihood(Term):
+    """log P(x_t | x_<t, c) for the wanted class c."""
+
+    classes: Classes
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        rows = _ClassRows(self.classes, controls, readers, scores_texts=False)
+        return StepFunction(lambda step: rows.of_wanted(rows.log_p(step)), rows)
+
+    def room(self, control: Control) -> float:
+        return self.classes.room(control)
+
+
+@dataclass(frozen=True)
 class PosteriorFilter:
     """Leaves out tokens that speak against the wanted class (Krause et al. 2021, section 3.3).
 
@@ -157,6 +171,53 @@ class ClassPosterior(Term):
 
     def room(self, control: Control) -> float:
         return self.classes.room(control)
+
+
+@dataclass(frozen=True)
+class ReconstructedPosterior(Term):
+    """log (d_c / Σ_c' d_c') of the wanted class c, with d_c = Π_i≤t −1 / log P(x_i | x_<i, c).
+
+    The product is over the tokens of the continuation, the candidate x_t among them.
+
+    −1 / log p rises with p as p itself does, but slowly where p is small, so that one token decides
+    less (Zhong et al. 2023, Air-Decoding).
+    """
+
+    classes: Classes
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        return _ReconstructedRows(
+            _ClassRows(self.classes, controls, readers, scores_texts=False), len(controls)
+        )
+
+    def room(self, control: Control) -> float:
+        return self.classes.room(control)
+
+
+class _ReconstructedRows:
+    """The rows of a batch, with what their continuations amount to under each class."""
+
+    def __init__(self, rows: _ClassRows, count: int) -> None:
+        self._rows = rows
+        self._written = torch.zeros(1, count)
+        self._next = torch.empty(0)
+
+    def values(self, step: Step) -> torch.Tensor:
+        nats = -self._rows.log_p(step)
+        limits = torch.finfo(nats.dtype)
+        self._next = -nats.clamp(limits.tiny, limits.max).log()
+        scores = self._written.to(self._next)[..., None] + self._next
+        return self._rows.of_wanted(scores.log_softmax(0))
+
+    def read(self, tokens: torch.Tensor) -> None:
+        chosen = self._next.gather(2, tokens.expand(len(self._next), -1)[..., None])[..., 0]
+        self._written = self._written.to(chosen) + chosen
+        self._rows.read(tokens)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._rows.keep(rows)
+        self._written = self._written[:, rows.to(self._written.device)]
+        self._next = self._next[:, rows.to(self._next.device)]
 
 
 class _ClassRows(Stateless):

@@ -288,3 +288,32 @@ class HelperLM(Term):
 
     def room(self, control: Control) -> float:
         return self.model.tokens.limit - 1 - len(self.prefix(control))
+
+
+@dataclass(frozen=True)
+class Debiasing(Term):
+    """log max(e^{λ min(Δ, 0)}, ε), Δ = p(x_t | x_<t) − p'(x_t | x_<t).
+
+    p' is a model of what is not wanted (Schick et al. 2021).
+
+    Attributes:
+        undesired: log p'.
+        decay: λ.
+        floor: ε.
+    """
+
+    undesired: HelperLM
+    decay: float
+    floor: float
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        undesired = self.undesired.bind(controls, readers)
+
+        def values(step: Step) -> torch.Tensor:
+            less = (step.plain.exp() - undesired.values(step).exp()).clamp(max=0.0)
+            return (self.decay * less).clamp(min=math.log(self.floor))
+
+        return StepFunction(values, undesired)
+
+    def room(self, control: Control) -> float:
+        return self.undesired.room(control)

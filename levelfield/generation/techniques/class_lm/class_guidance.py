@@ -37,6 +37,12 @@ class ClassGuidedTechnique(GuidedTechnique, abc.ABC):
         """Returns the model of an attribute's guide."""
         return class_lm(self._guide(attribute), self.model, self.loading)
 
+    def _wanted_class(self, attribute: str) -> Classes:
+        """The class of the wanted label alone."""
+        learnt = self._class_lm(attribute)
+        prefix = partial(_code, learnt.codes, partial(self._wanted_label, attribute))
+        return Classes((ClassModel("", learnt.lm, prefix, learnt.scored),), lambda _: "")
+
     def _classes(self, attribute: str) -> Classes:
         """The classes of an attribute's guide: its labels, or the wanted one and its opposite."""
         learnt = self._class_lm(attribute)
@@ -90,28 +96,14 @@ class CTRLLite(ClassGuidedTechnique):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DExperts(ClassGuidedTechnique):
-    """log p(x_t | x_<t) + α (log p⁺(x_t | x_<t) − log p⁻(x_t | x_<t)) on the base's own tokens.
-
-    The expert p⁺ is a model of texts with the wanted label. The anti-expert p⁻ is one of texts with
-    the other label; of several others, it is the equal mixture of their models, as of one that
-    learnt as many texts of each. Both are a guide's class-conditional language model behind the
-    codes of its labels, or models of their own (`experts`). Several attributes at once: their
-    differences add up. Liu et al. (2021), "DExperts: Decoding-Time Controlled Text Generation with
-    Experts and Anti-Experts", section 2.
-
-    Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
-    `experts`.
+class ExpertTechnique(ClassGuidedTechnique, abc.ABC):
+    """A technique whose experts are guides, or whole models in their place.
 
     Raises:
-        UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
-            than the base's.
+        UserError: `experts` can't be read.
     """
 
-    name: ClassVar[str] = "dexperts"
-    strength: float = option(
-        3.2, "Strength α; 0 is the base. The paper uses 3.2 for sentiment and 2 for toxicity."
-    )
+    strength: float
     experts: str = option(
         "",
         "Whole models instead of guides, a label each: positive=MODEL,negative=MODEL; without a "
@@ -121,7 +113,7 @@ class DExperts(ClassGuidedTechnique):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.experts and self.guide:
-            raise UserError("dexperts: give a guide or experts, not both")
+            raise UserError(f"{self.name}: give a guide or experts, not both")
         pairs = [part.partition("=") for part in self.experts.split(",")]
         labels = {label.strip() for label, is_said, _ in pairs if is_said} - {""}
         if self.experts and len(labels) < max(2, len(pairs)):
@@ -158,12 +150,6 @@ class DExperts(ClassGuidedTechnique):
             return "the experts", tuple(self._expert_names)
         return super()._labels(attribute)
 
-    def _formula(self, attributes: frozenset[str]) -> Formula | None:
-        return self._steered(self.strength, self._contrast, attributes)
-
-    def _contrast(self, attribute: str) -> ClassContrast:
-        return ClassContrast(self._classes(attribute))
-
     def _classes(self, attribute: str) -> Classes:
         if not self.experts:
             return super()._classes(attribute)
@@ -172,6 +158,37 @@ class DExperts(ClassGuidedTechnique):
             for label, model in self._expert_names.items()
         ]
         return Classes(tuple(models), partial(self._wanted_label, attribute))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DExperts(ExpertTechnique):
+    """log p(x_t | x_<t) + α (log p⁺(x_t | x_<t) − log p⁻(x_t | x_<t)) on the base's own tokens.
+
+    The expert p⁺ is a model of texts with the wanted label. The anti-expert p⁻ is one of texts with
+    the other label; of several others, it is the equal mixture of their models, as of one that
+    learnt as many texts of each. Both are a guide's class-conditional language model behind the
+    codes of its labels, or models of their own (`experts`). Several attributes at once: their
+    differences add up. Liu et al. (2021), "DExperts: Decoding-Time Controlled Text Generation with
+    Experts and Anti-Experts", section 2.
+
+    Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
+    `experts`.
+
+    Raises:
+        UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
+            than the base's.
+    """
+
+    name: ClassVar[str] = "dexperts"
+    strength: float = option(
+        3.2, "Strength α; 0 is the base. The paper uses 3.2 for sentiment and 2 for toxicity."
+    )
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        return self._steered(self.strength, self._contrast, attributes)
+
+    def _contrast(self, attribute: str) -> ClassContrast:
+        return ClassContrast(self._classes(attribute))
 
 
 @dataclass(frozen=True, kw_only=True)

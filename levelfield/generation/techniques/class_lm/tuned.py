@@ -1,0 +1,92 @@
+"""Techniques with a model that was tuned to the wanted class alone: proxy tuning and GenARM."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from levelfield.core.options import option
+from levelfield.generation.logits.classes import ClassLikelihood
+from levelfield.generation.logits.terms import BaseLM, Formula, HelperLM, Term
+from levelfield.generation.techniques.class_lm.class_guidance import ExpertTechnique
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedTechnique(ExpertTechnique, abc.ABC):
+    """A technique that reads one model: the expert of the wanted label."""
+
+    def _tuned(self, attribute: str) -> ClassLikelihood:
+        """Returns log P(x_t | x_<t, c) of the wanted label's model; those of other labels are read
+        only where they are whole models."""
+        several = self._classes if self.experts else self._wanted_class
+        return ClassLikelihood(several(attribute))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyTuning(TunedTechnique):
+    """log p(x_t | x_<t) + α (log p⁺(x_t | x_<t) − log p°(x_t | x_<t)).
+
+    p⁺ is a model that was tuned to texts with the wanted label, and p° the same model before: what
+    tuning changed in a model, small as it may be, is added to a base that nobody tunes. p⁺ is a
+    guide's class-conditional language model behind the code of the label, or a model of its own
+    (`experts`). Several attributes at once: their differences add up. Liu et al. (2024), "Tuning
+    language models by proxy".
+
+    Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
+    `experts`.
+
+    Raises:
+        UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
+            than the base's.
+    """
+
+    name: ClassVar[str] = "proxy-tuning"
+    strength: float = option(1.0, "Strength α; 0 is the base. The paper uses 1.")
+    untuned: str = option(
+        "",
+        "Model p° that the experts were tuned from; a guide's is its base.",
+        otherwise="the base",
+        metavar="NAME",
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        untuned = {"untuned": self._label(self.untuned)} if self.untuned else {}
+        return {**super().choices, **untuned}
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        return self._steered(self.strength, self._difference, attributes)
+
+    def _difference(self, attribute: str) -> Formula:
+        before: Term = BaseLM(penalised=False)
+        if self.untuned:
+            before = HelperLM(self._helper(self.untuned))
+        return self._tuned(attribute) - before
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenARM(TunedTechnique):
+    """log p(x_t | x_<t) + (1 / β) log p_r(x_t | x_<t).
+
+    p_r is an autoregressive reward model: the reward of a text is the sum of its log-probabilities
+    there, so that the reward of a next token is known without writing the rest. Here it is a
+    guide's class-conditional language model behind the code of the label, which learnt from labels,
+    or a model of one's own (`experts`), such as one trained on preferences with the loss of the
+    paper. Several attributes at once: their rewards add up. Xu et al. (2025), "GenARM: Reward
+    guided generation with autoregressive reward model for test-time alignment".
+
+    Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
+    `experts`.
+
+    Raises:
+        UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
+            than the base's.
+    """
+
+    name: ClassVar[str] = "genarm"
+    strength: float = option(1.0, "Strength 1 / β; 0 is the base.")
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        return self._steered(self.strength, self._tuned, attributes)
