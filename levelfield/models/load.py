@@ -48,6 +48,11 @@ SMALL: Mapping[str, Loader] = {
 """Classifiers that `levelfield train judge` makes. They run as they are whatever the engine, and in
 float32 whatever `dtype` says."""
 
+PAIRS: Mapping[str, Loader] = {
+    "levelfield-continuation": "levelfield.models.small.heads:load_continuation",
+}
+"""Regressors of our own, which run as those classifiers do."""
+
 KEPT: Mapping[Kind, int] = {
     "infilling": 4,
     "encoder-decoder": 4,
@@ -131,9 +136,9 @@ def forget() -> None:
 
 
 def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
-    if kind == "classifier":
+    if small_of := _SMALL.get(kind):
         model_type = resolve(name, loading).model_type
-        if small := SMALL.get(model_type):
+        if small := small_of.get(model_type):
             return _made(small, kind, name, loading, **options)
     if loading.engine == REFERENCE:
         return _made(LOADERS[kind, REFERENCE], kind, name, loading, **options)
@@ -153,6 +158,8 @@ def _made(loader: Loader, kind: Kind, name: str, loading: Loading, **options: in
             TRIALS[kind](model)
     return model
 
+
+_SMALL: Mapping[Kind, Mapping[str, Loader]] = {"classifier": SMALL, "regressor": PAIRS}
 
 _KEPT = {
     kind: functools.lru_cache(maxsize=size)(functools.partial(_load, kind))

@@ -36,10 +36,12 @@ EMBEDDED = {
     OFFLINE_AMATEUR: "ca7899fc7b4dce5626694a6690db30593ac3f2c372c2e9fb426407115c4f54aa",
     "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
     "offline/sentiment-smollm2": "ec45421286ba4be38229dce2346d13364791ff7adbd41767e23f59beaf495ac4",
+    "offline/continuation": "051b82c5bf663961efbcbc78f8bd409f5b9c3925d4fec09b32eba4e075a2d54a",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
-(`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), judges (`docs/train-judges.md`), and
-a map that makes the first layers of `offline/smollm2` a model of their own (`docs/cdm.md`)."""
+(`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), judges (`docs/train-judges.md`), a map
+that makes the first layers of `offline/smollm2` a model of their own (`docs/cdm.md`), and a head that
+reads continuations (`docs/topicality.md`)."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 OFFLINE_LM_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 OFFLINE_LM_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -63,6 +65,7 @@ PINS: Mapping[str, Pin] = {
     "facebook/bart-large": Pin("4422181a85458e2acc57a4c1f845b9dfd60bd411"),
 }
 
+CONTINUATION = "levelfield-continuation"
 OURS = frozenset({"levelfield-textcnn", "levelfield-fasttext", "levelfield-linear"})
 """Classifiers that `levelfield train judge` makes."""
 
@@ -499,6 +502,8 @@ def _kind(config: Mapping[str, Any]) -> Kind:
     architectures = " ".join(config.get("architectures") or ())
     if "SequenceClassification" in architectures or config["model_type"] in OURS:
         return "classifier"
+    if config["model_type"] == CONTINUATION:
+        return "regressor"
     if config.get("is_encoder_decoder"):
         return "encoder-decoder"
     if "CausalLM" in architectures or "LMHead" in architectures:

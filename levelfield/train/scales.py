@@ -118,9 +118,7 @@ def reference_text(
     degraded: list[Sample] = []
     for number, file in enumerate(files):
         rng = np.random.default_rng([seed, number])
-        drawn = list(
-            itertools.islice(_passages(file, each * _SPARE, rng, language, progress), each)
-        )
+        drawn = drawn_passages(file, each, rng, language, progress)
         if len(drawn) < each:
             raise UserError(
                 f"{file}: only {len(drawn)} passages of {SENTENCES[0]} to {SENTENCES[1]} sentences "
@@ -135,6 +133,17 @@ def reference_text(
                 rest = _degraded(passage, drawn, i // 2, rng, language)
                 degraded.append(Sample(id, f"{passage.prompt} {rest}", prompt=passage.prompt))
     return Reference(tuple(intact), tuple(degraded), tuple(Path(file).name for file in files))
+
+
+def drawn_passages(
+    file: str,
+    most: int,
+    rng: np.random.Generator,
+    language: str = "english",
+    progress: Progress = no_progress,
+) -> list[Passage]:
+    """Returns at most so many passages of a file, as `reference_text` draws them."""
+    return list(itertools.islice(_passages(file, most * _SPARE, rng, language, progress), most))
 
 
 def _passages(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors.numpy import load_file, save_file
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax, softmax
 
 from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError, UserError
@@ -23,7 +23,7 @@ from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.small.shapes import SmallClassifier, write_config
-from levelfield.models.tokens import batches
+from levelfield.models.tokens import batches, unique
 from levelfield.models.torch.classifier import positions
 from levelfield.models.torch.early_exit import with_lower_layers
 from levelfield.models.torch.loading import ForwardPass, load_pretrained, pick_device
@@ -117,15 +117,41 @@ class States(ForwardPass):
             progress(len(rows))
         return states, np.array(cut, np.bool_)
 
+    def of_continuations(self, pairs: Sequence[tuple[str, str]]) -> tuple[Singles, Bools]:
+        """Returns the means over the tokens of what follows a prompt, read behind that prompt:
+        (pairs, layers · width), NaN where nothing follows; and which were cut. Prompt and
+        continuation are tokenised apart, and both are read as they are. A continuation keeps its
+        beginning, up to half the tokens that the model takes, and a prompt its end.
+        """
+        prompts, rests = (self._tokens.ids([pair[place] for pair in pairs]) for place in (0, 1))
+        most = self._limit // 2
+        kept = [rest[:most] for rest in rests]
+        before = [
+            prompt[max(0, len(prompt) - self._limit + len(rest)) :]
+            for prompt, rest in zip(prompts, kept, strict=True)
+        ]
+        width = self._layers * int(self._model.config.hidden_size)
+        states = np.full((len(pairs), width), np.nan, np.float32)
+        readable = [i for i, rest in enumerate(kept) if rest]
+        ids = [before[i] + kept[i] for i in readable]
+        for rows, batch in batches(ids, self._batch_tokens):
+            places = [readable[row] for row in rows]
+            skipped = [len(before[place]) for place in places]
+            states[places] = self._means([self._bos + list(row) for row in batch], skipped)
+        return states, np.array([len(rest) > most for rest in rests], np.bool_)
+
     def _as_read(self, texts: Sequence[str]) -> Sequence[str]:
         return [natural(text) for text in texts] if self._is_causal else texts
 
-    def _means(self, ids: Sequence[Sequence[int]]) -> Singles:
+    def _means(self, ids: Sequence[Sequence[int]], skipped: Sequence[int] = ()) -> Singles:
+        """Returns the means over the tokens after BOS and after so many more of each row."""
         batch = self._batch(ids)
         with torch.inference_mode():
             states = self._model(**batch, output_hidden_states=True).hidden_states
             weights = batch["attention_mask"][..., None].float()
             weights[:, : len(self._bos)] = 0
+            for row, count in zip(weights, skipped, strict=False):
+                row[: len(self._bos) + count] = 0
             read = states[: self._depth + 1][-self._layers :]
             means = [(state * weights).sum(1) / weights.sum(1) for state in read]
         pooled: Singles = torch.cat(means, 1).cpu().numpy()
@@ -202,18 +228,46 @@ class LinearClassifier(SmallClassifier):
         write_config(folder, MODEL_TYPE, attribute, self.labels, **self._encoder.as_config())
 
 
+class ContinuationHead:
+    """P(a continuation belongs to its prompt) by a linear head on the states of its tokens."""
+
+    def __init__(self, head: Head, states: States) -> None:
+        self._head, self._states = head, states
+
+    def values(self, pairs: Sequence[tuple[str, str]]) -> tuple[Floats, Bools]:
+        """Returns P for each (prompt, continuation), NaN where nothing follows: (pairs,); and
+        whether the model saw less than all of the continuation, (pairs,)."""
+        distinct, place = unique(pairs)
+        x, cut = self._states.of_continuations(distinct)
+        return expit(self._head.log_odds(x)[:, 0])[place], cut[place]
+
+
 def load_linear(name: str, loading: Loading) -> LinearClassifier:
     """Returns the linear head in a folder, on its encoder.
 
     Raises:
         ModelError: its files are damaged, the encoder is missing, or it has changed.
     """
+    config, encoder, head, states = _read(name, loading)
+    return LinearClassifier(head, config["labels"], encoder, states)
+
+
+def load_continuation(name: str, loading: Loading) -> ContinuationHead:
+    """Returns the head of continuations in a folder, on its causal model.
+
+    Raises:
+        ModelError: its files are damaged, the model is missing, or it has changed.
+    """
+    _, _, head, states = _read(name, loading)
+    return ContinuationHead(head, states)
+
+
+def _read(name: str, loading: Loading) -> tuple[Any, Encoder, Head, States]:
     resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")
     encoder = Encoder(
         config["encoder"], config["revision"], config["layers"], config.get("depth", 0)
     )
-    labels = config["labels"]
     tensors = load_file(resolved.path / "head.safetensors")
     head = Head(tensors["weight"], tensors["bias"])
     check_finite(resolved, tensors.items())
@@ -224,4 +278,4 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
             f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
         )
     states = States(below, encoder.layers, loading, depth=encoder.depth)
-    return LinearClassifier(head, labels, encoder, states)
+    return config, encoder, head, states

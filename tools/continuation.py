@@ -1,0 +1,75 @@
+"""The head of continuations that ships with the package, from a folder with the texts that
+docs/composite.md lists: `python tools/continuation.py FOLDER`. The same texts give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+from scipy.stats import mannwhitneyu
+
+from levelfield.models.resolve import CONTINUATION, OFFLINE_LM, resolve
+from levelfield.models.small.heads import Encoder, States, fit_head
+from levelfield.train.scales import drawn_passages
+
+KINDS = ("wikipedia", "novels", "state-of-the-union")
+"""Kinds of text whose case and spacing are those of people."""
+PASSAGES = 900
+"""So many of each kind."""
+WORDS = (10, 40)
+"""Fewest and most words of a continuation."""
+HELD_OUT = 5
+"""Every so many passages."""
+LAYERS, DEPTH, L2 = 12, 23, 10.0
+OUT = Path(__file__).parents[1] / "levelfield" / "models" / "offline" / "continuation"
+
+
+def pairs_of(file: Path, seed: int) -> list[tuple[str, str, str]]:
+    """Prompts with their own continuation and with that of another document, equally long."""
+    rng = np.random.default_rng([7, seed])
+    found = drawn_passages(str(file), PASSAGES, rng)
+    pairs = []
+    for i, passage in enumerate(found):
+        others = [
+            other for other in found[i + 1 :] + found[:i] if other.document != passage.document
+        ]
+        other = others[int(rng.integers(min(len(others), 50)))] if others else found[i - 1]
+        most = int(rng.integers(WORDS[0], WORDS[1] + 1))
+        own, foreign = passage.rest.split()[:most], other.rest.split()
+        foreign = foreign[: len(own)]
+        pairs.append((passage.prompt, " " + " ".join(own), " " + " ".join(foreign)))
+    return pairs
+
+
+def main(folder: Path) -> None:
+    kinds = [pairs_of(folder / f"{kind}.txt.xz", n) for n, kind in enumerate(KINDS)]
+    triples = [triple for kind in kinds for triple in kind]
+    base = resolve(OFFLINE_LM)
+    states = States(base, LAYERS, depth=DEPTH)
+    true, _ = states.of_continuations([(prompt, own) for prompt, own, _ in triples])
+    foreign, _ = states.of_continuations([(prompt, other) for prompt, _, other in triples])
+    held_out = np.arange(len(triples)) % HELD_OUT == 0
+    x = np.concatenate([true[~held_out], foreign[~held_out]])
+    is_true = np.repeat([1.0, 0.0], (~held_out).sum())
+    head = fit_head(x, np.stack([is_true, 1 - is_true], 1), np.ones(len(x)), L2)
+    weight, bias = head.weight[:, :1] - head.weight[:, 1:], head.bias[:1] - head.bias[1:]
+    kind_of = np.repeat(np.arange(len(KINDS)), [len(kind) for kind in kinds])
+    auc = {}
+    for n, kind in enumerate(KINDS):
+        own, other = ((part[held_out & (kind_of == n)] @ weight)[:, 0] for part in (true, foreign))
+        auc[kind] = round(float(mannwhitneyu(own, other).statistic / len(own) / len(other)), 4)
+    OUT.mkdir(parents=True, exist_ok=True)
+    save_file({"weight": weight, "bias": bias}, OUT / "head.safetensors")
+    about = {"model_type": CONTINUATION, **Encoder.of(OFFLINE_LM, base, LAYERS, DEPTH).as_config()}
+    (OUT / "config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    test = {"auc": auc, "pairs": len(triples), "held_out": int(held_out.sum())}
+    (OUT / "test.json").write_text(json.dumps(test, indent=1) + "\n", encoding="utf-8")
+    print(test)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
