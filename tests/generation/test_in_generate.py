@@ -149,10 +149,13 @@ def assert_probabilities(technique, rows, written, decoding, control):
 
 
 def anew(technique, row, tokens, decoding, control):
-    """log P of each token; helper models read everything again."""
+    """log P of each token; helper models read everything again, token by token where it matters
+    which tokens the technique wrote."""
     for step, token in enumerate(tokens):
-        ids = torch.tensor([[*row, *tokens[:step]]])
-        with torch.inference_mode():
-            logits = technique.base.model(input_ids=ids).logits[:, -1]
-            scores = technique.processor([control], decoding=decoding)(ids, logits)
+        scoring = technique.processor([control], decoding=decoding)
+        for read in range(step if CASES[technique.name].rereads else 0, step + 1):
+            ids = torch.tensor([[*row, *tokens[:read]]])
+            with torch.inference_mode():
+                logits = technique.base.model(input_ids=ids).logits[:, -1]
+                scores = scoring(ids, logits)
         yield float(scores.double().log_softmax(-1)[0, token])

@@ -21,6 +21,7 @@ from levelfield.generation.control_text import (
 from levelfield.generation.logits.processor import Support, plausible
 from levelfield.generation.logits.readers import Prefix
 from levelfield.generation.logits.terms import BaseLM, Debiasing, Formula, HelperLM, Term
+from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import LocalTechnique
 
 
@@ -66,7 +67,11 @@ class RequestTechnique(LocalTechnique, abc.ABC):
         if self._asks_opposite:
             for attribute, value in control.items():
                 if opposite(attribute, value) is None:
-                    return f"{self.name}: no opposite of {attribute} '{value}' is known"
+                    shown = value if isinstance(value, str) else ", ".join(value)
+                    return (
+                        f"{self.name}: no opposite of {attribute} '{shown}' is known; "
+                        f"{controlled_by(attribute)}"
+                    )
         return ""
 
     @property
