@@ -18,8 +18,12 @@ from levelfield.train.scales import drawn_passages
 
 KINDS = ("wikipedia", "novels", "state-of-the-union")
 """Kinds of text whose case and spacing are those of people."""
-PASSAGES = 900
-"""So many of each kind."""
+PASSAGES = 3000
+"""At most so many of each kind."""
+PROMPT = (3, 12)
+"""Fewest and most words of a prompt."""
+OTHERS = 50
+"""Another document's continuation is drawn from so many passages."""
 WORDS = (10, 40)
 """Fewest and most words of a continuation."""
 HELD_OUT = 5
@@ -29,19 +33,25 @@ OUT = Path(__file__).parents[1] / "levelfield" / "models" / "offline" / "continu
 
 
 def pairs_of(file: Path, seed: int) -> list[tuple[str, str, str]]:
-    """Prompts with their own continuation and with that of another document, equally long."""
+    """Prompts with their own continuation and with that of another document, equally long. Both
+    continuations begin so many words after the beginning of a sentence, so neither a capital nor
+    the length tells them apart."""
     rng = np.random.default_rng([7, seed])
-    found = drawn_passages(str(file), PASSAGES, rng)
+    passages = drawn_passages(str(file), PASSAGES, rng)
     pairs = []
-    for i, passage in enumerate(found):
+    for i, passage in enumerate(passages):
         others = [
-            other for other in found[i + 1 :] + found[:i] if other.document != passage.document
+            other
+            for other in (passages[i + 1 :] + passages[:i])[:OTHERS]
+            if other.document != passage.document
         ]
-        other = others[int(rng.integers(min(len(others), 50)))] if others else found[i - 1]
+        cut = int(rng.integers(PROMPT[0], PROMPT[1] + 1))
         most = int(rng.integers(WORDS[0], WORDS[1] + 1))
-        own, foreign = passage.rest.split()[:most], other.rest.split()
-        foreign = foreign[: len(own)]
-        pairs.append((passage.prompt, " " + " ".join(own), " " + " ".join(foreign)))
+        other = others[int(rng.integers(len(others)))]
+        own, foreign = passage.text.split()[cut:], other.text.split()[cut:]
+        n = min(most, len(own), len(foreign))
+        prompt = " ".join(passage.text.split()[:cut])
+        pairs.append((prompt, " " + " ".join(own[:n]), " " + " ".join(foreign[:n])))
     return pairs
 
 

@@ -46,6 +46,11 @@ def log_p(technique, text=LAKE, before="", model=None):
         ("a + s * (b - (a - 1.5 * b))", {"a": -1, "b": 5}),
         ("2 * (3 - 1) * a", {"a": 4}),
         ("(a - b) / s + 1e-1 * a", {"a": 0.6, "b": -0.5}),
+        ("a - s * union( a,b )", {"a": 1, "union(a, b)": -2}),
+        (
+            "union(a, b) + union(a, intersection(a, b))/2 - union(a, b)",
+            {"union(a, b)": 0, "union(a, intersection(a, b))": 0.5},
+        ),
     ],
 )
 def test_a_formula_is_a_sum_of_weights(formula, expected):
@@ -67,6 +72,12 @@ def test_a_formula_is_a_sum_of_weights(formula, expected):
         ("__import__('os').system('true')", "more than sums"),
         ("a.b", "more than sums"),
         ("True * a", "more than sums"),
+        ("union(a)", "two formulas or more"),
+        ("union(a, b=b)", "two formulas or more"),
+        ("union(a, 2)", "not a bare number"),
+        ("union(a, c)", "there is no c"),
+        ("a + intersection(b, union(a, 1))", "not a bare number"),
+        ("a * union(a, b)", "two names are multiplied"),
         ("(" * 10_000 + "a", "expected a sum"),
         ("-" * 50_000 + "a", "expected a sum"),
     ],
@@ -81,6 +92,43 @@ def test_experts_with_texts_are_weighed_as_the_formula_says():
     technique = combination("base + 1.5 * (glad - sad) / 2", {"glad": GLAD, "sad": SAD})
     glad, sad = log_p(technique, before=GLAD.text), log_p(technique, before=SAD.text)
     assert_same(steered(technique, LAKE, {}), log_p(technique) + 0.75 * (glad - sad))
+
+
+@pytest.mark.parametrize(
+    ("operator", "pick"), [("union", torch.maximum), ("intersection", torch.minimum)]
+)
+def test_unions_and_intersections_pick_among_normalised_formulas(operator, pick):
+    technique = combination(
+        f"base + strength * {operator}(2 * glad - base, sad)",
+        {"glad": GLAD, "sad": SAD},
+        strength=0.5,
+    )
+    base, glad, sad = (
+        log_p(technique),
+        log_p(technique, before=GLAD.text),
+        log_p(technique, before=SAD.text),
+    )
+    expected = base + 0.5 * pick((2 * glad - base).log_softmax(-1), sad)
+    assert_same(steered(technique, LAKE, {}), expected)
+
+
+def test_terms_within_a_union_count_as_terms_of_the_formula():
+    terms = {
+        "a": ModelTerm("{sentiment}: "),
+        "b": TechniqueTerm(ClassifierFreeGuidance(strength=2.0), "topic"),
+        "c": GLAD,
+    }
+    technique = combination("union(base + b, intersection(a, base))", terms)
+    assert "sentiment, topic" in technique.refusal({"sentiment": "positive"})
+    assert technique.refusal(BOTH) == ""
+    assert {"a", "b"} == technique.choices.keys() - {"formula", "strength"}
+    inner = ClassifierFreeGuidance(model=cases.model(), strength=2.0)
+    base, a = log_p(technique), log_p(technique, before="positive: ")
+    changed = steered(inner, LAKE, {"topic": BOTH["topic"]}).log_softmax(-1)
+    assert_same(
+        steered(technique, LAKE, BOTH),
+        torch.maximum(changed, torch.minimum(a, base).log_softmax(-1)),
+    )
 
 
 def test_other_models_take_part_with_a_temperature_of_their_own():

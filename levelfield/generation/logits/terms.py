@@ -152,6 +152,32 @@ class Formula(Term):
 
 
 @dataclass(frozen=True)
+class Extreme(Term):
+    """The largest or the least of the log-probabilities that formulas give each token.
+
+    Attributes:
+        formulas: each is normalised over the vocabulary.
+        is_largest: the largest, not the least.
+    """
+
+    formulas: tuple[Formula, ...]
+    is_largest: bool
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        formulas = [formula.bind(controls, readers) for formula in self.formulas]
+        pick = torch.amax if self.is_largest else torch.amin
+
+        def values(step: Step) -> torch.Tensor:
+            every = [formula.values(step).log_softmax(-1) for formula in formulas]
+            return pick(torch.stack(every), 0)
+
+        return StepFunction(values, *formulas)
+
+    def room(self, control: Control) -> float:
+        return min(formula.room(control) for formula in self.formulas)
+
+
+@dataclass(frozen=True)
 class Likeliest(Term):
     """A formula on the tokens that it makes likeliest; −∞ elsewhere.
 

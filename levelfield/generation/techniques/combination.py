@@ -22,23 +22,28 @@ from levelfield.generation.control_text import (
 )
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.readers import Prefix
-from levelfield.generation.logits.terms import BaseLM, Formula, HelperLM, Term
+from levelfield.generation.logits.terms import BaseLM, Extreme, Formula, HelperLM, Term
 from levelfield.generation.table import make_technique, technique_entry
 from levelfield.generation.technique import LocalTechnique
 from levelfield.io.toml import TomlTable, read_toml
 
 _Sum = dict[str, float]
 """Name -> weight; a number is the weight of no name."""
+OPERATORS = ("union", "intersection")
+"""Functions of formulas in a formula: the largest of their log-probabilities, and the least."""
 
 
 def weights(formula: str, numbers: Mapping[str, float], names: Collection[str]) -> dict[str, float]:
-    """Returns the weight of every name in a formula.
+    """Returns the weight of every name in a formula, and of every union and intersection.
 
     >>> weights("base + s * (expert - anti / 2)", {"s": 3.0}, ["base", "expert", "anti"])
     {'base': 1.0, 'expert': 3.0, 'anti': -1.5}
+    >>> weights("base + 2 * union(a, a + b)", {}, ["base", "a", "b"])
+    {'base': 1.0, 'union(a, a + b)': 2.0}
 
     Args:
-        formula: sums, differences, and products and quotients with numbers.
+        formula: sums, differences, and products and quotients with numbers, of names and of
+            `union(…)` and `intersection(…)` of formulas.
         numbers: names that stand for numbers.
         names: the others.
 
@@ -58,6 +63,16 @@ def weights(formula: str, numbers: Mapping[str, float], names: Collection[str]) 
     return total
 
 
+def operands(name: str) -> tuple[str, ...]:
+    """Returns the formulas in a union or an intersection; none of the name of a term.
+
+    >>> operands("union(a, a + b)")
+    ('a', 'a + b')
+    """
+    call = ast.parse(name, mode="eval").body
+    return tuple(map(ast.unparse, call.args)) if isinstance(call, ast.Call) else ()
+
+
 def _sum(node: ast.AST, numbers: Mapping[str, float], names: Collection[str]) -> _Sum:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
@@ -68,12 +83,20 @@ def _sum(node: ast.AST, numbers: Mapping[str, float], names: Collection[str]) ->
             return {name: 1.0}
         case ast.Name(id=name):
             raise ValueError(f"there is no {name}; there are {', '.join([*names, *numbers])}")
+        case ast.Call(func=ast.Name(id=name), args=[_, _, *_], keywords=[]) if name in OPERATORS:
+            for formula in operands(ast.unparse(node)):
+                weights(formula, numbers, names)
+            return {ast.unparse(node): 1.0}
+        case ast.Call(func=ast.Name(id=name)) if name in OPERATORS:
+            raise ValueError(f"{name} takes two formulas or more")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=inner):
             return _times(_sum(inner, numbers, names), -1.0 if isinstance(sign, ast.USub) else 1.0)
         case ast.BinOp(left=left, op=operator, right=right):
             a, b = _sum(left, numbers, names), _sum(right, numbers, names)
             return _joined(operator, a, b)
-    raise ValueError("it has more than sums, products with numbers, and names")
+    raise ValueError(
+        f"it has more than sums, products with numbers, names, {' and '.join(OPERATORS)}"
+    )
 
 
 def _joined(operator: ast.operator, a: _Sum, b: _Sum) -> _Sum:
@@ -178,8 +201,11 @@ class Combination(LocalTechnique):
     those of the terms: a model behind a text (`ModelTerm`), or what another technique changes in
     the base (`TechniqueTerm`). The sum is the log-probability of the next token up to a constant,
     among the tokens that the base could choose. The repetition penalty counts once, whatever the
-    weight of `base`. Dekoninck et al. (2024), "Controlled text generation via language model
-    arithmetic", have such formulas, too.
+    weight of `base`.
+
+    `union(f, g)` is max(log p_f, log p_g) of each token, and `intersection(f, g)` the minimum, with
+    p_f the distribution whose log-probability is the formula f up to a constant. Dekoninck et al.
+    (2024), "Controlled text generation via language model arithmetic", have such formulas, too.
 
     Controls the attributes that its terms read, all of which a request then names. A combination
     whose terms read none takes any control and ignores it, as the base does.
@@ -191,8 +217,8 @@ class Combination(LocalTechnique):
     name: ClassVar[str] = "combination"
     formula: str = option(
         "base",
-        "Formula: sums and differences of named terms, and their products and quotients with "
-        "numbers.",
+        "Formula: sums and differences of named terms, their products and quotients with numbers, "
+        "and `union` and `intersection` of formulas.",
     )
     terms: Mapping[str, Any] | str = option(
         "",
@@ -236,20 +262,32 @@ class Combination(LocalTechnique):
 
     @property
     def _weights(self) -> Mapping[str, float]:
-        """Name -> weight, of names that the formula has."""
+        """Name -> weight, of names that the formula has, unions and intersections among them."""
+        return self._weights_of(self.formula)
+
+    def _weights_of(self, formula: str) -> Mapping[str, float]:
         assert not isinstance(self.terms, str)
-        return weights(self.formula, {"strength": self.strength}, ["base", *self.terms])
+        return weights(formula, {"strength": self.strength}, ["base", *self.terms])
+
+    @property
+    def _used(self) -> Mapping[str, ModelTerm | TechniqueTerm]:
+        """The terms that the formula has, and what is in its unions and intersections, too."""
+        names: set[str] = set()
+        formulas = [self.formula]
+        while formulas:
+            for name in self._weights_of(formulas.pop()):
+                names.add(name)
+                formulas += operands(name)
+        return {name: term for name, term in self._terms.items() if name in names}
 
     @property
     def _attributes(self) -> frozenset[str]:
         """All attributes that the terms of the formula read."""
-        used = (self._terms[name].attributes for name in self._weights if name != "base")
-        return frozenset().union(*used)
+        return frozenset().union(*(term.attributes for term in self._used.values()))
 
     @property
     def choices(self) -> Mapping[str, str]:
-        named = {name: self._named(term) for name, term in self._terms.items()}
-        used = {name: label for name, label in named.items() if name in self._weights}
+        used = {name: self._named(term) for name, term in self._used.items()}
         return {"formula": self.formula, "strength": f"{self.strength:g}", **used}
 
     def _named(self, term: ModelTerm | TechniqueTerm) -> str:
@@ -267,8 +305,7 @@ class Combination(LocalTechnique):
                 f"{self.name}: the terms read {', '.join(sorted(attributes))}, and the control has "
                 f"{', '.join(sorted(control)) or 'nothing'}"
             )
-        for name in self._weights.keys() - {"base"}:
-            term = self._terms[name]
+        for name, term in self._used.items():
             mine = {a: control[a] for a in term.attributes}
             refuse = unspeakable if isinstance(term, ModelTerm) else term.technique.refusal
             if reason := refuse(mine):
@@ -281,12 +318,24 @@ class Combination(LocalTechnique):
             if name == "base":
                 total = total + (BaseLM() + (weight - 1) * BaseLM(penalised=False))
             elif weight:
-                total = total + weight * self._as_term(self._terms[name])
+                total = total + weight * self._as_term(name)
         if "base" not in self._weights:
             total = total + (BaseLM() - BaseLM(penalised=False))
         return total
 
-    def _as_term(self, term: ModelTerm | TechniqueTerm) -> Term:
+    def _as_term(self, name: str) -> Term:
+        if name == "base":
+            return BaseLM(penalised=False)
+        if formulas := operands(name):
+            return Extreme(tuple(map(self._inner, formulas)), is_largest=name.startswith("union("))
+        return self._as_change(self._terms[name])
+
+    def _inner(self, formula: str) -> Formula:
+        """A formula in a union or an intersection."""
+        parts = self._weights_of(formula).items()
+        return sum((weight * self._as_term(name) for name, weight in parts if weight), _ZERO)
+
+    def _as_change(self, term: ModelTerm | TechniqueTerm) -> Term:
         if isinstance(term, ModelTerm):
             reads = partial(self._prefix_of, term)
             model = self._helper(term.model or self.model)
@@ -300,8 +349,7 @@ class Combination(LocalTechnique):
 
     @property
     def _support(self) -> Support | None:
-        terms = [self._terms[name] for name, weight in self._weights.items() if name != "base"]
-        every = [t.technique._support for t in terms if isinstance(t, TechniqueTerm)]
+        every = [t.technique._support for t in self._used.values() if isinstance(t, TechniqueTerm)]
         return reduce(_both, (support for support in every if support), None)
 
 
