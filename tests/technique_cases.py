@@ -50,6 +50,8 @@ from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
 from levelfield.generation.techniques.pplm.pplm import PPLM
 from levelfield.generation.techniques.prompting.chat import ChatPrompting
 from levelfield.generation.techniques.prompting.prompting import Prompting
+from levelfield.generation.techniques.reward.best_of_n import BestOfN
+from levelfield.generation.techniques.reward.rad import RAD
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rules import CopySource, FormalityRules
 from levelfield.generation.techniques.steering.steering import CAA, Ablation
@@ -94,6 +96,10 @@ class Case:
     rewrites: bool = False
     generates: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+JUDGE = Path(__file__).parent / "golden" / "material" / "models" / "classifier"
+"""A random classifier of sentiment."""
 
 
 def on_tiny(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
@@ -455,6 +461,7 @@ CASES: Mapping[str, Case] = {
             "guide": future_guide(model(), seed=1),
             "candidates": 20,
             "keep": 10,
+            "form": "p",
         },
     ),
     "pplm": Case(
@@ -570,6 +577,23 @@ CASES: Mapping[str, Case] = {
         refused={"sentiment": ()},
         strength=False,
         options={"shots": 1, "instructions": str(terse_instructions()), "prefill": True},
+    ),
+    "rad": Case(
+        on_tiny(RAD, metric_options=f"judges={JUDGE}"),
+        strong=300.0,
+        options={"strength": 3.0, "candidates": 5, "metric_options": "judges=vader"},
+    ),
+    "best-of-n": Case(
+        on_tiny(BestOfN, n=3, metric_options="judges=vader"),
+        strength=False,
+        steers=False,
+        options={
+            "n": 2,
+            "inner": "cfg",
+            "inner_options": "batch=4 bos=false",
+            "metric": "control.average",
+            "metric_options": "judges=minilm",
+        },
     ),
     "constrained-beam": Case(
         on_tiny(ConstrainedBeam, beams=4),

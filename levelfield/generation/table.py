@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -141,6 +142,25 @@ def make_technique(
         values["loading"] = loading
     instance: Technique = make(technique, values)
     return instance
+
+
+def option_words(words: str, option: str) -> dict[str, object]:
+    """Returns options that are written as one text, separated by blanks.
+
+    >>> option_words("strength=20 template='A {sentiment} review: '", "inner_options")
+    {'strength': '20', 'template': 'A {sentiment} review: '}
+
+    Raises:
+        UserError: the option of this name is not written so.
+    """
+    try:
+        pairs = [word.partition("=") for word in shlex.split(words)]
+    except ValueError as error:  # a quote that does not end
+        raise UserError(f"{option}: {error}; expected NAME=VALUE, separated by blanks") from None
+    for name, is_pair, _ in pairs:
+        if not is_pair:
+            raise UserError(f"{option} has '{name}'; expected NAME=VALUE")
+    return {name: value for name, _, value in pairs}
 
 
 def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:

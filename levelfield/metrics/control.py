@@ -25,7 +25,7 @@ from levelfield.core.direction import Direction
 from levelfield.core.errors import ModelError
 from levelfield.core.metric import Level
 from levelfield.core.options import option
-from levelfield.core.sample import Sample, single_value
+from levelfield.core.sample import Control, Sample, single_value
 from levelfield.core.scores import EMPTY, UNDECIDED, Scores, part_name
 from levelfield.core.undefined import (
     JUDGE_CANT_READ,
@@ -169,6 +169,17 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
             if judged is None or (judged and judge.attribute in ("", *judged))
         ]
         return lacking(judges, self._chosen, self.loading)
+
+    def unjudged(self, control: Control) -> list[str]:
+        """Returns the attributes of a control that none of the judges judges. Loads no model: one
+        whose labels tell what it judges may judge any."""
+        return [
+            attribute
+            for attribute, values in control.items()
+            if attribute == KEYWORDS
+            or not isinstance(single_value(values), str)
+            or not any(judge.attribute in ("", attribute) for judge in self._chosen)
+        ]
 
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this metric alone."""

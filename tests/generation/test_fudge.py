@@ -45,6 +45,13 @@ def test_the_base_is_weighed_by_what_the_text_is_expected_to_be(strength):
     assert_same(steered(technique, LAKE, POSITIVE), expected)
 
 
+@pytest.mark.parametrize("strength", [-1.0, 0.5, 40.0])
+def test_a_value_function_adds_the_probability_itself(strength):
+    technique = fudge(strength=strength, form="p")
+    expected = logits(technique, LAKE) + strength * log_b(technique, LAKE, "positive").exp()
+    assert_same(steered(technique, LAKE, POSITIVE), expected)
+
+
 def test_several_attributes_add_up():
     technique = fudge(strength=2.0, guide=f"{GUIDE},{TOPIC}")
     of_both = log_b(technique, LAKE, "negative") + log_b(technique, LAKE, "science", TOPIC)

@@ -28,6 +28,11 @@ def plausible(alpha: float) -> Support:
     return lambda log_p: log_p >= log_p.max(-1, keepdim=True).values + log_alpha
 
 
+def likeliest(n: int) -> Support:
+    """Returns the n tokens v with the highest p(v), and those that are as likely as the last."""
+    return lambda log_p: possible(log_p, n, 1.0)
+
+
 class SteeringProcessor(LogitsProcessor):
     """Replaces the base's logits by the log-probabilities that a formula makes of them.
 

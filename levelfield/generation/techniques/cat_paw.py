@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.terms import BaseLM, Formula
 from levelfield.generation.sampling import Continuation, Growth
-from levelfield.generation.table import TECHNIQUES, make_technique
+from levelfield.generation.table import TECHNIQUES, make_technique, option_words
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.generation.techniques.pplm.bags import (
     bag_label,
@@ -116,12 +115,7 @@ class CATPAW(LocalTechnique):
     @property
     def _technique(self) -> LocalTechnique:
         """The inner technique, on the same base."""
-        options: dict[str, object] = {}
-        for word in shlex.split(self.inner_options):
-            option, is_pair, value = word.partition("=")
-            if not is_pair:
-                raise UserError(f"inner_options has '{word}'; expected NAME=VALUE")
-            options[option] = value
+        options = option_words(self.inner_options, "inner_options")
         if self.guide:
             options["guide"] = self.guide
         if self.strength is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import torch
 
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.guides import GuidedTechnique
-from levelfield.generation.logits.processor import Support
+from levelfield.generation.logits.processor import Support, likeliest
 from levelfield.generation.logits.readers import Readers, RowState, Texts
 from levelfield.generation.logits.terms import (
     Bound,
@@ -24,7 +24,8 @@ from levelfield.generation.logits.terms import (
 )
 from levelfield.generation.techniques.fudge.future import future_model
 from levelfield.models.guides import GuideKind
-from levelfield.models.torch.draws import possible
+
+Form = Literal["log-p", "p"]
 
 
 class FutureEstimator(RowState, Protocol):
@@ -50,6 +51,7 @@ class FutureLabel(Term):
     the others.
 
     Attributes:
+        form: `p` is B itself.
         estimator: makes B for a batch.
         wanted: control -> the label that it asks for.
         labels: of the estimator, in its order.
@@ -60,11 +62,12 @@ class FutureLabel(Term):
     wanted: Callable[[Control], str]
     labels: tuple[str, ...]
     bos_id: int
+    form: Form = "log-p"
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         labels = [self.labels.index(self.wanted(control)) for control in controls]
         estimation = readers.add(_Estimation(self.estimator(), labels, self.bos_id))
-        return StepFunction(estimation.log_b)
+        return StepFunction(estimation.log_b if self.form == "log-p" else estimation.b)
 
 
 class _Estimation:
@@ -101,6 +104,10 @@ class _Estimation:
         log_b = self._estimator.scores(candidates).gather(-1, places)[..., 0]
         return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b.to(step.log_p.dtype))
 
+    def b(self, step: Step) -> torch.Tensor:
+        """The same without the logarithm; 1 for the others, which nobody may choose."""
+        return self.log_b(step).exp()
+
 
 @dataclass(frozen=True, kw_only=True)
 class FUDGE(GuidedTechnique):
@@ -110,6 +117,10 @@ class FUDGE(GuidedTechnique):
     a small model that was trained on beginnings of labelled texts. With λ = 1 and a perfect B this
     is Bayes' rule: the base given the label. Yang and Klein (2021), "FUDGE: Controlled Text
     Generation With Future Discriminators", section 3.
+
+    With form=p it is log p + λ Σ_a B_a: B is then the value of a text so far, where the reward is 1
+    for a complete text with the label and 0 for another. Mudgal et al. (2024), "Controlled decoding
+    from language models", section 3.
 
     Controls attributes that there is a guide of kind `future` for, several at once; sentiment by
     the guide that comes with the package.
@@ -128,9 +139,17 @@ class FUDGE(GuidedTechnique):
         least=0,
     )
 
+    form: Form = option(
+        "log-p",
+        "What is added: log-p, λ log B; p, λ B, as a value function adds it, so that a token that "
+        "makes the label impossible loses λ nats at most.",
+    )
+
     @property
     def choices(self) -> Mapping[str, str]:
-        return {**self._shown("strength"), **super().choices, **self._shown("candidates", "keep")}
+        form = {} if self.form == "log-p" else self._shown("form")
+        shown = self._shown("candidates", "keep")
+        return {**self._shown("strength"), **super().choices, **shown, **form}
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         formula = self._steered(self.strength, self._future, attributes)
@@ -142,13 +161,13 @@ class FUDGE(GuidedTechnique):
         guide = self._guide(attribute)
         learnt = future_model(guide, self.model, self.loading)
         return FutureLabel(
-            learnt.rows, partial(self._wanted_label, attribute), guide.labels, learnt.bos_id
+            learnt.rows,
+            partial(self._wanted_label, attribute),
+            guide.labels,
+            learnt.bos_id,
+            self.form,
         )
 
     @property
     def _support(self) -> Support | None:
-        return partial(_likeliest, self.candidates) if self.candidates else None
-
-
-def _likeliest(n: int, log_p: torch.Tensor) -> torch.Tensor:
-    return possible(log_p, n, 1.0)
+        return likeliest(self.candidates) if self.candidates else None

@@ -1,0 +1,74 @@
+"""What a text is worth: a metric of samples, chosen by its name."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from levelfield.core.direction import direction_of
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric
+from levelfield.core.options import option
+from levelfield.core.registry import create
+from levelfield.core.sample import Control, Sample
+from levelfield.generation.table import controlled_by, option_words
+from levelfield.metrics.control import JudgedMetric
+from levelfield.models.loading import TorchOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingOptions(TorchOptions):
+    """A metric that gives each text a value.
+
+    Raises:
+        UserError: there is no such metric or option; or the metric has no value for each sample, or
+            no better end.
+    """
+
+    metric: str = option(
+        "control.probability", "Metric that says what a text is worth.", metavar="NAME"
+    )
+    metric_options: str = option(
+        "judges=smollm2-linear", "Options of the metric, separated by blanks."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._metric
+
+    @functools.cached_property
+    def _metric(self) -> Metric:
+        loading = {"device": self.loading.device, "allow_pickle": self.loading.allow_pickle}
+        words = option_words(self.metric_options, "metric_options")
+        (metric,) = create([self.metric], loading, words)
+        if metric.level != "sample":
+            raise UserError(f"metric: {self.metric} has no value for a single text")
+        if direction_of(metric) == "none":
+            raise UserError(f"metric: neither end of {self.metric} is better")
+        return metric
+
+    def _unjudged(self, control: Control, obeyed: Collection[str] = ()) -> str:
+        """Why the metric says nothing about a control; empty if it does.
+
+        Args:
+            obeyed: attributes that need no judge; `any` for all.
+        """
+        if not isinstance(self._metric, JudgedMetric):
+            return ""
+        unjudged = self._metric.unjudged(control)
+        ignored = [a for a in unjudged if a not in obeyed and "any" not in obeyed]
+        if not ignored and len(unjudged) < len(control):
+            return ""
+        if not control:
+            return f"{self.metric} needs a control, and there is none"
+        hint = controlled_by(*control)
+        what = " and ".join(ignored or unjudged)
+        return f"no judge of {self.metric} judges {what}" + (f"; {hint}" if hint else "")
+
+    def _worth(self, samples: Sequence[Sample]) -> list[float]:
+        """Returns what each text is worth, more being better; −∞ of one without a value."""
+        sign = -1.0 if direction_of(self._metric) == "lower" else 1.0
+        values = (sign * self._metric.score(samples).values).tolist()
+        return [-math.inf if math.isnan(value) else value for value in values]
