@@ -77,6 +77,11 @@ class Forced:
         self._live = list(range(len(texts)))
         self.log_p: list[list[float]] = [[] for _ in texts]
 
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text."""
+        return [*map(len, self._texts)]
+
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
         step = len(self.log_p[self._live[0]])
         tokens = torch.tensor([self._texts[i][step] for i in self._live], device=scores.device)

@@ -175,6 +175,13 @@ class LocalTechnique(BatchedTechnique):
         """The base model, loaded at first use."""
         return self._opened(language_model(self.model, self.loading))
 
+    @property
+    def uncontrolled(self) -> LocalTechnique:
+        """The base without any control: what a technique's cost is measured from."""
+        return UncontrolledBase(
+            model=self.model, batch=self.batch, bos=self.bos, loading=self.loading
+        )
+
     def _opened(self, model: LanguageModel) -> LanguageModel:
         """Returns a model that reads BOS before a text where the option says so."""
         return model if self.bos else without_bos(model)
@@ -198,7 +205,7 @@ class LocalTechnique(BatchedTechnique):
     ) -> Sequence[Sequence[float]]:
         prompted = [self._prompted(r, len(row)) for r, row in zip(batch, ids, strict=True)]
         forced = Forced(ids)
-        self._run(prompted, decoding, Growth(forced, [*map(len, ids)]), seed)
+        self._run(prompted, decoding, Growth(forced, forced.lengths), seed)
         return forced.log_p
 
     def processor(
@@ -321,12 +328,15 @@ class LocalTechnique(BatchedTechnique):
     def _continue(
         self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
     ) -> list[Continuation]:
+        return self._run(prompted, decoding, self._growth(prompted, decoding, seed), seed)
+
+    def _growth(self, prompted: Sequence[Prompted], decoding: Decoding, seed: int) -> Growth:
+        """How the texts of requests grow, each with noise of its own."""
         ids = [entry.request.id for entry in prompted]
         width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
-        growth = Growth(Draw(noise), budgets, self._ends, self._is_over)
-        return self._run(prompted, decoding, growth, seed)
+        return Growth(Draw(noise), budgets, self._ends, self._is_over)
 
     def _is_over(self, ids: Sequence[int]) -> bool:
         """Returns whether a continuation has a string that ends it."""

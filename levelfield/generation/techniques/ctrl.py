@@ -99,6 +99,17 @@ class CTRL(LocalTechnique):
         """The model, loaded at first use."""
         return ctrl_model(self.model, self.loading)
 
+    @property
+    def uncontrolled(self) -> LocalTechnique:
+        """Nothing.
+
+        Raises:
+            UserError: the model needs a code.
+        """
+        raise UserError(
+            f"{self.name} reads a code before every text, so there is no base without control"
+        )
+
     def refusal(self, control: Control) -> str:
         """Returns why a control is not supported; empty if it is."""
         if len(control) > 1:

@@ -1,0 +1,159 @@
+"""How far a technique goes from its base: nats a token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.special import stdtrit
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.generation.contract import (
+    AnsweringTechnique,
+    Decoding,
+    Request,
+    Technique,
+    check_requests,
+)
+from levelfield.generation.sampling import Choice, Forced, Growth
+from levelfield.generation.technique import LocalTechnique
+from levelfield.stats.clusters import cluster_errors, cluster_sums, coded
+from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Σ_v q(v) log (q(v) / p(v)) at every token of texts: q is the technique's distribution of the
+    next token, p its base's, both given the prompt and the tokens before.
+
+    Attributes:
+        nats: at the tokens of each text, one that ends it included.
+        prompts: of the texts.
+    """
+
+    nats: tuple[Floats, ...]
+    prompts: tuple[str, ...]
+
+    @property
+    def mean(self) -> Estimate:
+        """Nats a token, over the tokens of all texts, with a 95 % interval; the prompts are the
+        clusters."""
+        K, code = coded(np.array(self.prompts))
+        sums = cluster_sums(np.array([np.sum(text) for text in self.nats]), code, K)
+        sizes = cluster_sums(np.array([float(len(text)) for text in self.nats]), code, K)
+        (se,), (freedom,) = cluster_errors(sums[:, None], sizes[:, None])
+        mean, half = sums.sum() / sizes.sum(), stdtrit(freedom, 0.975) * se
+        return without_few_clusters(
+            estimate_of_mean(
+                float(mean),
+                float(np.maximum(0.0, mean - half)),
+                float(mean + half),
+                n=int(sizes.sum()),
+                clusters=K,
+            )
+        )
+
+
+def has_distribution(technique: Technique) -> bool:
+    """Returns whether a technique gives each next token a probability, as the base does."""
+    own = getattr(type(technique), "log_probs", None)
+    return isinstance(technique, LocalTechnique) and own is not AnsweringTechnique.log_probs
+
+
+def divergence(
+    technique: LocalTechnique,
+    requests: Sequence[Request],
+    *,
+    decoding: Decoding = Decoding(),  # noqa: B008
+    seed: int = 0,
+) -> Divergence:
+    """Returns how far a technique goes from its base, exact at every token of texts that it writes.
+
+    The texts are those that `generate` writes. Of the decoding, the temperature and the penalty
+    count in both distributions, and `top_k` and `top_p` in neither: a cut of the one would make
+    tokens of the other impossible.
+
+    Raises:
+        UserError: the technique defines no distribution over texts, or requests that it refuses.
+    """
+    if not has_distribution(technique):
+        raise UserError(f"{technique.name} gives no probabilities, so it has no divergence")
+    check_requests(technique, requests)
+    base = technique.uncontrolled
+    whole = decoding.replace(top_k=0, top_p=1.0)
+    nats: dict[str, Floats] = {}
+    for batch in technique.batches(requests):
+        mine, plain = (t._ready(batch, decoding) for t in (technique, base))
+        growth = technique._growth(mine, decoding, seed)
+        written = _Noted(growth.choice, len(batch))
+        technique._run(mine, decoding, replace(growth, choice=written), seed)
+        q = _Recorded(written.texts)
+        technique._run(mine, whole, Growth(q, q.lengths), seed)
+        p = _Compared(written.texts, q.distributions)
+        base._run(plain, whole, Growth(p, p.lengths), seed)
+        nats |= {r.id: np.array(row) for r, row in zip(batch, p.nats, strict=True)}
+    return Divergence(
+        tuple(nats[request.id] for request in requests),
+        tuple(request.prompt for request in requests),
+    )
+
+
+class _Noted:
+    """Notes the tokens that another choice takes, those that end a text included."""
+
+    def __init__(self, choice: Choice, texts: int) -> None:
+        self._choice = choice
+        self.texts: list[list[int]] = [[] for _ in range(texts)]
+        self._live = list(range(texts))
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        tokens = self._choice(scores)
+        for place, token in zip(self._live, tokens.tolist(), strict=True):
+            self.texts[place].append(token)
+        return tokens
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self._live = [self._live[row] for row in rows]
+        self._choice.keep(rows)
+
+
+class _Recorded(Forced):
+    """Notes the whole distribution before each token: log q, (vocabulary,) float32."""
+
+    def __init__(self, texts: Sequence[Sequence[int]]) -> None:
+        super().__init__(texts)
+        self.distributions: list[list[torch.Tensor]] = [[] for _ in texts]
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        log_q = scores.float().log_softmax(-1)
+        for place, row in zip(self._live, log_q, strict=True):
+            self.distributions[place].append(row)
+        return super().__call__(scores)
+
+
+class _Compared(Forced):
+    """Compares the distributions before each token with those that were noted.
+
+    Attributes:
+        nats: Σ_v q log (q / p), at each token of each text.
+    """
+
+    def __init__(
+        self, texts: Sequence[Sequence[int]], of_technique: Sequence[Sequence[torch.Tensor]]
+    ) -> None:
+        super().__init__(texts)
+        self._q = of_technique
+        self.nats: list[list[float]] = [[] for _ in texts]
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        step = len(self.nats[self._live[0]])
+        log_q = torch.stack([self._q[place][step] for place in self._live]).to(scores.device)
+        log_p = scores.float().log_softmax(-1)
+        q = log_q.exp()
+        terms = torch.where(q > 0, q * (log_q - log_p), 0.0)
+        for place, nats in zip(self._live, terms.double().sum(-1).tolist(), strict=True):
+            self.nats[place].append(max(nats, 0.0))
+        return super().__call__(scores)
