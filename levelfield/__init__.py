@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from levelfield.agree.strengths import strengths
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
+    from levelfield.generation.calibration import calibrate_strength
     from levelfield.generation.run import generate
     from levelfield.io.opening import load_samples
     from levelfield.planning.metrics import plan_metrics
@@ -29,6 +30,7 @@ __all__ = [
     "Scores",
     "__version__",
     "agreement",
+    "calibrate_strength",
     "compare",
     "correlate",
     "estimate",
@@ -46,6 +48,7 @@ _MODULES = {
     "Sample": "levelfield.core.sample",
     "Scores": "levelfield.core.scores",
     "agreement": "levelfield.agree.agreement",
+    "calibrate_strength": "levelfield.generation.calibration",
     "compare": "levelfield.scoring.compare",
     "correlate": "levelfield.agree.evaluation",
     "estimate": "levelfield.agree.estimate",

@@ -24,6 +24,7 @@ from levelfield.version import __version__
 _HELP = {
     "score": "Score texts, compare systems.",
     "generate": "Generate texts under control.",
+    "calibrate-strength": "Find the strength that a budget allows a technique.",
     "correlate": "Say how far metrics agree with people.",
     "agreement": "Say how far raters agree.",
     "strengths": "Say how strong systems are by choices and rankings.",
@@ -42,7 +43,11 @@ _HELP = {
 _COMMANDS: Mapping[str, Verb] = Extensible(
     "levelfield.commands",
     Verb,
-    {name: Verb(f"levelfield.cli.{name}:{name}", help) for name, help in _HELP.items()},
+    {
+        name: Verb(f"levelfield.cli.{module}:{module}", help)
+        for name, help in _HELP.items()
+        for module in [name.replace("-", "_")]
+    },
 )
 
 _ELSEWHERE = {

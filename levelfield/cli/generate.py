@@ -15,17 +15,20 @@ from levelfield.generation.contract import GenerationOptions
 from levelfield.show.terminal import plain_table
 
 if TYPE_CHECKING:
-    from levelfield.generation.run import Generation
+    from levelfield.generation.run import Generation, Requests
 
 
-@click.command(cls=Writing)
-@click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
-@click.option(
+PROMPTS = click.option(
     "--prompts",
     "prompt_set",
     type=click.Choice([*PROMPT_SETS, *STUDY_SETS]),
     help="Set of prompts to use: PPLM's, or sts of the LPF study.",
 )
+
+
+@click.command(cls=Writing)
+@click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
+@PROMPTS
 @click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
 @takes(GenerationOptions, "chosen")
 @out_option(
@@ -51,11 +54,9 @@ def generate(
     from levelfield.generation.run import GenerationCost
     from levelfield.generation.run import generate as run
 
-    if (requests is None) == (prompt_set is None):
-        raise UserError("generate: give a file of requests, or --prompts")
     cost = GenerationCost()
     result = run(
-        requests if requests is not None else prompts(prompt_set or ""),
+        asked(requests, prompt_set, "generate"),
         technique,
         chosen,
         out=out,
@@ -68,6 +69,17 @@ def generate(
     )
     kept = [f"{result.kept:,} texts were in {out} already and are kept"] * bool(result.kept)
     delivery.give(result, _show, written=(out,), notes=kept)
+
+
+def asked(requests: str | None, prompt_set: str | None, command: str) -> Requests:
+    """Returns the file of requests, or the prompts of a set.
+
+    Raises:
+        UserError: both are given, or neither.
+    """
+    if (requests is None) == (prompt_set is None):
+        raise UserError(f"{command}: give a file of requests, or --prompts")
+    return requests if requests is not None else prompts(prompt_set or "")
 
 
 def _show(result: Generation) -> None:

@@ -288,7 +288,7 @@ def generate(
     'The lake is a 100'
     """
     chosen = GenerationOptions.of(chosen, **words)
-    writer = _technique(technique, chosen.options, model=chosen.model, guide=chosen.guide)
+    writer = chosen_technique(technique, chosen)
     every = read_requests(
         requests,
         writer.refusal,
@@ -359,14 +359,18 @@ def _answers(
             yield from answers
 
 
-def _technique(
-    technique: str | Technique, options: Mapping[str, object], **named: str | None
-) -> Technique:
-    named_values = {name: value for name, value in named.items() if value is not None}
+def chosen_technique(technique: str | Technique, chosen: GenerationOptions) -> Technique:
+    """Returns a technique with its options; one that is made already as it is.
+
+    Raises:
+        UserError: there is no such technique or option, or options of one that is made.
+    """
+    named = {"model": chosen.model, "guide": chosen.guide}
+    values = {name: value for name, value in named.items() if value is not None}
     if not isinstance(technique, str):
-        if named_values or options:
+        if values or chosen.options:
             raise UserError("a technique that is made has its options; give them where it is made")
         return technique
-    if twice := sorted(named_values.keys() & options.keys()):
+    if twice := sorted(values.keys() & chosen.options.keys()):
         raise UserError(f"{twice[0]} is given twice, by itself and among the options")
-    return make_technique(technique, {**named_values, **options})
+    return make_technique(technique, {**values, **chosen.options})

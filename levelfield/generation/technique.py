@@ -157,8 +157,12 @@ class LocalTechnique(BatchedTechnique):
 
     A technique says what the base reads (`_prefix`) and what is done to its logits (`_formula`);
     everything else is here.
+
+    Attributes:
+        knob: the option that is its strength, where it has that option.
     """
 
+    knob: ClassVar[str] = "strength"
     bos: bool = option(
         True,
         "Put BOS before a text that the base, and helpers that are whole models, read. The "

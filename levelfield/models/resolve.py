@@ -36,7 +36,7 @@ EMBEDDED = {
     OFFLINE_AMATEUR: "ca7899fc7b4dce5626694a6690db30593ac3f2c372c2e9fb426407115c4f54aa",
     "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
     "offline/sentiment-smollm2": "ec45421286ba4be38229dce2346d13364791ff7adbd41767e23f59beaf495ac4",
-    "offline/continuation": "051b82c5bf663961efbcbc78f8bd409f5b9c3925d4fec09b32eba4e075a2d54a",
+    "offline/continuation": "aeed9853847dae202ffabeef8d0cd2c54d4f572cbc9b8e03fc2ec7ce13cfd1aa",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
 (`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), judges (`docs/train-judges.md`),

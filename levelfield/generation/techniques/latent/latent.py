@@ -46,6 +46,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     """
 
     guide_kind: ClassVar[GuideKind] = "latent"
+    knob: ClassVar[str] = "extension"
     reach: ClassVar[float]
     weights: str = option(
         "",

@@ -1,0 +1,207 @@
+"""`levelfield.calibrate_strength`: the strength at which a technique goes as far as it may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import choices, keywords
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.signature import with_choices
+from levelfield.generation.contract import (
+    CalibrationOptions,
+    Request,
+    Technique,
+    check_requests,
+)
+from levelfield.generation.divergence import divergence, has_distribution
+from levelfield.generation.run import Requests, chosen_technique, read_requests
+from levelfield.generation.technique import LocalTechnique
+from levelfield.stats.estimate import Estimate
+
+FIRST = 16
+"""So many requests are enough to come near the budget; all of them decide."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A strength, and how far the technique goes with it."""
+
+    strength: float
+    divergence: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"strength": self.strength, "divergence": self.divergence.to_dict()}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The strength whose mean divergence is nearest to the budget.
+
+    Attributes:
+        technique: as it is with that strength.
+        knob: the option that is the strength.
+        found: that strength and its divergence.
+        tried: all strengths that were tried on all requests, in their order of trial.
+        signature: of the technique, the decoding and what was asked for.
+    """
+
+    technique: Technique
+    knob: str
+    budget: float
+    tolerance: float
+    found: Tried
+    tried: tuple[Tried, ...]
+    signature: str
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the divergence is as near to the budget as was asked for."""
+        return _is_near(self.found, self.budget, self.tolerance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: the document of `levelfield calibrate-strength --json`."""
+        return {
+            "technique": self.technique.name,
+            "option": self.knob,
+            "budget": self.budget,
+            "within_tolerance": self.is_within,
+            **self.found.to_dict(),
+            "tried": [tried.to_dict() for tried in self.tried],
+            "signature": self.signature,
+        }
+
+
+@keywords(CalibrationOptions)
+def calibrate_strength(
+    requests: Requests,
+    technique: str | Technique,
+    chosen: CalibrationOptions | None = None,
+    *,
+    stages: Stages = no_stages,
+    **words: Any,
+) -> Calibration:
+    """Finds the strength at which a technique goes as far from its base as a budget allows.
+
+    The budget is the mean over the tokens of all texts of Σ_v q(v) log (q(v) / p(v)): q is the
+    technique's distribution of the next token, p its base's, both of the whole vocabulary. The texts
+    are those that the technique writes with that strength, one seed for all strengths. The strength
+    is doubled or halved until the budget lies between two, and then interpolated between them.
+
+    Args:
+        requests: as for `generate`; the texts that a study compares should be of others.
+        technique: by name, or one that is made already.
+        chosen: how texts are generated, and the budget.
+        stages: told of the progress.
+        words: options of `CalibrationOptions`, instead of those there: `budget`, `seed`, ….
+
+    Raises:
+        LevelfieldError: what is wrong with requests, an option or a model; a technique without a
+            strength or without probabilities; a budget that no strength reaches.
+
+    >>> calibrate_strength(["The lake"], "cfg", control={"sentiment": "positive"}, budget=0.2)
+    ... # doctest: +SKIP
+    """
+    chosen = CalibrationOptions.of(chosen, **words)
+    writer = chosen_technique(technique, chosen)
+    if not has_distribution(writer):
+        raise UserError(
+            f"{writer.name} gives no probabilities of tokens, so it has no divergence; compare what "
+            "its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
+        )
+    assert isinstance(writer, LocalTechnique)
+    knob = writer.knob
+    if knob not in choices(type(writer)):
+        raise UserError(f"{writer.name} has no option that is its strength")
+    asked = read_requests(
+        requests,
+        writer.refusal,
+        labels=chosen.control,
+        format=chosen.reading.format,
+        mapping=chosen.reading.mapping,
+    )
+    check_requests(writer, asked)
+
+    def far(some: Sequence[Request], strength: float) -> Estimate:
+        tried = replace(writer, **{knob: strength})
+        return divergence(tried, some, decoding=chosen.decoding, seed=chosen.seed).mean
+
+    start = getattr(writer, knob)
+    start = 1.0 if start is None or start <= 0 else float(start)
+    with stages(f"calibrating {writer.name}", chosen.most) as progress:
+        few = asked[:: max(1, len(asked) // FIRST)]
+        if len(few) < len(asked):
+            near = search(lambda s: far(few, s), start, chosen.budget, 0.1, chosen.most)
+            start = _nearest(near, chosen.budget).strength
+
+        def counted(strength: float) -> Estimate:
+            progress(1)
+            return far(asked, strength)
+
+        tried = search(counted, start, chosen.budget, chosen.tolerance, chosen.most)
+    found = _nearest(tried, chosen.budget)
+    at_best = replace(writer, **{knob: found.strength})
+    signature = at_best.signature + with_choices("", chosen.decoding.choices)
+    return Calibration(
+        at_best,
+        knob,
+        chosen.budget,
+        chosen.tolerance,
+        found,
+        tuple(tried),
+        signature + with_choices("", {"requests": len(asked), "seed": chosen.seed}),
+    )
+
+
+def search(
+    far: Callable[[float], Estimate], start: float, budget: float, tolerance: float, most: int
+) -> list[Tried]:
+    """Returns the strengths that are tried, the last one within the tolerance if any is.
+
+    Divergences grow with the square of a small strength. So the next strength is s √(budget / d),
+    and a little more, while all were too weak, or a little less while all were too strong, at most
+    four times s and at least a quarter; between two neighbours it is interpolated on logarithms.
+
+    Raises:
+        UserError: the budget is not reached, whatever the strength.
+    """
+    tried = [Tried(start, far(start))]
+    while len(tried) < most and not _is_near(tried[-1], budget, tolerance):
+        strength, nats = tried[-1].strength, tried[-1].divergence.value
+        weak = [t for t in tried if t.divergence.value < budget]
+        strong = [t for t in tried if t.divergence.value >= budget]
+        if weak and strong:
+            below = max(weak, key=lambda t: t.divergence.value)
+            above = min(strong, key=lambda t: t.divergence.value)
+            strength = _between(below, above, budget)
+        elif len(tried) > 2 and math.isclose(nats, tried[-2].divergence.value, rel_tol=0.01):
+            word = "most" if weak else "least"
+            raise UserError(
+                f"the budget of {budget:g} nats a token is out of reach: the {word} that was found "
+                f"is {nats:.3g}, with a strength of {strength:.4g}"
+            )
+        else:
+            ratio = math.sqrt(budget / nats) if nats > 0 else 4.0
+            strength *= min(4.0, max(0.25, ratio * (1.1 if weak else 0.9)))
+        tried.append(Tried(strength, far(strength)))
+    return tried
+
+
+def _nearest(tried: Sequence[Tried], budget: float) -> Tried:
+    return min(tried, key=lambda one: abs(one.divergence.value - budget))
+
+
+def _is_near(tried: Tried, budget: float, tolerance: float) -> bool:
+    return abs(tried.divergence.value / budget - 1) <= tolerance
+
+
+def _between(below: Tried, above: Tried, budget: float) -> float:
+    """Returns a strength between two, by logarithms."""
+    low, high = math.log(below.strength), math.log(above.strength)
+    a, b = below.divergence.value, above.divergence.value
+    share = math.log(budget / a) / math.log(b / a) if a > 0 else 0.5
+    return math.exp(low + min(0.9, max(0.1, share)) * (high - low))
