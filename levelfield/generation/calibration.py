@@ -88,9 +88,9 @@ def calibrate_strength(
     """Finds the strength at which a technique goes as far from its base as a budget allows.
 
     The budget is the mean over the tokens of all texts of Σ_v q(v) log (q(v) / p(v)): q is the
-    technique's distribution of the next token, p its base's, both of the whole vocabulary. The texts
-    are those that the technique writes with that strength, one seed for all strengths. The strength
-    is doubled or halved until the budget lies between two, and then interpolated between them.
+    technique's distribution of the next token, p its base's, both of the whole vocabulary. The
+    texts are those that the technique writes with that strength, one seed for all strengths. The
+    strength grows or shrinks until the budget lies between two, which are interpolated then.
 
     Args:
         requests: as for `generate`; the texts that a study compares should be of others.
@@ -110,8 +110,8 @@ def calibrate_strength(
     writer = chosen_technique(technique, chosen)
     if not has_distribution(writer):
         raise UserError(
-            f"{writer.name} gives no probabilities of tokens, so it has no divergence; compare what "
-            "its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
+            f"{writer.name} gives no probabilities of tokens, so it has no divergence; compare "
+            "what its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
         )
     assert isinstance(writer, LocalTechnique)
     knob = writer.knob
@@ -162,12 +162,13 @@ def search(
 ) -> list[Tried]:
     """Returns the strengths that are tried, the last one within the tolerance if any is.
 
-    Divergences grow with the square of a small strength. So the next strength is s √(budget / d),
-    and a little more, while all were too weak, or a little less while all were too strong, at most
-    four times s and at least a quarter; between two neighbours it is interpolated on logarithms.
+    Divergences grow with the square of a small strength. So while all were too weak or all too
+    strong, the next strength is s √(budget / d), and a little beyond, at most four times s and at
+    least a quarter, or sixteen times where the last step changed nothing. Between two neighbours it
+    is interpolated on logarithms.
 
     Raises:
-        UserError: the budget is not reached, whatever the strength.
+        UserError: no strength comes to the budget from the side where the first one was not.
     """
     tried = [Tried(start, far(start))]
     while len(tried) < most and not _is_near(tried[-1], budget, tolerance):
@@ -178,16 +179,21 @@ def search(
             below = max(weak, key=lambda t: t.divergence.value)
             above = min(strong, key=lambda t: t.divergence.value)
             strength = _between(below, above, budget)
-        elif len(tried) > 2 and math.isclose(nats, tried[-2].divergence.value, rel_tol=0.01):
-            word = "most" if weak else "least"
-            raise UserError(
-                f"the budget of {budget:g} nats a token is out of reach: the {word} that was found "
-                f"is {nats:.3g}, with a strength of {strength:.4g}"
-            )
         else:
-            ratio = math.sqrt(budget / nats) if nats > 0 else 4.0
-            strength *= min(4.0, max(0.25, ratio * (1.1 if weak else 0.9)))
+            flat = len(tried) > 1 and math.isclose(nats, tried[-2].divergence.value, rel_tol=0.01)
+            if flat or nats == 0:
+                factor = 16.0 if flat else 4.0
+            else:
+                factor = min(4.0, 1.1 * math.sqrt(max(budget / nats, nats / budget)))
+            strength = strength * factor if weak else strength / factor
         tried.append(Tried(strength, far(strength)))
+    nearest = _nearest(tried, budget)
+    values = [t.divergence.value for t in tried]
+    if not _is_near(nearest, budget, tolerance) and not min(values) < budget <= max(values):
+        raise UserError(
+            f"the budget of {budget:g} nats a token is out of reach: of {len(tried)} strengths the "
+            f"nearest comes to {nearest.divergence.value:.3g}, with {nearest.strength:.4g}"
+        )
     return tried
 
 

@@ -337,8 +337,8 @@ def _labels(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationOptions(Options):
-    """How texts are generated."""
+class WritingOptions(Options):
+    """Which technique writes for whom, and how tokens are chosen."""
 
     model: str | None = option(
         None,
@@ -369,12 +369,6 @@ class GenerationOptions(Options):
         ReadingOptions(),
         without=("source_file", "reference_files", "control", "system", "prompt", "ids"),
     )
-    system: str = option(
-        "",
-        "Name under which the texts are compared.",
-        metavar="NAME",
-        otherwise="the technique",
-    )
     seed: int = option(
         0,
         "Seed of sampling; a text depends on the seed and its id, not on its position.",
@@ -383,11 +377,23 @@ class GenerationOptions(Options):
         metavar="N",
     )
     decoding: Decoding = group(Decoding())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions(WritingOptions):
+    """How texts are generated."""
+
+    system: str = option(
+        "",
+        "Name under which the texts are compared.",
+        metavar="NAME",
+        otherwise="the technique",
+    )
     place: WorkPlace = group(WorkPlace())
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationOptions(GenerationOptions):
+class CalibrationOptions(WritingOptions):
     """How a strength is calibrated."""
 
     budget: float = option(

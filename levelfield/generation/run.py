@@ -31,6 +31,7 @@ from levelfield.generation.contract import (
     GenerationOptions,
     Request,
     Technique,
+    WritingOptions,
     check_requests,
     rewrites,
 )
@@ -359,7 +360,7 @@ def _answers(
             yield from answers
 
 
-def chosen_technique(technique: str | Technique, chosen: GenerationOptions) -> Technique:
+def chosen_technique(technique: str | Technique, chosen: WritingOptions) -> Technique:
     """Returns a technique with its options; one that is made already as it is.
 
     Raises:

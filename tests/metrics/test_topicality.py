@@ -69,8 +69,14 @@ def test_values_are_those_of_the_plain_loop_in_any_order_and_company():
 
 
 def test_what_belongs_to_a_prompt_has_more_than_what_does_not():
-    own, foreign = values(PAIRS[:2])
-    assert own > 0.5 > foreign
+    prompts = ("The recipe asks for two eggs and", "The train to the coast")
+    rests = (
+        " a cup of flour, which you stir into the milk.",
+        " leaves at nine and is late.",
+    )
+    own = values([*zip(prompts, rests, strict=True)])
+    foreign = values([*zip(prompts, rests[::-1], strict=True)])
+    assert min(own) > 0.5 > max(foreign)
 
 
 def test_blanks_after_a_prompt_belong_to_the_continuation():
