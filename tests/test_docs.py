@@ -217,7 +217,7 @@ def test_tables_of_options_are_those_of_the_declarations():
 
 
 def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
-    whole, controls, command, techniques, labels = tables(DOCS / "study-file.md")
+    whole, controls, command, techniques, budgets, labels = tables(DOCS / "study-file.md")
     top, _, rest = whole.partition("[controls.sentiment]")
     sentiment, _, systems = rest.partition("[[systems]]")
     system = systems.replace("[[systems]]", "").split("command")[0]
@@ -230,6 +230,8 @@ def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
     ):
         (tmp_path / "study.toml").write_text(text, encoding="utf-8")
         load_plan(tmp_path / "study.toml")
+    (tmp_path / "study.toml").write_text(budgets, encoding="utf-8")
+    load_plan(tmp_path / "study.toml", strengths=False)
 
 
 def test_files_of_judges_and_templates_that_pages_show_are_read(tmp_path: Path):

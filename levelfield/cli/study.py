@@ -17,10 +17,11 @@ from levelfield.cli.outputs import (
     command_line,
     delivers,
 )
-from levelfield.cli.terminal import progress_bar, say, say_note, tell_json
+from levelfield.cli.terminal import console, progress_bar, say, say_note, tell_json
 from levelfield.core.errors import UserError
 from levelfield.study.settings import (
     StudyAuditOptions,
+    StudyCalibrateOptions,
     StudyMeasureOptions,
     StudyReportOptions,
     StudyRunOptions,
@@ -70,6 +71,27 @@ def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
         total = len(result.status.cells)
         say(f"{failed} of {total} cells failed; the same command tries them again")
         click.get_current_context().exit(1)
+
+
+@study.command()
+@_FILE
+@takes(StudyCalibrateOptions)
+def calibrate(file: str, options: StudyCalibrateOptions) -> None:
+    """Find the strengths of systems with a budget, for `run`.
+
+    Techniques are compared at equal cost where each has a budget: the mean divergence from its
+    base, in nats a token. Strengths are found on the prompts of [calibration] and written beside
+    the study file, to STUDY.strengths.json.
+    """
+    from levelfield.show.terminal import plain_table
+    from levelfield.study import calibrate_study
+
+    table = plain_table("system", ">budget", ">strength", ">nats a token", ">95 % interval")
+    for found in calibrate_study(file, options, stages=progress_bar):
+        ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
+        numbers = (f"{found.budget:g}", f"{found.strength:.4g}", f"{found.nats:.3f}", ends)
+        table.add_row(found.system, *numbers)
+    console().print(table)
 
 
 @study.command()

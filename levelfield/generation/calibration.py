@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from levelfield.core.errors import UserError
@@ -127,7 +127,7 @@ def calibrate_strength(
     check_requests(writer, asked)
 
     def far(some: Sequence[Request], strength: float) -> Estimate:
-        tried = replace(writer, **{knob: strength})
+        tried = writer.replace(**{knob: strength})
         return divergence(tried, some, decoding=chosen.decoding, seed=chosen.seed).mean
 
     start = getattr(writer, knob)
@@ -144,7 +144,7 @@ def calibrate_strength(
 
         tried = search(counted, start, chosen.budget, chosen.tolerance, chosen.most)
     found = _nearest(tried, chosen.budget)
-    at_best = replace(writer, **{knob: found.strength})
+    at_best = writer.replace(**{knob: found.strength})
     signature = at_best.signature + with_choices("", chosen.decoding.choices)
     return Calibration(
         at_best,

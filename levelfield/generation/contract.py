@@ -393,16 +393,19 @@ class GenerationOptions(WritingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationOptions(WritingOptions):
-    """How a strength is calibrated."""
+class SearchOptions(Options):
+    """How near a strength comes to a budget."""
 
-    budget: float = option(
-        0.5,
-        "Budget: mean divergence from the base, in nats a token.",
-        above=0,
-        metavar="NATS",
-    )
     tolerance: float = option(
         0.02, "Largest distance from the budget, as a share of it.", above=0, most=1
     )
     most: int = option(12, "Most strengths tried on all requests.", least=2, metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationOptions(SearchOptions, WritingOptions):
+    """How a strength is calibrated."""
+
+    budget: float = option(
+        0.5, "Budget: mean divergence from the base, in nats a token.", above=0, metavar="NATS"
+    )

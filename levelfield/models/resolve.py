@@ -23,7 +23,7 @@ from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.lora import ABOUT, LoraConfig, is_adapter, lora_config
 from levelfield.models.lora import WEIGHTS as ADAPTER_WEIGHTS
 
-Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
+Kind = Literal["encoder-decoder", "causal", "encoder", "classifier", "regressor"]
 
 OFFLINE_MODEL = "offline/minilm"
 OFFLINE_LM = "offline/smollm2"

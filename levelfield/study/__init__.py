@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levelfield.study.plan_file import schema
-    from levelfield.study.verbs import Study, load_study
+    from levelfield.study.verbs import Study, calibrate_study, load_study
 
-__all__ = ["Study", "load_study", "schema"]
+__all__ = ["Study", "calibrate_study", "load_study", "schema"]
 
 
 def __getattr__(name: str) -> Any:

@@ -139,6 +139,14 @@ class TechniqueSource(AskedSource):
     )
     options: Mapping[str, Any] = option({}, "Options of the technique, by name.", blank=True)
     decoding: Decoding = option(Decoding(), "Decoding of the technique.")
+    budget: float | None = option(
+        None,
+        "Mean divergence from the base that the technique has, in nats a token; its strength is "
+        "the one that `levelfield study calibrate` finds.",
+        above=0,
+        otherwise="none: the strength is that of the options",
+        example="0.5",
+    )
 
     @property
     def base(self) -> str:
@@ -209,6 +217,7 @@ class Plan:
         datasets, controls, systems: the grid.
         seeds: at least one.
         metrics: what to measure.
+        calibration: prompts on which strengths are found, for systems with a budget.
     """
 
     name: str
@@ -219,6 +228,7 @@ class Plan:
     systems: tuple[SystemPlan, ...]
     seeds: tuple[int, ...]
     metrics: tuple[MetricPlan, ...]
+    calibration: tuple[PromptSet, ...] = ()
 
     def cells(self) -> list[CellKey]:
         """All cells, systems outermost."""

@@ -6,18 +6,30 @@ from dataclasses import dataclass
 
 from levelfield.core.limits import JOBS
 from levelfield.core.options import Options, group, option
+from levelfield.generation.contract import SearchOptions
 from levelfield.io.reading import PathLike
 from levelfield.scoring.options import Execution
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyMeasureOptions(Options):
-    """Which texts of a study are measured, how and where."""
+class SystemOptions(Options):
+    """Which systems of a study are taken."""
 
     only: tuple[str, ...] = option(
         (), "Name of a system to take; may be given again.", metavar="SYSTEM", otherwise="all"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyCalibrateOptions(SearchOptions, SystemOptions):
+    """Whose strengths are found, and how near they come to the budgets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyMeasureOptions(SystemOptions):
+    """Which texts of a study are measured, how and where."""
+
     execution: Execution = group(Execution())
 
 

@@ -33,6 +33,7 @@ from levelfield.study.report import StudyReport, drawn_texts
 from levelfield.study.run import run
 from levelfield.study.settings import (
     StudyAuditOptions,
+    StudyCalibrateOptions,
     StudyMeasureOptions,
     StudyReportOptions,
     StudyRunOptions,
@@ -40,6 +41,7 @@ from levelfield.study.settings import (
 from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store import StudyStore
 from levelfield.study.store.reading import Exported, export, read_cell
+from levelfield.study.strengths import SystemStrength, calibrate, check_strengths
 from levelfield.workers.places import working_place
 
 
@@ -130,11 +132,12 @@ class Study:
         plan = self._plan()
         chosen = StudyRunOptions.of(chosen, **words)
         only, execution = chosen.only, chosen.execution
-        self._check_systems(plan, only)
+        check_systems(plan, only)
         metrics = _metrics(plan, execution) if chosen.scores else []
         cells = study_status(plan, only).cells
         cells = cells[execution.part(len(cells))]
         shard = {cell.key for cell in cells}
+        check_strengths(plan)
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
         total = sum(cell.asked for cell in cells)
         with stages("texts", total) as progress:
@@ -181,7 +184,7 @@ class Study:
         plan = self._plan()
         chosen = StudyMeasureOptions.of(chosen, **words)
         execution = chosen.execution
-        self._check_systems(plan, chosen.only)
+        check_systems(plan, chosen.only)
         metrics = _metrics(plan, execution)
         status = study_status(plan, chosen.only)
         store = StudyStore(plan.out)
@@ -272,13 +275,6 @@ class Study:
         # of a folder, loading says that it is no study file
         return self.plan or load_plan(self.path)
 
-    def _check_systems(self, plan: Plan, only: Sequence[str]) -> None:
-        systems = [system.name for system in plan.systems]
-        if unknown := sorted(set(only) - set(systems)):
-            raise UserError(
-                f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
-            )
-
     def _audit(self, cells: Sequence[Cell], training: Iterable[str] = ()) -> AuditReport:
         keys = self.plan.cells() if self.plan else []
         return AuditReport(self.name, tuple(audit(cells, expected=keys, training=training)))
@@ -287,6 +283,45 @@ class Study:
         if self.plan:
             return {dataset.name: dataset.weight for dataset in self.plan.datasets}
         return layout_of(Path(self.path).expanduser()).weights(cells)
+
+
+@keywords(StudyCalibrateOptions)
+def calibrate_study(
+    path: str | os.PathLike[str],
+    chosen: StudyCalibrateOptions | None = None,
+    *,
+    stages: Stages = no_stages,
+    **words: Any,
+) -> list[SystemStrength]:
+    """Finds the strengths of the systems of a study file that have a budget, as `levelfield study
+    calibrate` does, and writes them beside it.
+
+    Args:
+        chosen: whose strengths are found, and how near they come to the budgets.
+        stages: told of the progress, a stage a system.
+        words: options of `StudyCalibrateOptions`, instead of those there.
+
+    Raises:
+        UserError: no such system, no system with a budget, or a budget that no strength reaches.
+        InputError: with everything that is wrong in the file.
+    """
+    chosen = StudyCalibrateOptions.of(chosen, **words)
+    plan = load_plan(path, strengths=False)
+    check_systems(plan, chosen.only)
+    return calibrate(plan, chosen, chosen.only, stages=stages)
+
+
+def check_systems(plan: Plan, only: Sequence[str]) -> None:
+    """Nothing, if a study has these systems.
+
+    Raises:
+        UserError: it has not.
+    """
+    systems = [system.name for system in plan.systems]
+    if unknown := sorted(set(only) - set(systems)):
+        raise UserError(
+            f"--only {unknown[0]}: {plan.file.name} has the systems {', '.join(systems)}"
+        )
 
 
 def load_study(path: str | os.PathLike[str]) -> Study:

@@ -25,6 +25,7 @@ from levelfield.study.plan_file.checks import once, product, read_controls, read
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
 from levelfield.study.plan_file.sources import SystemEntry, read_systems
 from levelfield.study.plan_file.techniques import read_defaults
+from levelfield.study.strengths import with_strengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,12 @@ class StudyTable(Options):
     systems: tuple[SystemEntry, ...] = option(
         help="Systems that are compared.", fewest=1, example='[[systems]] name = "gedi"'
     )
+    calibration: Mapping[str, DatasetTable] = option(
+        {},
+        "Datasets by name on which the strengths of systems with a budget are found; of other "
+        "prompts than those that the study compares.",
+        example='[calibration.held-out] prompts = ["The old road"]',
+    )
     metrics: tuple[str | MetricPlan, ...] = option(
         help="Metrics that the texts are measured with: names, or tables with `name` and "
         "`options`, also as `[[metrics]]`.",
@@ -82,8 +89,11 @@ def schema() -> dict[str, Any]:
     return schema_document(json_schema(StudyTable), "A study of levelfield")
 
 
-def load_plan(path: str | os.PathLike[str]) -> Plan:
+def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
     """Returns the plan in a study file. No model is loaded and no system is started.
+
+    Args:
+        strengths: whether systems with a budget get the strengths that were found for them.
 
     Raises:
         UserError: there is no such file, or it is not TOML.
@@ -111,12 +121,16 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
         systems=read_systems(top, systems, controls, defaults),
         seeds=fields["seeds"] or (),
         metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
+        calibration=tuple(read_datasets(top.inside(StudyTable, "calibration"), file.parent)),
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")
     _check_size(top, plan)
     _check_sources(top, plan)
+    _check_calibration(top, plan)
     top.finish()
+    if not problems and strengths:
+        plan, problems = with_strengths(plan)
     if problems:
         raise InputError([f"{name}: {problem}" for problem in problems])
     return plan
@@ -147,6 +161,26 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
         top.wrong(
             f"{total:,} requests (systems × seeds × prompts × values: {product(counts)}), at most "
             f"{STUDY_REQUESTS:,} are asked; make several studies of it"
+        )
+
+
+def _check_calibration(top: TomlTable, plan: Plan) -> None:
+    """Notes budgets without prompts to calibrate on, and prompts that the study compares, too."""
+    budgets = [
+        system.name
+        for system in plan.systems
+        if isinstance(system.source, TechniqueSource) and system.source.budget
+    ]
+    held_out = {prompt for dataset in plan.calibration for prompt in dataset.prompts}
+    if budgets and not held_out:
+        top.wrong(
+            f"system {shown(budgets[0])}: budget needs prompts to calibrate on: "
+            '[calibration.held-out] prompts = ["The old road"]'
+        )
+    if both := [p for d in plan.datasets for p in d.prompts if p in held_out]:
+        top.wrong(
+            f"calibration: {shown(both[0])} is a prompt of the study, too; strengths are found on "
+            "other prompts than those that are compared"
         )
 
 

@@ -116,6 +116,7 @@ def read_technique(
         decoding=_decoding(table, defaults.decoding),
         timeout_s=fields["timeout_s"],
         retries=fields["retries"],
+        budget=fields["budget"],
     )
     if name not in TECHNIQUES:
         hint = suggestion(name, TECHNIQUES)
@@ -131,6 +132,8 @@ def read_technique(
         words.setdefault("model", defaults.model or default)
     elif isinstance(default, str):  # weights of its own
         words.setdefault("model", default)
+    if fields["budget"]:
+        _check_budget(table, name, fields["options"])
     values: dict[str, Any] = {}
     for key, word in words.items():
         values |= attempt(table, "", technique_options, name, {key: word}) or {}
@@ -139,6 +142,17 @@ def read_technique(
     elif len(values) == len(words) and attempt(table, "", make_technique, name, values) is not None:
         return wrong.replace(technique=name, options=values)
     return wrong
+
+
+def _check_budget(table: TomlTable, name: str, words: Mapping[str, Any]) -> None:
+    """Notes a budget of a technique that has no strength, and of one whose strength is given."""
+    knob = getattr(technique_class(name), "knob", "")
+    if knob not in choices(technique_class(name)):
+        table.wrong_field("budget", f"{name} has no option that is its strength; leave it out")
+    elif knob in words:
+        table.wrong_field(
+            "budget", f"it decides {knob}, and options has one; leave out one of them"
+        )
 
 
 def check_controls(table: TomlTable, system: SystemPlan, kinds: Sequence[ControlKind]) -> None:

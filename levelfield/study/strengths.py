@@ -1,0 +1,212 @@
+"""Strengths of the systems of a study that have a budget: found once, kept beside the study file.
+
+`<stem of the study file>.strengths.json` has, for each such system, the strength, its divergence,
+and what it was found for. A study whose techniques, prompts or budgets have changed since then is
+refused until its strengths are found again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import choices
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.strings import json_text
+from levelfield.generation.contract import Request, SearchOptions
+from levelfield.generation.table import make_technique, technique_class
+from levelfield.io.json_input import read_json
+from levelfield.io.problems import shown
+from levelfield.io.writing import atomic_writer
+from levelfield.study.ask.requests import labels_of
+from levelfield.study.ask.systems import technique_identity
+from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
+
+
+@dataclass(frozen=True)
+class SystemStrength:
+    """The strength of a system with a budget.
+
+    Attributes:
+        strength: of the option that `knob_of` names.
+        nats: the mean divergence that it has, a token.
+        low, high: the 95 % interval of that, over prompts; None without one.
+        wanted: digest of what it was found for.
+        identity: of the technique with that strength, models and guides by their checksums.
+    """
+
+    system: str
+    budget: float
+    strength: float
+    nats: float
+    low: float | None
+    high: float | None
+    wanted: str
+    identity: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the object in the file."""
+        return {**vars(self), "identity": list(self.identity)}
+
+
+def strengths_file(plan: Plan) -> Path:
+    """Returns the file of the strengths of a study."""
+    return plan.file.with_name(f"{plan.file.stem}.strengths.json")
+
+
+def knob_of(source: TechniqueSource) -> str:
+    """Returns the option that is the strength of a technique; empty if none is."""
+    technique = technique_class(source.technique)
+    knob: str = getattr(technique, "knob", "")
+    return knob if knob in choices(technique) else ""
+
+
+def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
+    """Returns a plan whose systems have the strengths that were found; and what is wrong, a line
+    each. Loads no model."""
+    if not any(_budget(system) for system in plan.systems):
+        return plan, []
+    file, problems = strengths_file(plan), []
+    found = _read(file) if file.exists() else {}
+    mend = f"run `levelfield study calibrate {plan.file.name}`"
+    systems = []
+    for system in plan.systems:
+        if _budget(system):
+            known = found.get(system.name)
+            if known is None or known.wanted != _wanted(plan, system):
+                why = "has no strength yet" if known is None else "was another when that was found"
+                problems.append(f"system {shown(system.name)}: the budget {why}; {mend}")
+            else:
+                system = _at(system, known.strength)
+        systems.append(system)
+    return replace(plan, systems=tuple(systems)), problems
+
+
+def check_strengths(plan: Plan) -> None:
+    """Nothing, if the techniques with a budget have the models and guides that their strengths were
+    found with.
+
+    Raises:
+        UserError: with all that have not.
+    """
+    if not any(_budget(system) for system in plan.systems):
+        return
+    found = _read(strengths_file(plan))
+    changed = [
+        shown(system.name)
+        for system in plan.systems
+        if _budget(system)
+        and isinstance(system.source, TechniqueSource)
+        and tuple(technique_identity(system.source)) != found[system.name].identity
+    ]
+    if changed:
+        raise UserError(
+            f"{plan.file.name}: a model or guide of {', '.join(changed)} is another than when the "
+            f"strength was found; run `levelfield study calibrate {plan.file.name}`"
+        )
+
+
+def calibrate(
+    plan: Plan, chosen: SearchOptions, only: Sequence[str] = (), *, stages: Stages = no_stages
+) -> list[SystemStrength]:
+    """Finds the strength of each system with a budget, and writes them beside the study file.
+
+    Args:
+        plan: as its file has it, without strengths.
+        only: names of systems; all without one.
+
+    Raises:
+        UserError: no system has a budget, or no strength comes to one.
+    """
+    from levelfield.generation.calibration import calibrate_strength
+
+    file = strengths_file(plan)
+    found = _read(file) if file.exists() else {}
+    systems = [s for s in plan.systems if _budget(s) and (not only or s.name in only)]
+    if not systems:
+        raise UserError(f"{plan.file.name}: no system has a budget; write budget = 0.5, in nats")
+    for system in systems:
+        source, budget = system.source, _budget(system)
+        assert isinstance(source, TechniqueSource)
+        calibration = calibrate_strength(
+            list(_requests(plan, system)),
+            make_technique(source.technique, source.options),
+            budget=budget,
+            decoding=source.decoding,
+            tolerance=chosen.tolerance,
+            most=chosen.most,
+            stages=stages,
+        )
+        nats = calibration.found.divergence
+        at_best = _at(system, calibration.found.strength).source
+        assert isinstance(at_best, TechniqueSource)
+        found[system.name] = SystemStrength(
+            system.name,
+            budget,
+            calibration.found.strength,
+            nats.value,
+            None if nats.why_no_interval else nats.low,
+            None if nats.why_no_interval else nats.high,
+            _wanted(plan, system),
+            tuple(technique_identity(at_best)),
+        )
+        kept = [found[s.name].to_dict() for s in plan.systems if s.name in found]
+        with atomic_writer(file) as out:
+            out.write(json_text(kept, indent=2) + "\n")
+    return [found[system.name] for system in systems]
+
+
+def _budget(system: SystemPlan) -> float:
+    """The budget of a system; 0 without one."""
+    return (system.source.budget or 0.0) if isinstance(system.source, TechniqueSource) else 0.0
+
+
+def _at(system: SystemPlan, strength: float) -> SystemPlan:
+    source = system.source
+    assert isinstance(source, TechniqueSource)
+    options = {**source.options, knob_of(source): strength}
+    return replace(system, source=source.replace(options=options))
+
+
+def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
+    """What is asked for: every value of the system's controls for every prompt."""
+    kinds = [kind for kind in plan.controls if kind.name in system.controls]
+    for dataset in plan.calibration:
+        for n, (id, prompt) in enumerate(zip(dataset.ids, dataset.prompts, strict=True)):
+            for kind in kinds:
+                for k, value in enumerate(kind.values):
+                    if (labels := labels_of(system, value, n)) is not None:
+                        yield Request(f"{dataset.name}/{id}/{kind.name}/{k}", prompt, labels)
+
+
+def _wanted(plan: Plan, system: SystemPlan) -> str:
+    """Digest of all that a strength depends on, as far as the study file tells."""
+    source = system.source
+    assert isinstance(source, TechniqueSource)
+    options = {k: str(v) for k, v in source.options.items() if k != knob_of(source)}
+    requests = [(r.id, r.prompt, dict(r.control)) for r in _requests(plan, system)]
+    about = [source.technique, sorted(options.items()), source.decoding.choices]
+    words = json.dumps([*about, source.budget, requests], default=list)
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _read(file: Path) -> dict[str, SystemStrength]:
+    """Returns the strengths in a file by system.
+
+    Raises:
+        UserError: it is no such file.
+    """
+    try:
+        entries: list[Mapping[str, Any]] = read_json(file)
+        found = [SystemStrength(**{**e, "identity": tuple(e["identity"])}) for e in entries]
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise UserError(
+            f"{file} holds no strengths ({type(error).__name__}); delete it and run "
+            "`levelfield study calibrate` again"
+        ) from None
+    return {strength.system: strength for strength in found}
