@@ -200,6 +200,7 @@ SMOLLM2 = [
         each("attribute relevance", "few.jsonl", "composite.attribute-relevance", "judge=none"),
     ),
     score("fluency", "few.jsonl", FLUENCY),
+    score("topicality", "few.jsonl", "topicality"),
     score("slor by bos", "few.jsonl", "fluency.slor", "unigram=bos"),
     slow(score("llm judge", "few.jsonl", "llm-judge.coherence")),
     slow(score("momentum", "few.jsonl", "cdm.momentum")),
@@ -306,6 +307,14 @@ TECHNIQUES = [
         "cat-paw": "-o inner=gedi",
         "discup": "",
         "pplm": "",
+        "caa": "",
+        "preadd": "",
+        "self-debiasing": "",
+        "proxy-tuning": "",
+        "genarm": "",
+        "air-decoding": "",
+        "rad": "-o candidates=4 -o metric_options=judges=vader",
+        "best-of-n": "-o n=2 -o metric_options=judges=vader",
     }.items()
 ]
 TECHNIQUES += [
