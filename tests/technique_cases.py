@@ -54,7 +54,7 @@ from levelfield.generation.techniques.reward.best_of_n import BestOfN
 from levelfield.generation.techniques.reward.rad import RAD
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rules import CopySource, FormalityRules
-from levelfield.generation.techniques.steering.steering import CAA, Ablation
+from levelfield.generation.techniques.steering.steering import CAA, ITI, Ablation
 
 
 @functools.cache
@@ -222,6 +222,20 @@ def vector_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
     folder = Path(tempfile.mkdtemp(prefix="levelfield-vector-")) / attribute
     labels = {"sentiment": tiny_heads.SENTIMENT, "topic": ("World", "Sports", "Sci/Tech")}
     return str(tiny_vectors.save(base, folder, attribute, labels[attribute], seed=seed))
+
+
+@functools.cache
+def heads_guide(base: str, seed: int = 0) -> str:
+    """A folder with a random guide of kind `heads`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-heads-")) / "sentiment"
+    return str(tiny_vectors.save_heads(base, folder, tiny_heads.SENTIMENT, seed=seed))
+
+
+def iti(**options: Any) -> ITI:
+    """With a guide for its base."""
+    base = options.get("model", model())
+    guide = heads_guide(base if base == model("llama") else model())
+    return ITI(**{"model": base, "guide": guide, "strength": 1.0, "heads": 3, **options})
 
 
 @functools.cache
@@ -404,6 +418,10 @@ CASES: Mapping[str, Case] = {
             "vectors": f"positive={vector_file(model())}",
             "layer": 0,
         },
+    ),
+    "iti": Case(
+        iti,
+        options={"strength": 3.0, "guide": heads_guide(model(), seed=1), "heads": 1},
     ),
     "ctrl-lite": Case(
         with_class_guide(CTRLLite),

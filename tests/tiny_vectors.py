@@ -49,6 +49,28 @@ def save(
     return folder
 
 
+def save_heads(base: str, folder: Path, labels: tuple[str, ...], *, seed: int = 0) -> Path:
+    """The folder of a guide for a base, with a vector for each attention head."""
+    depth, width = shape(base)
+    heads = language_model(base).model.config.num_attention_heads
+    random = torch.Generator().manual_seed(seed)
+    size = (depth * heads, width // heads)
+    tensors = {label: torch.randn(size, generator=random) for label in labels}
+    folder.mkdir(parents=True, exist_ok=True)
+    safetensors.torch.save_file(tensors, folder / "guide.safetensors")
+    about = {
+        "kind": "heads",
+        "attribute": "sentiment",
+        "labels": labels,
+        "base": base,
+        "revision": resolve(base).revision,
+        "heads": heads,
+        "accuracies": torch.rand(depth * heads, generator=random).tolist(),
+    }
+    (folder / "guide.json").write_text(json.dumps(about), encoding="utf-8")
+    return folder
+
+
 def save_file(base: str, path: Path, *, layers: tuple[int, ...] = (1,), seed: int = 0) -> Path:
     """A control vector of some layers."""
     random = np.random.default_rng(seed)

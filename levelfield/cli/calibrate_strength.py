@@ -45,7 +45,7 @@ def calibrate_strength(
         chosen,
         stages=lambda stage, total: progress_bar(stage, total),
     )
-    delivery.give(calibration, _show)
+    delivery.give(calibration, _show, notes=[calibration.note] * bool(calibration.note))
 
 
 def _show(calibration: Calibration) -> None:

@@ -24,6 +24,8 @@ from levelfield.stats.estimate import Estimate
 
 FIRST = 16
 """So many requests are enough to come near the budget; all of them decide."""
+WIDE = 0.05
+"""A wider interval of the divergence, as a share of it, has a note."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Calibration:
         knob: the option that is the strength.
         found: that strength and its divergence.
         tried: all strengths that were tried on all requests, in their order of trial.
+        requests: number of requests.
         signature: of the technique, the decoding and what was asked for.
     """
 
@@ -56,7 +59,23 @@ class Calibration:
     tolerance: float
     found: Tried
     tried: tuple[Tried, ...]
+    requests: int
     signature: str
+
+    @property
+    def note(self) -> str:
+        """What a reader must know of the strength; empty if nothing."""
+        nats = self.found.divergence
+        if nats.why_no_interval:
+            return f"no interval: {nats.why_no_interval}; give more prompts"
+        share = (nats.high - nats.value) / nats.value
+        if share <= WIDE:
+            return ""
+        enough = math.ceil(self.requests * (share / WIDE) ** 2 / 100) * 100
+        return (
+            f"{self.requests:,} requests know the divergence to ±{share:.0%}; some {enough:,} "
+            f"would know it to {WIDE:.0%}"
+        )
 
     @property
     def is_within(self) -> bool:
@@ -71,6 +90,7 @@ class Calibration:
             "budget": self.budget,
             "within_tolerance": self.is_within,
             **self.found.to_dict(),
+            "note": self.note,
             "tried": [tried.to_dict() for tried in self.tried],
             "signature": self.signature,
         }
@@ -153,6 +173,7 @@ def calibrate_strength(
         chosen.tolerance,
         found,
         tuple(tried),
+        len(asked),
         signature + with_choices("", {"requests": len(asked), "seed": chosen.seed}),
     )
 

@@ -29,7 +29,7 @@ from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
 
 
 @dataclass(frozen=True)
-class SystemStrength:
+class CalibratedSystem:
     """The strength of a system with a budget.
 
     Attributes:
@@ -113,7 +113,7 @@ def check_strengths(plan: Plan) -> None:
 
 def calibrate(
     plan: Plan, chosen: SearchOptions, only: Sequence[str] = (), *, stages: Stages = no_stages
-) -> list[SystemStrength]:
+) -> list[CalibratedSystem]:
     """Finds the strength of each system with a budget, and writes them beside the study file.
 
     Args:
@@ -145,7 +145,7 @@ def calibrate(
         nats = calibration.found.divergence
         at_best = _at(system, calibration.found.strength).source
         assert isinstance(at_best, TechniqueSource)
-        found[system.name] = SystemStrength(
+        found[system.name] = CalibratedSystem(
             system.name,
             budget,
             calibration.found.strength,
@@ -195,7 +195,7 @@ def _wanted(plan: Plan, system: SystemPlan) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
-def _read(file: Path) -> dict[str, SystemStrength]:
+def _read(file: Path) -> dict[str, CalibratedSystem]:
     """Returns the strengths in a file by system.
 
     Raises:
@@ -203,7 +203,7 @@ def _read(file: Path) -> dict[str, SystemStrength]:
     """
     try:
         entries: list[Mapping[str, Any]] = read_json(file)
-        found = [SystemStrength(**{**e, "identity": tuple(e["identity"])}) for e in entries]
+        found = [CalibratedSystem(**{**e, "identity": tuple(e["identity"])}) for e in entries]
     except (ValueError, TypeError, KeyError, OSError) as error:
         raise UserError(
             f"{file} holds no strengths ({type(error).__name__}); delete it and run "

@@ -41,7 +41,7 @@ from levelfield.study.settings import (
 from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store import StudyStore
 from levelfield.study.store.reading import Exported, export, read_cell
-from levelfield.study.strengths import SystemStrength, calibrate, check_strengths
+from levelfield.study.strengths import CalibratedSystem, calibrate, check_strengths
 from levelfield.workers.places import working_place
 
 
@@ -292,7 +292,7 @@ def calibrate_study(
     *,
     stages: Stages = no_stages,
     **words: Any,
-) -> list[SystemStrength]:
+) -> list[CalibratedSystem]:
     """Finds the strengths of the systems of a study file that have a budget, as `levelfield study
     calibrate` does, and writes them beside it.
 

@@ -87,6 +87,20 @@ def test_what_has_no_strength_is_not_calibrated(name, why):
         levelfield.calibrate_strength(PROMPTS, CASES[name].make(), control=CASES[name].controls[0])
 
 
+def test_a_wide_interval_says_how_many_requests_would_do():
+    technique = CASES["cfg"].make()
+    found = levelfield.calibrate_strength(PROMPTS, technique, control=GLAD, budget=0.2, **TWELVE)
+    nats = found.found.divergence
+    share = (nats.high - nats.value) / nats.value
+    assert share > 0.05
+    assert found.note.startswith(f"{len(PROMPTS)} requests know the divergence to ±{share:.0%}")
+    assert found.to_dict()["note"] == found.note
+    alone = levelfield.calibrate_strength(
+        PROMPTS[:1], technique, control=GLAD, budget=0.2, **TWELVE
+    )
+    assert alone.note == "no interval: one cluster; give more prompts"
+
+
 def test_requests_that_are_refused_are_named():
     with pytest.raises(UserError, match="keywords"):
         levelfield.calibrate_strength(

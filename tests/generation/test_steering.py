@@ -106,6 +106,54 @@ def test_caa_adds_the_vector_to_the_states_of_its_layer(family: str):
     assert_each_step(technique, POSITIVE, lambda ids: plain_log_p(family, ids, after))
 
 
+@pytest.mark.parametrize("heads", [1, 3, 48])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_iti_adds_to_its_best_heads_before_the_output_projection(family: str, heads: int):
+    """W (x + δ) + b of each layer is W x + b and W δ more."""
+    folder = Path(cases.heads_guide(cases.model(family)))
+    about = json.loads((folder / "guide.json").read_text(encoding="utf-8"))
+    v = safetensors.torch.load_file(folder / "guide.safetensors")["positive"]
+    ranked = sorted(range(len(v)), key=lambda head: -about["accuracies"][head])[:heads]
+    layers = language_model(cases.model(family)).model.get_submodule(LISTS[family])
+    width = v.shape[1]
+    more = {}
+    for layer, module in enumerate(layers):
+        delta = torch.zeros(about["heads"] * width)
+        for head in ranked:
+            if head // about["heads"] == layer:
+                begin = head % about["heads"] * width
+                delta[begin : begin + width] = 1.5 * v[head]
+        attention = getattr(module, ATTENTION[family])
+        more[attention] = (
+            delta @ attention.c_proj.weight if family == "gpt2" else attention.o_proj.weight @ delta
+        ).detach()
+
+    def plain(ids: list[int]) -> torch.Tensor:
+        hooks = [
+            attention.register_forward_hook(lambda _, __, y, w=w: replaced(y, first(y) + w))
+            for attention, w in more.items()
+        ]
+        try:
+            return plain_log_p(family, ids, lambda _, __: None)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    technique = cases.CASES["iti"].make(model=cases.model(family), strength=1.5, heads=heads)
+    assert_each_step(technique, POSITIVE, plain)
+
+
+def test_a_guide_of_heads_of_another_shape_is_refused(tmp_path: Path):
+    folder = tmp_path / "sentiment"
+    shutil.copytree(cases.heads_guide(cases.model()), folder)
+    about = json.loads((folder / "guide.json").read_text(encoding="utf-8"))
+    about["accuracies"].pop()
+    (folder / "guide.json").write_text(json.dumps(about), encoding="utf-8")
+    technique = cases.CASES["iti"].make(guide=str(folder))
+    with pytest.raises(ModelError, match=r"expected one for each of \d+ heads"):
+        next(technique.generate([Request("1", "The lake", POSITIVE)]))
+
+
 def test_by_default_the_layer_that_the_guide_names_is_steered():
     v = guide_tensors("gpt2")["positive"]
 

@@ -193,6 +193,21 @@ class VectorSettings(Options):
     tokens: int = option(128, TOKENS, least=1)
 
 
+@dataclass(frozen=True)
+class HeadsSettings(Options):
+    """How directions of attention heads are measured."""
+
+    states: Literal["mean", "last"] = option(
+        "mean",
+        "What counts of a text in each head: the mean over its tokens, or what the last one has, "
+        "as in ITI.",
+    )
+    texts: int = option(
+        0, "Most texts of a label that are read, drawn by the seed; 0 for all.", least=0
+    )
+    tokens: int = option(128, TOKENS, least=1)
+
+
 SETTINGS: Mapping[GuideKind, type[Options]] = {
     "class-lm": ClassLMSettings,
     "future": FutureSettings,
@@ -200,6 +215,7 @@ SETTINGS: Mapping[GuideKind, type[Options]] = {
     "soft-prompt": SoftPromptSettings,
     "latent": LatentSettings,
     "vector": VectorSettings,
+    "heads": HeadsSettings,
 }
 """Kind of guide -> its settings, by the names of the options of `levelfield train guide`."""
 
@@ -217,6 +233,7 @@ TECHNIQUES: Mapping[str, GuideKind] = {
     "priorctg": "latent",
     "caa": "vector",
     "ablation": "vector",
+    "iti": "heads",
 }
 """Technique -> the kind of guide that it needs."""
 
@@ -227,6 +244,7 @@ KINDS: Mapping[GuideKind, str] = {
     "soft-prompt": "levelfield.generation.techniques.discup.soft_prompt_training:SOFT_PROMPT",
     "latent": "levelfield.generation.techniques.latent.latent_training:LATENT",
     "vector": "levelfield.generation.techniques.steering.vector_training:VECTOR",
+    "heads": "levelfield.generation.techniques.steering.heads_training:HEADS",
 }
 """Kind -> where its `GuideTraining` is; none is imported before it is used."""
 

@@ -166,20 +166,20 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     whole = built(gpt2, tmp_path / "whole" / "g")
     read: list[int] = []
 
-    def killed(base, texts, pool):
+    def killed(base, texts, pool, *take):
         if len(read) == 5:
             raise KeyboardInterrupt
         read.append(len(texts))
-        return layer_states(base, texts, pool)
+        return layer_states(base, texts, pool, *take)
 
     monkeypatch.setattr(training, "layer_states", killed)
     with pytest.raises(KeyboardInterrupt):
         built(gpt2, tmp_path / "killed" / "g")
     again: list[int] = []
 
-    def counted(base, texts, pool):
+    def counted(base, texts, pool, *take):
         again.append(len(texts))
-        return layer_states(base, texts, pool)
+        return layer_states(base, texts, pool, *take)
 
     monkeypatch.setattr(training, "layer_states", counted)
     guide = built(gpt2, tmp_path / "killed" / "g")

@@ -14,9 +14,12 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
+from levelfield.core.errors import ModelError
 from levelfield.generation.guides import GuidedModel
 from levelfield.models.torch.decoder_layers import decoder_layers
+from levelfield.models.torch.language_model import LanguageModel
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 """States (…, width) -> states (…, width)."""
@@ -150,11 +153,60 @@ def ablation(model: Any, basis: torch.Tensor, strength: float) -> Intervention:
     return Intervention(dict.fromkeys(modules, change), {layers[0]: change})
 
 
+def head_additions(model: Any, vectors: Mapping[int, torch.Tensor]) -> Intervention:
+    """Returns the intervention that adds a vector to what the heads of these layers leave, of every
+    token, before the layer's output projection.
+
+    Args:
+        vectors: layer -> (heads · width of a head,).
+    """
+    projections = output_projections(model)
+    return Intervention({}, {projections[layer]: added(v) for layer, v in vectors.items()})
+
+
+def taken_heads(
+    base: LanguageModel, told: Callable[[int, torch.Tensor], None]
+) -> list[RemovableHandle]:
+    """What the heads of each layer leave, one after the other: (texts, tokens, heads · width)."""
+
+    def record(layer: int, _: Any, arguments: tuple[Any, ...]) -> None:
+        told(layer, arguments[0])
+
+    return [
+        module.register_forward_pre_hook(functools.partial(record, n))
+        for n, module in enumerate(output_projections(base.model))
+    ]
+
+
+def output_projections(model: Any) -> list[torch.nn.Module]:
+    """Returns, for each layer of a causal model, the module that reads what its heads leave.
+
+    Raises:
+        ModelError: a layer has none by a known name.
+    """
+    _, layers = decoder_layers(model)
+    found = []
+    for number, layer in enumerate(layers):
+        blocks = [dict(layer.named_children()).get(name) for name in _ATTENTION]
+        named = [dict(block.named_children()) for block in blocks if block is not None]
+        modules = [children[name] for children in named for name in _PROJECTION if name in children]
+        if not modules:
+            raise ModelError(
+                f"{type(model).__name__}: layer {number} has no output projection of attention "
+                f"({', '.join(_PROJECTION)})"
+            )
+        found.append(modules[0])
+    return found
+
+
+_ATTENTION = ("self_attn", "attn", "attention", "self_attention")
+_PROJECTION = ("o_proj", "c_proj", "dense", "out_proj")
+
+
 def _attention(layer: torch.nn.Module) -> torch.nn.Module | None:
     """Returns the module whose output is added to the state first: a layer's attention, or the norm
     after it; None where the layer has no attention."""
     children = dict(layer.named_children())
     if "post_feedforward_layernorm" in children:  # Gemma 2, OLMo 2
         return children["post_attention_layernorm"]
-    names = ("self_attn", "attn", "attention", "self_attention")
-    return next((children[name] for name in names if name in children), None)
+    return next((children[name] for name in _ATTENTION if name in children), None)

@@ -1,4 +1,4 @@
-"""Techniques that steer states: contrastive activation addition and directional ablation."""
+"""Techniques that steer states: activation addition, to layers or to heads, and ablation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from levelfield.generation.techniques.steering.intervention import (
     SteeredModel,
     ablation,
     additions,
+    head_additions,
 )
 from levelfield.generation.techniques.steering.vectors import (
     VectorFile,
     Vectors,
     chosen_layers,
     guide_vectors,
+    head_vectors,
     layer_numbers,
 )
 from levelfield.models.guides import GuideKind
@@ -51,46 +53,18 @@ class SteeredBase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteeringTechnique(GuidedTechnique, abc.ABC):
-    """A technique that changes the base's states by vectors.
+class StateTechnique(GuidedTechnique, abc.ABC):
+    """A technique that changes the base's states.
 
     What writes is the base under the changes: they apply to every token that it reads, BOS and the
     prompt among them, and the decoding cuts the distribution that they leave.
     """
 
-    guide_kind: ClassVar[GuideKind] = "vector"
-    vectors: str = option(
-        "",
-        "Files instead of guides, a label each: positive=FILE.gguf,negative=-FILE.gguf. A file is "
-        "a control vector as repeng and llama.cpp have it, or one vector with its layer, "
-        "FILE.safetensors@LAYER; a minus turns it round.",
-    )
     strength: float = option(1.0, "Strength α; 0 is the base.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.vectors and self.guide:
-            raise UserError(f"{self.name}: give a guide or vectors, not both")
-        labels = [file.label for file in self._files]
-        if len(set(labels)) < len(labels):
-            raise UserError(f"vectors: two files are for the same label of {', '.join(labels)}")
-
-    @property
-    def _files(self) -> tuple[VectorFile, ...]:
-        """The files of `vectors`."""
-        return tuple(map(VectorFile.parse, self.vectors.split(","))) if self.vectors else ()
 
     @property
     def choices(self) -> Mapping[str, str]:
-        files = ",".join(f"{file.label}={file.name}" for file in self._files)
-        return {**self._shown("strength"), **({"vectors": files} if files else super().choices)}
-
-    def refusal(self, control: Control) -> str:
-        if self.vectors and len(control) > 1:
-            return f"{self.name}: vectors serve one attribute at a time; there are " + ", ".join(
-                control
-            )
-        return super().refusal(control)
+        return {**self._shown("strength"), **super().choices}
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
         """Requests with the same control together, in their order, `batch` at a time: a batch is
@@ -122,6 +96,55 @@ class SteeringTechnique(GuidedTechnique, abc.ABC):
         wishes = ((name, self._wanted_label(name, control)) for name in sorted(control))
         return _steered_base(self, tuple(wishes), self._files)
 
+    @property
+    def _files(self) -> tuple[VectorFile, ...]:
+        """Files of the user's that say how states are changed."""
+        return ()
+
+    @abc.abstractmethod
+    def _intervention(self, wishes: Wishes) -> Intervention:
+        """Returns what is done to the base's states."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringTechnique(StateTechnique, abc.ABC):
+    """A technique that changes the base's states by vectors."""
+
+    guide_kind: ClassVar[GuideKind] = "vector"
+    vectors: str = option(
+        "",
+        "Files instead of guides, a label each: positive=FILE.gguf,negative=-FILE.gguf. A file is "
+        "a control vector as repeng and llama.cpp have it, or one vector with its layer, "
+        "FILE.safetensors@LAYER; a minus turns it round.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.vectors and self.guide:
+            raise UserError(f"{self.name}: give a guide or vectors, not both")
+        labels = [file.label for file in self._files]
+        if len(set(labels)) < len(labels):
+            raise UserError(f"vectors: two files are for the same label of {', '.join(labels)}")
+
+    @property
+    def _files(self) -> tuple[VectorFile, ...]:
+        """The files of `vectors`."""
+        return tuple(map(VectorFile.parse, self.vectors.split(","))) if self.vectors else ()
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        if not self.vectors:
+            return super().choices
+        files = ",".join(f"{file.label}={file.name}" for file in self._files)
+        return {**self._shown("strength"), "vectors": files}
+
+    def refusal(self, control: Control) -> str:
+        if self.vectors and len(control) > 1:
+            return f"{self.name}: vectors serve one attribute at a time; there are " + ", ".join(
+                control
+            )
+        return super().refusal(control)
+
     def _labels(self, attribute: str) -> tuple[str, tuple[str, ...]]:
         if self.vectors:
             return "the vectors", tuple(file.label for file in self._files)
@@ -137,10 +160,6 @@ class SteeringTechnique(GuidedTechnique, abc.ABC):
         of_label = guide_vectors(guide, self.model, self.loading)[label]
         return of_label, None if layer is None else int(layer), f"guide '{guide.name}'"
 
-    @abc.abstractmethod
-    def _intervention(self, wishes: Wishes) -> Intervention:
-        """Returns what is done to the base's states."""
-
 
 def _control_words(request: Request) -> list[tuple[str, str]]:
     return sorted((name, str(value)) for name, value in request.control.items())
@@ -148,7 +167,7 @@ def _control_words(request: Request) -> list[tuple[str, str]]:
 
 @functools.lru_cache(maxsize=KEPT)
 def _steered_base(
-    technique: SteeringTechnique,
+    technique: StateTechnique,
     wishes: Wishes,
     files: tuple[VectorFile, ...],  # noqa: ARG001  (with their digests: files change)
 ) -> SteeredBase:
@@ -266,3 +285,41 @@ class Ablation(SteeringTechnique):
             raise ModelError(f"{owner}: the vector of layer {number} is 0 and has no direction")
         direction: torch.Tensor = vector / vector.norm()
         return direction
+
+
+@dataclass(frozen=True, kw_only=True)
+class ITI(StateTechnique):
+    """x_h ← x_h + α σ_h θ̂_h for what some attention heads h leave, of every token.
+
+    x_h is what a head leaves before its layer's output projection. θ_h is the difference between
+    its mean over texts with the wanted label and that over texts with the others, θ̂_h that at
+    length 1, and σ_h the standard deviation of texts along it. The heads are the K that tell the
+    labels of held-out texts apart best, by the nearer mean. Li et al. (2023), "Inference-Time
+    Intervention: Eliciting Truthful Answers from a Language Model", section 4. Several attributes
+    at once: what they add adds up.
+
+    Controls attributes with one value, by a guide of kind `heads` each.
+
+    Raises:
+        ModelError: at the first text, a guide of another base, or a base whose attention has no
+            output projection by a known name.
+    """
+
+    name: ClassVar[str] = "iti"
+    guide_kind: ClassVar[GuideKind] = "heads"
+    strength: float = option(15.0, "Strength α; 0 is the base.")
+    heads: int = option(48, "Number K of the heads that are changed.", least=1)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {**super().choices, **self._shown("heads")}
+
+    def _intervention(self, wishes: Wishes) -> Intervention:
+        total: dict[int, torch.Tensor] = {}
+        for attribute, label in wishes:
+            guide = self._guide(attribute)
+            chosen = head_vectors(guide, label, self.heads, self.model, self.loading)
+            for layer, vector in chosen.items():
+                total[layer] = total.get(layer, 0) + self.strength * vector
+        device = self.base.device
+        return head_additions(self.base.model, {layer: v.to(device) for layer, v in total.items()})

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
@@ -54,26 +55,43 @@ def last_state(states: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
 POOLS: dict[str, Pool] = {"mean": mean_state, "last": last_state}
 
 
-def layer_states(base: LanguageModel, texts: Sequence[Sequence[int]], pool: Pool) -> torch.Tensor:
+Take = Callable[[LanguageModel, Callable[[int, torch.Tensor], None]], list[RemovableHandle]]
+"""Base, and what is told of (layer, states of a batch) as the base reads -> hooks to remove."""
+
+
+def take_states(
+    base: LanguageModel, told: Callable[[int, torch.Tensor], None]
+) -> list[RemovableHandle]:
+    """What each layer leaves: (texts, tokens, width)."""
+
+    def record(layer: int, _: Any, __: Any, output: Any) -> None:
+        told(layer, output[0] if isinstance(output, tuple) else output)
+
+    _, layers = decoder_layers(base.model)
+    return [
+        layer.register_forward_hook(functools.partial(record, n)) for n, layer in enumerate(layers)
+    ]
+
+
+def layer_states(
+    base: LanguageModel, texts: Sequence[Sequence[int]], pool: Pool, take: Take = take_states
+) -> torch.Tensor:
     """Returns the state that each layer leaves of each text, which stands after BOS: (texts,
     layers, width), float32.
 
     Args:
         texts: ids without BOS, at least one each.
         pool: makes one state of those of a text's tokens, BOS not among them.
+        take: which states of a layer.
     """
     rows = torch.from_numpy(padded([[base.bos_id, *text] for text in texts], base.bos_id))
     real = torch.from_numpy(token_mask(texts)).float().to(base.device)
-    _, layers = decoder_layers(base.model)
     pooled: dict[int, torch.Tensor] = {}
 
-    def record(layer: int, _: Any, __: Any, output: Any) -> None:
-        states = output[0] if isinstance(output, tuple) else output
+    def told(layer: int, states: torch.Tensor) -> None:
         pooled[layer] = pool(states[:, 1:].float(), real)
 
-    handles = [
-        layer.register_forward_hook(functools.partial(record, n)) for n, layer in enumerate(layers)
-    ]
+    handles = take(base, told)
     try:
         with torch.inference_mode():
             # padding stands after the texts, where a causal model does not see it
@@ -81,7 +99,7 @@ def layer_states(base: LanguageModel, texts: Sequence[Sequence[int]], pool: Pool
     finally:
         for handle in handles:
             handle.remove()
-    return torch.stack([pooled[n] for n in range(len(layers))], dim=1)
+    return torch.stack([pooled[n] for n in sorted(pooled)], dim=1)
 
 
 @dataclass(frozen=True)
@@ -93,12 +111,16 @@ class StateReading:
         pool: makes one state of those of a text's tokens.
         low: whether products are in bfloat16.
         progress: told of texts that were read.
+        take: which states of a layer.
+        parts: so many equal parts of a layer's states count as layers of their own.
     """
 
     base: LanguageModel
     pool: Pool
     low: bool
     progress: Progress
+    take: Take = take_states
+    parts: int = 1
 
     def batches(
         self, texts: Sequence[Sequence[int]], begin: int = 0
@@ -113,8 +135,9 @@ class StateReading:
         for rows in batches[begin:]:
             kind = self.base.device.type
             with torch.autocast(kind, torch.bfloat16, enabled=self.low):
-                states = layer_states(self.base, [texts[i] for i in rows], self.pool)
-            yield rows, states.cpu().double()
+                states = layer_states(self.base, [texts[i] for i in rows], self.pool, self.take)
+            of_parts = states.reshape(len(states), states.shape[1] * self.parts, -1)
+            yield rows, of_parts.cpu().double()
             self.progress(len(rows))
 
 
@@ -128,7 +151,8 @@ def label_means(
         ids: of the texts, at least one each.
         folder: of the checkpoint; it is there.
     """
-    label = f"vector {reading.base.label} {reading.pool.__name__} {reading.low} {rows.digest}"
+    how = f"{reading.take.__name__} {reading.pool.__name__} {reading.low}"
+    label = f"{how} {reading.base.label} {rows.digest}"
     run = hashlib.sha256(f"{label} {list(map(list, ids))}".encode()).hexdigest()
     checkpoint = read_checkpoint(folder, run) or TrainingState({}, {"batches": "0"})
     kept, done = checkpoint.tensors, int(checkpoint.about["batches"])
@@ -191,7 +215,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
         "Vectors": f"one for each of {depth} layers and {len(train.labels)} labels, "
         f"{vectors.numel():,} numbers, stored as float16",
         "Training": f"differences of mean states of {len(train):,} texts of at most "
-        f"{settings.tokens} tokens, {_POOLED[settings.states]}, read with products in "
+        f"{settings.tokens} tokens, {POOLED[settings.states]}, read with products in "
         f"{'bfloat16' if low else 'float32'}",
         "Accuracy": f"{shares[layer]:.4f} on {len(test):,} held-out texts, by layer {layer}; "
         f"best {shares.max():.4f}, by layer {shares.argmax()}",
@@ -207,7 +231,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     return TrainedGuide(about, dict(zip(train.labels, vectors, strict=True)), facts, [])
 
 
-_POOLED = {"mean": "each the mean over its tokens", "last": "each that of its last token"}
+POOLED = {"mean": "each the mean over its tokens", "last": "each that of its last token"}
 
 VECTOR = GuideTraining(
     train=_train,

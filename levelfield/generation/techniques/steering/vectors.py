@@ -111,6 +111,32 @@ def guide_vectors(guide: Guide, model: str, loading: Loading) -> Mapping[str, Ve
     }
 
 
+def head_vectors(guide: Guide, label: str, most: int, model: str, loading: Loading) -> Vectors:
+    """Returns what a guide of kind `heads` adds for a label, to its best heads and to no other:
+    layer -> (heads · width of a head,), float32.
+
+    Args:
+        most: number of heads, those that tell labels apart best.
+
+    Raises:
+        ModelError: the guide is of another kind or base, or its files are damaged.
+    """
+    with weights_on_base(guide, "heads", model, loading) as (base, tensors):
+        heads, shares = int(guide.settings["heads"]), guide.settings["accuracies"]
+        matrix = tensors[label].float()
+    depth = int(base.model.config.get_text_config().num_hidden_layers)
+    if matrix.ndim != 2 or not len(matrix) == len(shares) == heads * depth:
+        raise ModelError(
+            f"guide '{guide.name}': the vectors of {label} have the shape {tuple(matrix.shape)}; "
+            f"expected one for each of {heads * depth} heads"
+        )
+    best = torch.tensor(shares).argsort(descending=True, stable=True)[:most]
+    kept = torch.zeros_like(matrix)
+    kept[best] = matrix[best]
+    by_layer = kept.reshape(depth, -1)
+    return {layer: by_layer[layer] for layer in sorted(set((best // heads).tolist()))}
+
+
 def fitting(vectors: Vectors, base: LanguageModel, name: str) -> Vectors:
     """Returns vectors that fit a base.
 
