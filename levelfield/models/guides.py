@@ -37,6 +37,7 @@ SHIPPED: Mapping[str, str] = {
     "offline/sentiment-head": "0816b6463453377816383c176015bfb0389e5ca0397c3d428cb3f7cea7474abd",
     "offline/sentiment-prompt": "1380ba4757217a7f1e50a88007642ade0c98620fe75f89cafa4dcf1f9d01225e",
     "offline/sentiment-vector": "6f7407b6ad1f269b3220cdb6078ede6faad94be7c946ff5771099b6bf99ef6a1",
+    "offline/sentiment-heads": "96073da093b738429c224dd585035a2fa88f38ea858645ef04a157ff71810038",
 }
 """Guides that come with the package, and their checksums (`Guide.checksum`)."""
 

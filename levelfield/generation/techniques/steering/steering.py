@@ -307,7 +307,7 @@ class ITI(StateTechnique):
 
     name: ClassVar[str] = "iti"
     guide_kind: ClassVar[GuideKind] = "heads"
-    strength: float = option(15.0, "Strength α; 0 is the base.")
+    strength: float = option(5.0, "Strength α, in deviations; 0 is the base. The authors use 15.")
     heads: int = option(48, "Number K of the heads that are changed.", least=1)
 
     @property
