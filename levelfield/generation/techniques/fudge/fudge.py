@@ -141,8 +141,8 @@ class FUDGE(GuidedTechnique):
 
     form: Form = option(
         "log-p",
-        "What is added: log-p, λ log B; p, λ B, as a value function adds it, so that a token that "
-        "makes the label impossible loses λ nats at most.",
+        "Term added to a token's logit: log-p adds λ log B. p adds λ B, as a value function does, "
+        "so that a token that makes the label impossible loses λ nats at most.",
     )
 
     @property
