@@ -54,7 +54,7 @@ from levelfield.generation.techniques.reward.best_of_n import BestOfN
 from levelfield.generation.techniques.reward.rad import RAD
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rules import CopySource, FormalityRules
-from levelfield.generation.techniques.steering.steering import CAA, ITI, Ablation
+from levelfield.generation.techniques.steering.steering import CAA, ITI, Ablation, LoReFT
 
 
 @functools.cache
@@ -229,6 +229,20 @@ def heads_guide(base: str, seed: int = 0) -> str:
     """A folder with a random guide of kind `heads`, made once."""
     folder = Path(tempfile.mkdtemp(prefix="levelfield-heads-")) / "sentiment"
     return str(tiny_vectors.save_heads(base, folder, tiny_heads.SENTIMENT, seed=seed))
+
+
+@functools.cache
+def reft_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
+    """A folder with a random guide of kind `reft`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-reft-")) / attribute
+    labels = {"sentiment": tiny_heads.SENTIMENT, "topic": ("World", "Sports")}
+    return str(tiny_vectors.save_edits(base, folder, attribute, labels[attribute], seed=seed))
+
+
+def loreft(**options: Any) -> LoReFT:
+    """With a guide for its base."""
+    base = options.get("model", model())
+    return LoReFT(**{"model": base, "guide": reft_guide(base), **options})
 
 
 def iti(**options: Any) -> ITI:
@@ -422,6 +436,10 @@ CASES: Mapping[str, Case] = {
     "iti": Case(
         iti,
         options={"strength": 3.0, "guide": heads_guide(model(), seed=1), "heads": 1},
+    ),
+    "loreft": Case(
+        loreft,
+        options={"strength": 0.5, "guide": reft_guide(model(), seed=1)},
     ),
     "ctrl-lite": Case(
         with_class_guide(CTRLLite),

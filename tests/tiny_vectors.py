@@ -71,6 +71,32 @@ def save_heads(base: str, folder: Path, labels: tuple[str, ...], *, seed: int = 
     return folder
 
 
+def save_edits(
+    base: str, folder: Path, attribute: str, labels: tuple[str, ...], *, seed: int = 0
+) -> Path:
+    """The folder of a guide for a base, with an edit of rank 2 for each layer."""
+    depth, width = shape(base)
+    random = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for label in labels:
+        R = torch.linalg.qr(torch.randn(depth, width, 2, generator=random)).Q.mT
+        tensors[f"{label}.R"] = R.contiguous()
+        tensors[f"{label}.W"] = R + torch.randn(depth, 2, width, generator=random)
+        tensors[f"{label}.b"] = torch.randn(depth, 2, generator=random)
+    folder.mkdir(parents=True, exist_ok=True)
+    safetensors.torch.save_file(tensors, folder / "guide.safetensors")
+    about = {
+        "kind": "reft",
+        "attribute": attribute,
+        "labels": labels,
+        "base": base,
+        "revision": resolve(base).revision,
+        "layers": [*range(depth)],
+    }
+    (folder / "guide.json").write_text(json.dumps(about), encoding="utf-8")
+    return folder
+
+
 def save_file(base: str, path: Path, *, layers: tuple[int, ...] = (1,), seed: int = 0) -> Path:
     """A control vector of some layers."""
     random = np.random.default_rng(seed)

@@ -20,14 +20,14 @@ from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, files_digest, json_in, local_folder, resolve
 
 GuideKind = Literal[
-    "class-lm", "future", "soft-prompt", "head", "latent", "encoder", "vector", "heads"
+    "class-lm", "future", "soft-prompt", "head", "latent", "encoder", "vector", "heads", "reft"
 ]
 """`class-lm`: log P(token | label, text so far). `future`: P(label of the whole text | text so
 far). `soft-prompt`: embeddings before the text, a matrix a label. `head`: P(label of a text | the
 base's states). `latent`: texts as small vectors, and those as keys and values before the text.
 `encoder`: P(label of a whole text), by a model of its own. `vector`: directions of the base's
 states, a matrix a label. `heads`: directions of what its attention heads leave, a matrix a
-label."""
+label. `reft`: low-rank edits of the base's states for each label."""
 
 ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
 
@@ -223,6 +223,7 @@ def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
         "latent": "multictg",
         "vector": "caa",
         "heads": "iti",
+        "reft": "loreft",
     }[kind]
     model = "" if base == OFFLINE_LM else f" --model {base}"
     return (

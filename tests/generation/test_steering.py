@@ -143,6 +143,61 @@ def test_iti_adds_to_its_best_heads_before_the_output_projection(family: str, he
     assert_each_step(technique, POSITIVE, plain)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loreft_sets_components_of_the_states_of_its_layers(family: str):
+    """Where rows of R are orthonormal, the states' components along them become W h + b."""
+    guide = cases.reft_guide(cases.model(family))
+    tensors = safetensors.torch.load_file(Path(guide) / "guide.safetensors")
+    R, W, b = (tensors[f"positive.{name}"] for name in "RWb")
+
+    def after(output: Any, layer: int) -> Any:
+        states = first(output)
+        along = sum((states @ r)[..., None] * r for r in R[layer])
+        set_to = sum(
+            (states @ w + bias)[..., None] * r
+            for r, w, bias in zip(R[layer], W[layer], b[layer], strict=True)
+        )
+        return replaced(output, states - along + set_to)
+
+    technique = cases.CASES["loreft"].make(model=cases.model(family))
+    assert_each_step(technique, POSITIVE, lambda ids: plain_log_p(family, ids, after))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loreft_adds_the_edits_of_several_attributes_at_its_strength(family: str):
+    model = cases.model(family)
+    guides = [cases.reft_guide(model), cases.reft_guide(model, "topic", 5)]
+    tensors = [safetensors.torch.load_file(Path(g) / "guide.safetensors") for g in guides]
+
+    def after(output: Any, layer: int) -> Any:
+        h, total = first(output), 0
+        for of_guide, label in zip(tensors, ("negative", "Sports"), strict=True):
+            R, W, b = (of_guide[f"{label}.{name}"][layer] for name in "RWb")
+            total = total + (h @ W.T + b - h @ R.T) @ R
+        return replaced(output, h + 0.7 * total)
+
+    technique = cases.CASES["loreft"].make(model=model, guide=",".join(guides), strength=0.7)
+    control = {"topic": "Sports", "sentiment": "negative"}
+    assert_each_step(technique, control, lambda ids: plain_log_p(family, ids, after))
+
+
+@pytest.mark.parametrize("change", ["rank", "layer"])
+def test_a_guide_of_edits_that_do_not_fit_is_refused(tmp_path: Path, change: str):
+    folder = tmp_path / "sentiment"
+    shutil.copytree(cases.reft_guide(cases.model()), folder)
+    if change == "rank":
+        tensors = safetensors.torch.load_file(folder / "guide.safetensors")
+        tensors["positive.b"] = tensors["positive.b"][:, :1].contiguous()
+        safetensors.torch.save_file(tensors, folder / "guide.safetensors")
+    else:
+        about = json.loads((folder / "guide.json").read_text(encoding="utf-8"))
+        about["layers"][-1] = 99
+        (folder / "guide.json").write_text(json.dumps(about), encoding="utf-8")
+    technique = cases.CASES["loreft"].make(guide=str(folder))
+    with pytest.raises(ModelError, match=r"R, W and b of positive have|edits layer 99"):
+        next(technique.generate([Request("1", "The lake", POSITIVE)]))
+
+
 def test_a_guide_of_heads_of_another_shape_is_refused(tmp_path: Path):
     folder = tmp_path / "sentiment"
     shutil.copytree(cases.heads_guide(cases.model()), folder)

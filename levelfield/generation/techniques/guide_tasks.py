@@ -9,12 +9,17 @@ from typing import Any
 import torch
 
 from levelfield.models.torch.softmax import Head
-from levelfield.train.guide.settings import ClassLMSettings, LatentSettings, SoftPromptSettings
+from levelfield.train.guide.settings import (
+    ClassLMSettings,
+    LatentSettings,
+    ReftSettings,
+    SoftPromptSettings,
+)
 from levelfield.train.labelled import Labelled
 from levelfield.train.loop import Passes
 from levelfield.train.recipe import Recipe
 
-StepwiseSettings = ClassLMSettings | LatentSettings | SoftPromptSettings
+StepwiseSettings = ClassLMSettings | LatentSettings | ReftSettings | SoftPromptSettings
 
 
 class GuideTask:

@@ -208,6 +208,23 @@ class HeadsSettings(Options):
     tokens: int = option(128, TOKENS, least=1)
 
 
+@dataclass(frozen=True)
+class ReftSettings(Options):
+    """How edits of states are trained."""
+
+    rank: int = option(4, "Rank r of an edit.", least=1, most=1024)
+    layers: str = option(
+        "",
+        "Layers whose states are edited: numbers and ranges from 0 on, as in 8-12,15.",
+        otherwise="all",
+        metavar="LAYERS",
+    )
+    tokens: int = option(48, TOKENS, least=1)
+    epochs: float = option(1.0, EPOCHS, above=0, most=10_000)
+    batch: int = option(16, BATCH, least=1)
+    learning_rate: float = option(4e-3, RATE.format("twentieth"), above=0)
+
+
 SETTINGS: Mapping[GuideKind, type[Options]] = {
     "class-lm": ClassLMSettings,
     "future": FutureSettings,
@@ -216,6 +233,7 @@ SETTINGS: Mapping[GuideKind, type[Options]] = {
     "latent": LatentSettings,
     "vector": VectorSettings,
     "heads": HeadsSettings,
+    "reft": ReftSettings,
 }
 """Kind of guide -> its settings, by the names of the options of `levelfield train guide`."""
 
@@ -234,6 +252,7 @@ TECHNIQUES: Mapping[str, GuideKind] = {
     "caa": "vector",
     "ablation": "vector",
     "iti": "heads",
+    "loreft": "reft",
 }
 """Technique -> the kind of guide that it needs."""
 
@@ -245,6 +264,7 @@ KINDS: Mapping[GuideKind, str] = {
     "latent": "levelfield.generation.techniques.latent.latent_training:LATENT",
     "vector": "levelfield.generation.techniques.steering.vector_training:VECTOR",
     "heads": "levelfield.generation.techniques.steering.heads_training:HEADS",
+    "reft": "levelfield.generation.techniques.steering.reft_training:REFT",
 }
 """Kind -> where its `GuideTraining` is; none is imported before it is used."""
 

@@ -11,6 +11,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -129,6 +130,44 @@ def ablated(basis: torch.Tensor, strength: float) -> Change:
     return change
 
 
+@dataclass(frozen=True)
+class LowRankEdit:
+    """h ← h + Rᵀ (W h + b − R h).
+
+    Attributes:
+        R: (rank, width).
+        W: (rank, width).
+        b: (rank,).
+    """
+
+    R: torch.Tensor
+    W: torch.Tensor
+    b: torch.Tensor
+
+    def __add__(self, other: LowRankEdit) -> LowRankEdit:
+        """Returns the edit that adds what both add to one state."""
+        pairs = ((self.R, other.R), (self.W, other.W), (self.b, other.b))
+        return LowRankEdit(*map(torch.cat, pairs))
+
+    def to(self, device: torch.device) -> LowRankEdit:
+        """Returns the edit on a device."""
+        return LowRankEdit(self.R.to(device), self.W.to(device), self.b.to(device))
+
+
+def edited(edit: LowRankEdit, strength: float) -> Change:
+    """h + α Rᵀ (W h + b − R h).
+
+    Args:
+        strength: α.
+    """
+
+    def change(states: torch.Tensor) -> torch.Tensor:
+        R, W, b = (tensor.to(states) for tensor in (edit.R, edit.W, edit.b))
+        return states + strength * torch.nn.functional.linear(states, W - R, b) @ R
+
+    return change
+
+
 def additions(model: Any, vectors: Mapping[int, torch.Tensor]) -> Intervention:
     """Returns the intervention that adds a vector to the state of each of these layers, of every
     token.
@@ -151,6 +190,17 @@ def ablation(model: Any, basis: torch.Tensor, strength: float) -> Intervention:
     change = ablated(basis, strength)
     modules = [module for layer in layers for module in (_attention(layer), layer) if module]
     return Intervention(dict.fromkeys(modules, change), {layers[0]: change})
+
+
+def low_rank_edits(model: Any, edits: Mapping[int, LowRankEdit], strength: float) -> Intervention:
+    """Returns the intervention that edits the state of each of these layers, of every token.
+
+    Args:
+        edits: layer -> edit.
+        strength: α.
+    """
+    _, layers = decoder_layers(model)
+    return Intervention({layers[layer]: edited(edit, strength) for layer, edit in edits.items()})
 
 
 def head_additions(model: Any, vectors: Mapping[int, torch.Tensor]) -> Intervention:

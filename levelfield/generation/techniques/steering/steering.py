@@ -1,4 +1,4 @@
-"""Techniques that steer states: activation addition, to layers or to heads, and ablation."""
+"""Techniques that steer states: vectors added to layers or heads, learnt edits, and ablation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from levelfield.generation.contract import Request
 from levelfield.generation.guides import KEPT, GuidedTechnique
 from levelfield.generation.techniques.steering.intervention import (
     Intervention,
+    LowRankEdit,
     SteeredModel,
     ablation,
     additions,
     head_additions,
+    low_rank_edits,
 )
 from levelfield.generation.techniques.steering.vectors import (
     VectorFile,
     Vectors,
     chosen_layers,
+    guide_edits,
     guide_vectors,
     head_vectors,
     layer_numbers,
@@ -323,3 +326,33 @@ class ITI(StateTechnique):
                 total[layer] = total.get(layer, 0) + self.strength * vector
         device = self.base.device
         return head_additions(self.base.model, {layer: v.to(device) for layer, v in total.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoReFT(StateTechnique):
+    """h_l ← h_l + α R_lᵀ (W_l h_l + b_l − R_l h_l) for the states that some layers l leave, of
+    every token.
+
+    R_l, W_l and b_l are learnt so that texts of the wanted label become likely; the rows of R_l are
+    orthonormal, so at α = 1 the edit sets the state's components along them. Wu et al. (2024),
+    "ReFT: Representation Finetuning for Language Models", section 3.2; the authors edit the first
+    and last tokens of a prompt alone. Several attributes at once: their edits add up.
+
+    Controls attributes with one value, by a guide of kind `reft` each.
+
+    Raises:
+        ModelError: at the first text, a guide of another base or one whose edits don't fit it.
+    """
+
+    name: ClassVar[str] = "loreft"
+    guide_kind: ClassVar[GuideKind] = "reft"
+
+    def _intervention(self, wishes: Wishes) -> Intervention:
+        total: dict[int, LowRankEdit] = {}
+        for attribute, label in wishes:
+            edits = guide_edits(self._guide(attribute), label, self.model, self.loading)
+            for layer, edit in edits.items():
+                total[layer] = total[layer] + edit if layer in total else edit
+        device = self.base.device
+        edits = {layer: edit.to(device) for layer, edit in total.items()}
+        return low_rank_edits(self.base.model, edits, self.strength)

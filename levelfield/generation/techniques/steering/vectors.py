@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.guides import weights_on_base
+from levelfield.generation.techniques.steering.intervention import LowRankEdit
 from levelfield.io.problems import shown
 from levelfield.io.streams import sha256
 from levelfield.models.control_vectors import read_control_vector
@@ -135,6 +136,34 @@ def head_vectors(guide: Guide, label: str, most: int, model: str, loading: Loadi
     kept[best] = matrix[best]
     by_layer = kept.reshape(depth, -1)
     return {layer: by_layer[layer] for layer in sorted(set((best // heads).tolist()))}
+
+
+def guide_edits(guide: Guide, label: str, model: str, loading: Loading) -> dict[int, LowRankEdit]:
+    """Returns the edits of a label of a guide of kind `reft`, by layer, float32.
+
+    Raises:
+        ModelError: the guide is of another kind or base, its files are damaged, or its edits don't
+            fit the base.
+    """
+    with weights_on_base(guide, "reft", model, loading) as (base, tensors):
+        layers = [int(layer) for layer in guide.settings["layers"]]
+        R, W, b = (tensors[f"{label}.{name}"].float() for name in "RWb")
+    config = base.model.config.get_text_config()
+    depth, width = int(config.num_hidden_layers), int(config.hidden_size)
+    expected = (len(layers), R.shape[1] if R.ndim > 1 else 0, width)
+    shapes = [tuple(tensor.shape) for tensor in (R, W, b)]
+    if shapes != [expected, expected, expected[:2]]:
+        raise ModelError(
+            f"guide '{guide.name}': R, W and b of {label} have the shapes "
+            f"{', '.join(map(str, shapes))}; expected ({len(layers)}, rank, {width}) twice and "
+            f"({len(layers)}, rank)"
+        )
+    if unknown := [layer for layer in layers if not 0 <= layer < depth]:
+        raise ModelError(
+            f"guide '{guide.name}' edits layer {unknown[0]}; {base.label} has the layers 0 to "
+            f"{depth - 1}"
+        )
+    return {layer: LowRankEdit(R[n], W[n], b[n]) for n, layer in enumerate(layers)}
 
 
 def fitting(vectors: Vectors, base: LanguageModel, name: str) -> Vectors:
