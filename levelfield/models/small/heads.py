@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 from scipy.special import expit, log_softmax, softmax
 
 from levelfield.core.arrays import Bools, Floats, Singles
@@ -224,7 +224,7 @@ class LinearClassifier(SmallClassifier):
     def save(self, folder: Path, *, attribute: str) -> None:
         """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
         tensors = {"weight": self._head.weight, "bias": self._head.bias}
-        save_file(tensors, folder / "head.safetensors")
+        (folder / "head.safetensors").write_bytes(save(tensors))
         write_config(folder, MODEL_TYPE, attribute, self.labels, **self._encoder.as_config())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from scipy.special import softmax
 from torch import nn
 
@@ -138,7 +138,7 @@ class TextCNNClassifier(SmallClassifier):
             name: (tensor.half() if half else tensor).contiguous()
             for name, tensor in self._model.state_dict().items()
         }
-        save_file(weights, folder / "model.safetensors")
+        (folder / "model.safetensors").write_bytes(save(weights))
         words = json.dumps(self._vocabulary.words, ensure_ascii=False)
         (folder / "vocabulary.json").write_text(words + "\n", encoding="utf-8")
         write_config(folder, MODEL_TYPE, attribute, self.labels, **choices)

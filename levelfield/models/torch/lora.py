@@ -1,15 +1,19 @@
-"""Adds low-rank adapters to the weights of a model: W + scale · B A."""
+"""Low-rank adapters: adds them to a model's weights, W + scale · B A, and writes their files."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 
 from levelfield.core.errors import ModelError
-from levelfield.models.lora import WEIGHTS
+from levelfield.io.writing import folder_replacement
+from levelfield.models.lora import ABOUT, WEIGHTS
 from levelfield.models.resolve import LoraAdapter
 
 _KEY = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
@@ -60,3 +64,49 @@ def merge_lora(model: Any, adapter: LoraAdapter, name: str) -> None:
                     f"lora_B {(outputs, rank)}"
                 )
             W.copy_(W.float() + adapter.config.scale * pair["B"] @ pair["A"])
+
+
+def write_lora(
+    folder: Path,
+    pairs: Mapping[str, tuple[torch.Tensor, torch.Tensor]],
+    *,
+    base: str,
+    revision: str | None,
+    alpha: float,
+    is_transposed: bool,
+) -> None:
+    """Writes an adapter in the layout of PEFT; values stay as they are, bit for bit.
+
+    Args:
+        folder: absent or empty.
+        pairs: path of a linear layer -> A, (rank, in), and B, (out, rank); of one rank, at least
+            one.
+        base, revision: of the model whose weights change.
+        alpha: α; W + α / rank · B A is what counts.
+        is_transposed: whether layers keep their weights as (in, out), as GPT-2's do.
+
+    Raises:
+        OSError: it can't be written, or the folder holds something.
+    """
+    about = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "revision": revision,
+        "r": len(next(iter(pairs.values()))[0]),
+        "lora_alpha": alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": is_transposed,
+        "target_modules": sorted(pairs),
+        "init_lora_weights": True,
+        "inference_mode": True,
+    }
+    tensors = {
+        f"base_model.model.{path}.lora_{letter}.weight": tensor.contiguous()
+        for path, pair in pairs.items()
+        for letter, tensor in zip("AB", pair, strict=True)
+    }
+    with folder_replacement(folder) as made:
+        (made / WEIGHTS).write_bytes(save(tensors, {"format": "pt"}))
+        (made / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -156,9 +156,9 @@ def write_guide(
         settings: what readers of the guide's kind understand.
         tensors: the weights.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save  # its save_file leaves files that only their owner may read
 
-    save_file(dict(tensors), folder / WEIGHTS)
+    (folder / WEIGHTS).write_bytes(save(dict(tensors)))
     about = {
         "kind": kind,
         "attribute": attribute,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import tiny
 from levelfield.core.errors import ModelError
@@ -22,8 +23,10 @@ from levelfield.generation.techniques.class_lm.class_guidance import DExperts
 from levelfield.models import resolve as resolving
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
+from levelfield.models.lora import WEIGHTS
 from levelfield.models.resolve import files_of, resolve
 from levelfield.models.torch.language_model import language_model
+from levelfield.models.torch.lora import write_lora
 
 RANK, ALPHA = 3, 6
 LAYERS = ("c_attn", "mlp.c_proj", "q_proj", "up_proj")
@@ -263,3 +266,27 @@ def test_an_adapter_of_the_hub_asks_for_the_revision_of_its_base(tmp_path: Path,
         "causal",
         Path(model()),
     )
+
+
+def test_an_adapter_that_is_read_and_written_again_is_the_same_bit_for_bit(tmp_path: Path):
+    pairs = lora(model(), tmp_path / "a")
+    settings = {"base": model(), "revision": None, "alpha": ALPHA, "is_transposed": True}
+    write_lora(tmp_path / "b", pairs, **settings)
+    before, after = (load_file(tmp_path / name / WEIGHTS) for name in "ab")
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    with pytest.raises(OSError, match="b"):
+        write_lora(tmp_path / "b", pairs, **settings)
+
+
+def test_weights_may_be_read_by_whom_the_umask_lets(tmp_path: Path):
+    lora(model(), tmp_path / "a")
+    pairs = {"transformer.h.0.attn.c_attn": (torch.ones(1, 2), torch.ones(3, 1))}
+    before = os.umask(0o022)
+    try:
+        write_lora(
+            tmp_path / "b", pairs, base=model(), revision=None, alpha=1.0, is_transposed=True
+        )
+    finally:
+        os.umask(before)
+    assert (tmp_path / "b" / WEIGHTS).stat().st_mode & 0o777 == 0o644

@@ -287,7 +287,7 @@ def add_head(head: EditingHead, folder: Path) -> None:
     dtype = next(iter(tensors.values())).dtype
     for name, tensor in head.state_dict().items():
         tensors[f"{HEAD}{name}"] = tensor.detach().cpu().to(dtype).contiguous()
-    safetensors.torch.save_file(tensors, path, {"format": "pt"})
+    path.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
 
 
 def _has_head(path: Path) -> bool:

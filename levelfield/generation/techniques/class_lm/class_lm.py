@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,6 +38,7 @@ from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import LanguageModel, open_language_model
+from levelfield.models.torch.lora import write_lora
 
 _ACTIVE: ContextVar[int | None] = ContextVar("active adapter", default=None)
 """Which adapter is on in this thread; hooks of others leave outputs alone."""
@@ -203,6 +206,46 @@ def class_lm(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL)
         bias = {label: float(guide.settings["bias"][label]) for label in guide.labels}
     lm = adapted(base, adapter.requires_grad_(False), guide.label)
     return ClassLM(guide, lm, codes_of(guide.labels, base), scale, bias)
+
+
+def write_adapter(guide: Guide, folder: Path | str, loading: Loading = AS_USUAL) -> None:
+    """Writes the adapter of a guide of kind `class-lm` as PEFT saves one, in float16 as the guide
+    has it, bit for bit.
+
+    The adapted model expects BOS, a label and a line break before a text of that label. α and b of
+    the posterior are not in it.
+
+    Args:
+        folder: absent or empty.
+        loading: of the guide's base.
+
+    Raises:
+        ModelError: the guide is of another kind or a whole model, its base is not here, or its
+            files are damaged.
+        OSError: it can't be written, or the folder holds something.
+    """
+    if guide.is_whole:
+        raise ModelError(
+            f"guide '{guide.name}' is a whole model and has no adapter; its folder has a "
+            f"{guide.base} that transformers loads"
+        )
+    with weights_on_base(guide, "class-lm", guide.base, loading) as (base, tensors):
+        shape = guide.settings["adapter"]
+        layers = linear_layers(base.model, shape["layers"])
+        pairs = {
+            path: (tensors[f"down.{name}"], tensors[f"up.{name}"])
+            for path in layers
+            if (name := path.replace(".", "/"))
+        }
+    is_on_hub = re.fullmatch("[0-9a-f]{40}", guide.revision) is not None
+    write_lora(
+        Path(folder),
+        pairs,
+        base=guide.base,
+        revision=guide.revision if is_on_hub else None,
+        alpha=float(shape["alpha"]),
+        is_transposed=any(isinstance(layer, Conv1D) for layer in layers.values()),
+    )
 
 
 def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:

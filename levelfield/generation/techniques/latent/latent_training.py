@@ -252,7 +252,7 @@ def sentence_vectors(
     file.parent.mkdir(parents=True, exist_ok=True)
     with file_replacement(file) as path:
         tensors = {"vectors": torch.from_numpy(vectors)}
-        safetensors.torch.save_file(tensors, path, {"texts": name})
+        path.write_bytes(safetensors.torch.save(tensors, {"texts": name}))
     return vectors
 
 

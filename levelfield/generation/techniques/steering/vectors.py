@@ -15,9 +15,13 @@ from levelfield.generation.guides import weights_on_base
 from levelfield.generation.techniques.steering.intervention import LowRankEdit
 from levelfield.io.problems import shown
 from levelfield.io.streams import sha256
-from levelfield.models.control_vectors import read_control_vector
+from levelfield.models.control_vectors import (
+    ControlVector,
+    read_control_vector,
+    write_control_vector,
+)
 from levelfield.models.guides import Guide
-from levelfield.models.loading import Loading, reading
+from levelfield.models.loading import AS_USUAL, Loading, reading
 from levelfield.models.torch.language_model import LanguageModel, language_model
 
 Vectors = Mapping[int, torch.Tensor]
@@ -110,6 +114,28 @@ def guide_vectors(guide: Guide, model: str, loading: Loading) -> Mapping[str, Ve
         label: fitting(dict(zip(layers, matrix, strict=True)), base, f"guide '{guide.name}'")
         for label, matrix in rows.items()
     }
+
+
+def write_vectors(guide: Guide, label: str, path: Path | str, loading: Loading = AS_USUAL) -> None:
+    """Writes the vectors of a label of a guide of kind `vector` as a control vector, float32.
+
+    Args:
+        loading: of the guide's base.
+
+    Raises:
+        UserError: the guide has no such label.
+        ModelError: the guide is of another kind, its base is not here, its files are damaged, or
+            the package `gguf` is not installed.
+        OSError: the file can't be written.
+    """
+    vectors = guide_vectors(guide, guide.base, loading)
+    if label not in vectors:
+        raise UserError(
+            f"guide '{guide.name}' has no label {shown(label)}; it has {', '.join(vectors)}"
+        )
+    arrays = {layer: vector.numpy() for layer, vector in vectors[label].items()}
+    model_type = language_model(guide.base, loading).model.config.model_type
+    write_control_vector(ControlVector(arrays, model_type), path)
 
 
 def head_vectors(guide: Guide, label: str, most: int, model: str, loading: Loading) -> Vectors:
