@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from levelfield.models.torch.caches import cache_of, with_cache
 from levelfield.models.torch.decoding import CausalRows
 
 Past = Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -76,7 +77,7 @@ class OpenRows(CausalRows):
         """
         output = self._behind(self._model, past, mask, input_ids=ids[:, None])
         states = output.hidden_states[-1][:, -1]
-        return TokenReading(output.logits[:, -1], states, _kept(output.past_key_values))
+        return TokenReading(output.logits[:, -1], states, _kept(cache_of(output)))
 
     def states_behind(
         self, past: Past, mask: torch.Tensor, embeddings: torch.Tensor
@@ -90,7 +91,7 @@ class OpenRows(CausalRows):
         """
         body = self._model.base_model
         output = self._behind(body, past, mask, inputs_embeds=embeddings[:, None])
-        return output[0][:, -1], _kept(output.past_key_values)
+        return output[0][:, -1], _kept(cache_of(output))
 
     def _behind(self, model: Any, past: Past, mask: torch.Tensor, **read: torch.Tensor) -> Any:
         from transformers import DynamicCache
@@ -98,7 +99,7 @@ class OpenRows(CausalRows):
         return model(
             **read,
             attention_mask=mask,
-            past_key_values=DynamicCache(past, config=self._model.config),
+            **with_cache(DynamicCache(past, config=self._model.config)),
             use_cache=True,
             output_hidden_states=True,
             **self._known({"position_ids": self._positions(mask)[:, -1:]}),
@@ -212,7 +213,7 @@ class SoftRows:
         return self._model(
             inputs_embeds=vectors,
             attention_mask=self._mask,
-            past_key_values=self._cache,
+            **with_cache(self._cache),
             use_cache=True,
             **options,
         )

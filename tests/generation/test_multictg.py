@@ -15,6 +15,7 @@ from levelfield.generation.techniques.latent import latents
 from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
 from levelfield.generation.techniques.latent.latents import latent_model
 from levelfield.models.guides import guide_named
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.draws import stream
 
 GREEDY = Decoding(max_new_tokens=6, greedy=True, top_p=1.0)
@@ -48,7 +49,7 @@ def plain_logits(technique, request: Request, tokens: list[int], seed: int = 0) 
     with torch.inference_mode():
         return learnt.writer.model(
             input_ids=torch.tensor([ids]),
-            past_key_values=cache,
+            **with_cache(cache),
             attention_mask=torch.ones(1, P + len(ids), dtype=torch.long),
             position_ids=torch.arange(P, P + len(ids))[None],
         ).logits[0, -1]

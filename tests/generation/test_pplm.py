@@ -27,6 +27,7 @@ from levelfield.generation.techniques.pplm.perturbed import (
 )
 from levelfield.generation.techniques.pplm.pplm import PPLM, head_model, mean_states
 from levelfield.models.guides import guide_named
+from levelfield.models.torch.caches import cache_of, with_cache
 from levelfield.models.torch.decoding import normalised
 
 POSITIVE = {"sentiment": "positive"}
@@ -92,13 +93,13 @@ def plain(technique: PPLM, prompt: str, text: str, control) -> list[float]:
     def read(token, past):
         cache = DynamicCache([(k, v) for k, v in past])
         out = model(
-            input_ids=torch.tensor([[token]]), past_key_values=cache, output_hidden_states=True
+            input_ids=torch.tensor([[token]]), **with_cache(cache), output_hidden_states=True
         )
-        layers = [(layer.keys, layer.values) for layer in out.past_key_values.layers]
+        layers = [(layer.keys, layer.values) for layer in cache_of(out).layers]
         return out.logits[0, -1].log_softmax(-1), out.hidden_states[-1][0, -1], layers
 
     with torch.no_grad():
-        first = model(input_ids=torch.tensor([ids]), use_cache=True).past_key_values
+        first = cache_of(model(input_ids=torch.tensor([ids]), use_cache=True))
     past = [(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in first.layers]
     largest = [0.0] * len(past)
     found = []

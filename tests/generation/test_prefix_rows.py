@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tiny
+from levelfield.models.torch.caches import cache_of, with_cache
 from levelfield.models.torch.decoding import CausalRows, prefix_cache
 
 PREFIX = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
@@ -21,7 +22,7 @@ def model(request):
 def prepared(model, ids: list[list[int]]) -> torch.Tensor:
     """Keys and values that the model has after reading: (rows, layers, 2, heads, tokens, width)."""
     with torch.inference_mode():
-        cache = model(input_ids=torch.tensor(ids), use_cache=True).past_key_values
+        cache = cache_of(model(input_ids=torch.tensor(ids), use_cache=True))
     layers = [torch.stack([layer.keys, layer.values], dim=1) for layer in cache.layers]
     return torch.stack(layers, dim=1)
 
@@ -67,7 +68,7 @@ def test_gradients_reach_the_prefix_and_not_the_model(model):
     prefix = prepared(model, PREFIX).clone().requires_grad_()
     model(
         input_ids=torch.tensor(PROMPTS[1:2] * 3),
-        past_key_values=prefix_cache(model, prefix),
+        **with_cache(prefix_cache(model, prefix)),
         attention_mask=torch.ones(3, 8, dtype=torch.long),
     ).logits.sum().backward()
     assert prefix.grad is not None

@@ -295,8 +295,7 @@ class Scripted(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.zeros(1))
         self._script, self._start, self._vocabulary = script, start, vocabulary
 
-    def forward(self, input_ids, attention_mask, past_key_values=None, use_cache=False):
-        del past_key_values, use_cache
+    def forward(self, input_ids, attention_mask, **_):
         step = int(attention_mask.shape[1]) - self._start
         token = self._script[min(step, len(self._script) - 1)]
         logits = torch.full((*input_ids.shape, self._vocabulary), -50.0)

@@ -7,6 +7,7 @@ import torch
 
 import tiny
 from levelfield.core.errors import ModelError
+from levelfield.models.torch.caches import cache_of
 from levelfield.models.torch.early_exit import with_lower_layers
 
 IDS = torch.tensor([[0, 5, 6, 7, 8]])
@@ -18,7 +19,7 @@ def test_the_logits_are_those_of_the_first_layer_alone(family):
     whole = model(input_ids=IDS).logits
     lower = with_lower_layers(model, 1)
     with torch.inference_mode():
-        cache = lower(input_ids=IDS, use_cache=True).past_key_values
+        cache = cache_of(lower(input_ids=IDS, use_cache=True))
         logits = lower(input_ids=IDS).logits
         states = model(input_ids=IDS, output_hidden_states=True).hidden_states[1]
         norm = {"gpt2": "ln_f", "bloom": "ln_f", "llama": "norm"}[family]

@@ -14,6 +14,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.openvino import Tensors, forward_of, on_cpu, texts
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets
+from levelfield.models.torch.caches import cache_name, with_cache
 from levelfield.models.torch.causal import TorchCausalModel, read_prefix
 from levelfield.models.torch.infilling import EncodedSources, TorchInfillingModel
 from levelfield.models.torch.loading import batch_of, load_pretrained
@@ -110,7 +111,7 @@ class OpenVINOCausalModel(TorchCausalModel):
                 ids,
                 position_ids=tensors["position_ids"],
                 attention_mask=tensors["attention_mask"],
-                past_key_values=cache,
+                **with_cache(cache),
             )
             length = tensors["past"].shape[2]
             present = _stacked([(layer.keys, layer.values) for layer in cache.layers])
@@ -129,14 +130,14 @@ class OpenVINOCausalModel(TorchCausalModel):
         *,
         position_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: Any = None,
+        **after: Any,
     ) -> torch.Tensor:
         """Returns the states of tokens; arguments as a model of `transformers` has them."""
         if not self._reads_trees:
             return self._forward({"input_ids": ids})["states"]
         past = self._no_past
-        if past_key_values is not None:
-            past = _stacked([(layer.keys, layer.values) for layer in past_key_values.layers])
+        if (cache := after.get(cache_name())) is not None:
+            past = _stacked([(layer.keys, layer.values) for layer in cache.layers])
         return self._read_after(ids, past, position_ids, attention_mask)["states"]
 
     def _read_after(
@@ -169,7 +170,7 @@ class OpenVINOCausalModel(TorchCausalModel):
             SimpleNamespace(keys=keys[None], values=values[None])
             for keys, values in zip(present[::2], present[1::2], strict=True)
         ]
-        return SimpleNamespace(past_key_values=SimpleNamespace(layers=layers))
+        return SimpleNamespace(**with_cache(SimpleNamespace(layers=layers)))
 
 
 _LOWEST = torch.finfo(torch.float32).min

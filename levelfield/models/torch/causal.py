@@ -20,6 +20,7 @@ from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.tokens import buckets, padded
+from levelfield.models.torch.caches import cache_of, with_cache
 from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 
@@ -99,7 +100,7 @@ def read_prefix(base: Any, ids: Sequence[int], device: torch.device) -> KeysAndV
     if not ids:
         return ()
     row = torch.tensor([ids], device=device)
-    cache = base(input_ids=row, use_cache=True).past_key_values
+    cache = cache_of(base(input_ids=row, use_cache=True))
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 
@@ -114,7 +115,7 @@ def after_prefix(prefix: KeysAndValues, rows: int, tokens: int) -> dict[str, Any
         [(k.expand(rows, -1, -1, -1), v.expand(rows, -1, -1, -1)) for k, v in prefix]
     )
     return {
-        "past_key_values": cache,
+        **with_cache(cache),
         "position_ids": torch.arange(length, length + tokens, device=device)[None],
         "attention_mask": torch.ones(rows, length + tokens, dtype=torch.long, device=device),
     }

@@ -16,6 +16,7 @@ from levelfield.models.contracts import PLAIN, ChoosingModel, Gapped, Target
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import padded, unique
+from levelfield.models.torch.caches import cache_of, with_cache
 from levelfield.models.torch.infilling import TorchInfillingModel
 from levelfield.models.torch.loading import load_pretrained
 
@@ -101,7 +102,7 @@ class CausalChoices:
         first = logits[0, -1].double().log_softmax(-1)
         cache.batch_repeat_interleave(len(answers))
         inputs = torch.from_numpy(padded(answers, answers[0][0])).to(self._device)
-        after = self._model(input_ids=inputs, past_key_values=cache, use_cache=True).logits
+        after = self._model(input_ids=inputs, **with_cache(cache), use_cache=True).logits
         log_p = after.double().log_softmax(-1)  # (answers, tokens, vocabulary)
         log_p_of_answers = []
         for row, answer in zip(log_p, answers, strict=True):
@@ -112,8 +113,8 @@ class CausalChoices:
 
     def _forward(self, ids: list[int], cache: Any) -> tuple[torch.Tensor, Any]:
         inputs = torch.tensor([ids], device=self._device)
-        out = self._model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        return out.logits, out.past_key_values
+        out = self._model(input_ids=inputs, **with_cache(cache), use_cache=True, logits_to_keep=1)
+        return out.logits, cache_of(out)
 
     def _ids(self, prompt: str) -> list[int]:
         if not self._chats:

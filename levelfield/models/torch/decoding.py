@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import torch
 
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.loading import batch_of
 
 COLUMNS = 32
@@ -86,7 +87,7 @@ class EncoderDecoderRows(GrowingRows):
             encoder_outputs=(self._states,),
             attention_mask=self._mask,
             decoder_input_ids=ids,
-            past_key_values=self._cache,
+            **with_cache(self._cache),
             use_cache=self._cache is not None,
         ).logits
         return logits
@@ -169,7 +170,7 @@ class CausalRows(GrowingRows):
         return self._model(
             input_ids=ids,
             attention_mask=torch.cat([virtual, self._mask[:, :end]], dim=1),
-            past_key_values=cache,
+            **with_cache(cache),
             use_cache=cache is not None,
             **self._known({"position_ids": positions, "logits_to_keep": int(last_only)}),
             **more,

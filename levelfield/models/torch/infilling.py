@@ -14,6 +14,7 @@ from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, loa
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import batches, buckets, padded, token_mask
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.decoding import encoder_decoder_cache
 from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, token_log_p
@@ -165,7 +166,7 @@ class TorchInfillingModel(BatchedInfillingModel):
             input_ids=ids,
             encoder_hidden_states=encoded.states,
             encoder_attention_mask=encoded.mask,
-            past_key_values=cache,
+            **with_cache(cache),
             use_cache=cache is not None,
         ).last_hidden_state
         return hidden

@@ -16,6 +16,7 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
 from levelfield.generation.techniques.latent.latents import latent_model
 from levelfield.models.guides import guide_named
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert
 
@@ -155,7 +156,7 @@ def test_a_model_of_as_many_layers_as_heads_writes_behind_the_authors_prefix(
     with torch.inference_mode():
         ids = torch.tensor([[*lm.ids(prompt), *tokens]])  # without BOS
         cache = published.cache(e)
-        logits = shorter(input_ids=ids, past_key_values=cache).logits[0, -len(tokens) - 1 : -1]
+        logits = shorter(input_ids=ids, **with_cache(cache)).logits[0, -len(tokens) - 1 : -1]
     expected = logits.double().log_softmax(-1)[torch.arange(len(tokens)), torch.tensor(tokens)]
     assert log_p == pytest.approx(expected.numpy(), abs=0.02)  # float16 keys and values
 

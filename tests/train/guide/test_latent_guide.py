@@ -23,6 +23,7 @@ from levelfield.generation.techniques.latent.latent_training import (
 )
 from levelfield.generation.techniques.latent.latents import latent_model
 from levelfield.models.guides import Guide, guide_for
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop
 from levelfield.train.guide.kinds import GuideSpec, build_guide
@@ -104,7 +105,7 @@ def plain_nats(model: LearntLatent, folder: Path, e: torch.Tensor, text: list[in
         cache = DynamicCache(ddp_cache_data=[(layer[0][None], layer[1][None]) for layer in prefix])
         ids = torch.tensor([[base.bos_id, *text[:t]]])
         with torch.inference_mode():
-            logits = base.model(input_ids=ids, past_key_values=cache).logits[0, -1]
+            logits = base.model(input_ids=ids, **with_cache(cache)).logits[0, -1]
         nats -= float(logits.double().log_softmax(-1)[token])
     return nats
 

@@ -27,6 +27,7 @@ from levelfield.generation.techniques.discup.teachers import (
 )
 from levelfield.generation.techniques.guide_tasks import TextTask, training_fact
 from levelfield.models.tokens import buckets
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoding import normalised
 from levelfield.models.torch.language_model import LanguageModel, language_model
@@ -79,9 +80,9 @@ class LearntPrompts(torch.nn.Module):
         begin = self._embed[0](self._bos)
         if prompt is not None:
             begin = torch.cat([begin, prompt[None].to(begin)], dim=1)
-        self._body[0](inputs_embeds=begin, past_key_values=cache, use_cache=True)
+        self._body[0](inputs_embeds=begin, **with_cache(cache), use_cache=True)
         cache.batch_repeat_interleave(len(texts.ids))
-        states = self._body[0](input_ids=texts.tokens, past_key_values=cache, use_cache=True)[0]
+        states = self._body[0](input_ids=texts.tokens, **with_cache(cache), use_cache=True)[0]
         return self._head(states[texts.places], slice(None)).float()
 
 

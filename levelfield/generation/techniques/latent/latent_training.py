@@ -49,6 +49,7 @@ from levelfield.io.writing import file_replacement
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import buckets, padded
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoding import prefix_cache
 from levelfield.models.torch.encoder import load_encoder
@@ -112,7 +113,7 @@ class LearntLatent(torch.nn.Module):
         """−log P(text | prefix): (rows,); None for no prefix."""
         rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
         ids = torch.from_numpy(rows).to(self.head.weight.device)
-        states = self._body(ids, past_key_values=self._cache(prefix))
+        states = self._body(ids, **with_cache(self._cache(prefix)))
         return text_nats(self._logits, states, texts, [0] * len(texts))
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from levelfield.core.errors import UserError
+from levelfield.models.torch.caches import cache_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def keys_and_values(model: Any, ids: torch.Tensor) -> torch.Tensor:
     """What a causal model keeps of tokens: (rows, tokens) -> (rows, layers, 2, heads, tokens,
     width)."""
     with torch.inference_mode():
-        cache = model(input_ids=ids, use_cache=True).past_key_values
+        cache = cache_of(model(input_ids=ids, use_cache=True))
     layers = [torch.stack([layer.keys, layer.values], dim=1) for layer in cache.layers]
     return torch.stack(layers, dim=1).clone()
 
