@@ -15,8 +15,9 @@ import torch
 import technique_cases as cases
 import tiny
 from levelfield.core.errors import ModelError, UserError
+from levelfield.generation.chat_frame import ChatFrame
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.prompting.prompting import ChatFrame, Prompting, plain_text
+from levelfield.generation.techniques.prompting.prompting import Prompting, plain_text
 from levelfield.generation.techniques.prompting.prompts import (
     message,
     prompts,
