@@ -49,7 +49,7 @@ class ChatFrame:
         """What precedes the assistant's text, without a BOS in front.
 
         Args:
-            messages: the first is the system's, the second the user's.
+            messages: the system's, if there is one, and the user's.
 
         Raises:
             ModelError: the template doesn't take such messages.
@@ -66,7 +66,7 @@ class ChatFrame:
             text = self._rendered(apart)
         if apart[0]["content"] not in text:  # some templates leave system messages out
             with _usable_template():
-                text = self._rendered(_without_system(apart))
+                text = self._rendered(_without_system(apart) if len(apart) > 1 else apart)
         # the tokenizers of some models put a blank before a text by themselves
         first = self._tokenizer.tokenize("a")[0]
         return text.removesuffix(" ") if first[0] in "▁Ġ" else text

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
-from levelfield.core.errors import UserError
+from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature, with_choices
+from levelfield.generation.chat_frame import ChatFrame, chat_frame
 from levelfield.generation.contract import (
     Answer,
     AnsweringTechnique,
@@ -35,6 +36,9 @@ from levelfield.generation.sampling import (
     Growth,
     grow,
 )
+from levelfield.generation.techniques.prompting.prompts import message
+from levelfield.io.streams import content_digest
+from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import TorchOptions
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.tokens import token_mask
@@ -144,11 +148,20 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
 
 
 class Prompted(NamedTuple):
-    """What a model reads for a request, and whether some of the prompt or source was cut off."""
+    """What a model reads for a request.
+
+    Attributes:
+        request: what is asked for.
+        ids: tokens that the model reads.
+        cut: whether some of the prompt or source was cut off.
+        aside: so many of the first tokens are not of the text: guides and the repetition penalty
+            don't see them.
+    """
 
     request: Request
     ids: list[int]
     cut: bool
+    aside: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +195,11 @@ class LocalTechnique(BatchedTechnique):
     @property
     def uncontrolled(self) -> LocalTechnique:
         """The base without any control: what a technique's cost is measured from."""
+        return self._base_alone()
+
+    def _base_alone(self, **more: Any) -> UncontrolledBase:
         return UncontrolledBase(
-            model=self.model, batch=self.batch, bos=self.bos, loading=self.loading
+            model=self.model, batch=self.batch, bos=self.bos, loading=self.loading, **more
         )
 
     def _opened(self, model: LanguageModel) -> LanguageModel:
@@ -286,6 +302,10 @@ class LocalTechnique(BatchedTechnique):
         """What the base reads before the prompt."""
         return [*self.base.opening, *self._prefix(request)]
 
+    def _aside(self, start: Sequence[int]) -> int:  # noqa: ARG002
+        """Returns how many of the tokens before the prompt guides don't see."""
+        return 0
+
     @property
     def _ends(self) -> frozenset[int]:
         """Tokens that end a text."""
@@ -327,7 +347,7 @@ class LocalTechnique(BatchedTechnique):
             )
         cut = len(prompt) > room
         ids = [*start, *prompt[len(prompt) - min(room, len(prompt)) :]]
-        return Prompted(request, ids or [base.bos_id], cut)
+        return Prompted(request, ids or [base.bos_id], cut, self._aside(start))
 
     def _continue(
         self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
@@ -356,6 +376,8 @@ class LocalTechnique(BatchedTechnique):
         prompts = [entry.ids for entry in prompted]
         controls = [entry.request.control for entry in prompted]
         mask = torch.from_numpy(token_mask(prompts, left=True))
+        for row, entry in zip(mask, prompted, strict=True):
+            row[len(row) - len(entry.ids) :][: entry.aside] = 0
         steering = self.processor(controls, attention_mask=mask, decoding=decoding)
         writer, cache = self._writer(controls[0]), self._cache(prompted, seed)
         with torch.inference_mode():
@@ -382,7 +404,58 @@ class LocalTechnique(BatchedTechnique):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UncontrolledBase(LocalTechnique):
+class InChat(LocalTechnique):
+    """A technique whose texts may stand in a chat with the base.
+
+    Raises:
+        ModelError: at the first text, a base without a chat template.
+    """
+
+    chat: str = option(
+        "",
+        "Message of the user, such as `Write a review.`; the text begins the answer to it, in the "
+        "base's chat template. Guides, experts and the repetition penalty see the text alone.",
+        otherwise="no chat",
+        metavar="TEXT",
+    )
+
+    @property
+    def signature(self) -> str:
+        if not self.chat:
+            return super().signature
+        template = load_tokenizer(resolve_causal(self.model, self.loading)).chat_template
+        return super().signature + with_choices(
+            "", {"chat": f"{content_digest(self.chat)}@{content_digest(template or '')}"}
+        )
+
+    @property
+    def uncontrolled(self) -> LocalTechnique:
+        return self._base_alone(chat=self.chat)
+
+    def _start(self, request: Request) -> list[int]:
+        if not self.chat:
+            return super()._start(request)
+        base = self.base
+        ids = self._frame.ids([message("user", self.chat)])
+        before = base.opening if base.tokenizer.bos_token_id is not None else []
+        return [*before, *ids, *self._prefix(request)]
+
+    def _aside(self, start: Sequence[int]) -> int:
+        return len(start) if self.chat else 0
+
+    @property
+    def _ends(self) -> frozenset[int]:
+        return super()._ends | self._frame.ends if self.chat else super()._ends
+
+    @property
+    def _frame(self) -> ChatFrame:
+        if (frame := chat_frame(self.base)) is None:
+            raise ModelError(f"model '{self.model}' has no chat template; leave chat out")
+        return frame
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncontrolledBase(InChat):
     """p(x_t | x_<t) of the base model; any control is taken and ignored."""
 
     name: ClassVar[str] = "base"

@@ -9,11 +9,12 @@ from typing import ClassVar
 from levelfield.core.options import option
 from levelfield.generation.logits.classes import ReconstructedPosterior
 from levelfield.generation.logits.terms import Formula
+from levelfield.generation.technique import InChat
 from levelfield.generation.techniques.class_lm.class_guidance import ClassGuidedTechnique
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirDecoding(ClassGuidedTechnique):
+class AirDecoding(InChat, ClassGuidedTechnique):
     """log p(x_t | x_<t) + ω log (d_c / Σ_c' d_c'), d_c = Π_i≤t −1 / log P(x_i | x_<i, c).
 
     P(· | c) is the guide's class-conditional language model. The product is over the tokens of the

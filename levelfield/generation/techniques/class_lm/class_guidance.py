@@ -22,6 +22,7 @@ from levelfield.generation.logits.classes import (
     PosteriorFilter,
 )
 from levelfield.generation.logits.terms import Formula, ScaledPenalty
+from levelfield.generation.technique import InChat
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM, Codes, class_lm
 from levelfield.models.guides import GuideKind
 from levelfield.models.torch.language_model import LanguageModel
@@ -96,7 +97,7 @@ class CTRLLite(ClassGuidedTechnique):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpertTechnique(ClassGuidedTechnique, abc.ABC):
+class ExpertTechnique(InChat, ClassGuidedTechnique, abc.ABC):
     """A technique whose experts are guides, or whole models in their place.
 
     Raises:
@@ -192,7 +193,7 @@ class DExperts(ExpertTechnique):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeDi(ClassGuidedTechnique):
+class GeDi(InChat, ClassGuidedTechnique):
     """log p(x_t | x_<t) + ω log P(c | x_1..t) for every candidate x_t.
 
     P(c | x_1..t) = softmax_c(s_c) over all labels of the guide, with

@@ -22,6 +22,7 @@ from levelfield.generation.logits.terms import (
     StepFunction,
     Term,
 )
+from levelfield.generation.technique import InChat
 from levelfield.generation.techniques.fudge.future import future_model
 from levelfield.models.guides import GuideKind
 
@@ -110,7 +111,7 @@ class _Estimation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FUDGE(GuidedTechnique):
+class FUDGE(InChat, GuidedTechnique):
     """log p(x_t | x_<t) + λ Σ_a log B_a(c_a | x_<t, x_t) on the base's likeliest tokens.
 
     B_a(c | x_1 … x_t) is the probability that the complete text has the label c of attribute a, by

@@ -17,6 +17,7 @@ from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Request
 from levelfield.generation.guides import KEPT, GuidedTechnique
+from levelfield.generation.technique import InChat
 from levelfield.generation.techniques.steering.intervention import (
     Intervention,
     LowRankEdit,
@@ -56,7 +57,7 @@ class SteeredBase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateTechnique(GuidedTechnique, abc.ABC):
+class StateTechnique(InChat, GuidedTechnique, abc.ABC):
     """A technique that changes the base's states.
 
     What writes is the base under the changes: they apply to every token that it reads, BOS and the
