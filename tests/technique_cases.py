@@ -242,7 +242,8 @@ def reft_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
 def loreft(**options: Any) -> LoReFT:
     """With a guide for its base."""
     base = options.get("model", model())
-    return LoReFT(**{"model": base, "guide": reft_guide(base), **options})
+    guide = reft_guide(base if base == model("llama") else model())
+    return LoReFT(**{"model": base, "guide": guide, **options})
 
 
 def iti(**options: Any) -> ITI:

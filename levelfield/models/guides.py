@@ -38,6 +38,7 @@ SHIPPED: Mapping[str, str] = {
     "offline/sentiment-prompt": "1380ba4757217a7f1e50a88007642ade0c98620fe75f89cafa4dcf1f9d01225e",
     "offline/sentiment-vector": "6f7407b6ad1f269b3220cdb6078ede6faad94be7c946ff5771099b6bf99ef6a1",
     "offline/sentiment-heads": "96073da093b738429c224dd585035a2fa88f38ea858645ef04a157ff71810038",
+    "offline/sentiment-reft": "b0545a4860f0673b21bfebcb1be932e52e038516f5987a195865ae7ddeea8371",
 }
 """Guides that come with the package, and their checksums (`Guide.checksum`)."""
 

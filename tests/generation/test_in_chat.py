@@ -13,7 +13,7 @@ import torch
 import technique_cases as cases
 import tiny
 from levelfield.core.errors import ModelError
-from levelfield.generation.chat_frame import ChatFrame
+from levelfield.generation.chat_frame import ChatFrame, chat_frame
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.table import TECHNIQUES, technique_class
 from levelfield.generation.technique import InChat, UncontrolledBase
@@ -118,6 +118,7 @@ def test_every_technique_that_says_so_writes_in_a_chat(name: str, prompt: str):
     base = technique.base
     before = base.tokenizer.chat_template
     base.tokenizer.chat_template = CHATML
+    chat_frame.cache_clear()
     try:
         control = {} if name == "base" else {"sentiment": "positive"}
         (answer,) = technique.generate(
@@ -125,6 +126,7 @@ def test_every_technique_that_says_so_writes_in_a_chat(name: str, prompt: str):
         )
     finally:
         base.tokenizer.chat_template = before
+        chat_frame.cache_clear()
     assert answer.text.startswith(prompt)
     assert answer.tokens > 0
 
