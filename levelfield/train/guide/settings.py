@@ -213,7 +213,7 @@ class ReftSettings(Options):
     """How edits of states are trained."""
 
     rank: int = option(4, "Rank r of an edit.", least=1, most=1024)
-    layers: str = option(
+    edited_layers: str = option(
         "",
         "Layers whose states are edited: numbers and ranges from 0 on, as in 8-12,15.",
         otherwise="all",

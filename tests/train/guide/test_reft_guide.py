@@ -113,11 +113,11 @@ def test_without_a_step_that_counts_the_edits_change_nothing(folder: Path, tmp_p
 
 
 def test_layers_are_those_that_are_asked_for(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g", layers="1", epochs=0.5)
+    guide = built(folder, tmp_path / "g", edited_layers="1", epochs=0.5)
     assert guide.settings["layers"] == [1]
     assert len(safetensors.torch.load_file(guide.weights)["positive.R"]) == 1
-    with pytest.raises(UserError, match=r"layers=0-99: .* has the layers 0 to"):
-        built(folder, tmp_path / "h", layers="0-99")
+    with pytest.raises(UserError, match=r"edited_layers=0-99: .* has the layers 0 to"):
+        built(folder, tmp_path / "h", edited_layers="0-99")
 
 
 def test_the_guide_steers_its_base(folder: Path, tmp_path: Path):

@@ -141,9 +141,10 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     labels = texts.train.labels
     base = language_model(spec.start, spec.loading)
     depth = len(decoder_layers(base.model)[1])
-    layers = layer_numbers(settings.layers) if settings.layers else tuple(range(depth))
+    edited = settings.edited_layers
+    layers = layer_numbers(edited) if edited else tuple(range(depth))
     if layers[-1] >= depth:
-        raise UserError(f"layers={settings.layers}: {base.label} has the layers 0 to {depth - 1}")
+        raise UserError(f"edited_layers={edited}: {base.label} has the layers 0 to {depth - 1}")
     train, ids = readable(texts.train, base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
     recipe = passes_over(train, settings, spec, every=EVERY)
