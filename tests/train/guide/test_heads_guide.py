@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from toy_guides import built, toy
 
 import tiny
 from levelfield.generation.techniques.steering.steering import ITI
-from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import settings_of
-from levelfield.train.labelled import Labelled, own_texts
-
-LABELS = ("negative", "positive")
-BEGINNINGS = ("today the old lake", "once upon a time", "we saw that it")
+from levelfield.train.labelled import own_texts
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def folder(request, tmp_path_factory) -> Path:
     return tiny.save(request.param, tmp_path_factory.mktemp("base"))
-
-
-def toy(n: int = 8) -> Labelled:
-    """The last word says all."""
-    texts = [
-        f"{words} {i} {end}" for i in range(n) for words in BEGINNINGS for end in ("sad", "fine")
-    ]
-    return Labelled(tuple(texts), np.eye(2)[[0, 1] * (len(texts) // 2)], LABELS)
-
-
-def built(folder: Path, out: Path, **settings) -> Guide:
-    texts = own_texts(toy(), None, ["our own sentences: Apache-2.0"], share=0.2, seed=0)
-    spec = GuideSpec("heads", "sentiment", settings_of("heads", settings), start=str(folder))
-    return build_guide(texts, spec, out)
 
 
 def plain_heads(folder: Path, text: str, *, last: bool) -> torch.Tensor:
@@ -61,7 +41,7 @@ def plain_heads(folder: Path, text: str, *, last: bool) -> torch.Tensor:
 def test_a_direction_is_the_difference_of_means_at_the_length_of_its_deviation(
     folder: Path, tmp_path: Path, last: bool
 ):
-    guide = built(folder, tmp_path / "g", states="last" if last else "mean")
+    guide = built("heads", folder, tmp_path / "g", states="last" if last else "mean")
     split = own_texts(toy(), None, [], share=0.2, seed=0)
     states = torch.stack([plain_heads(folder, text, last=last) for text in split.train.texts])
     is_positive = torch.from_numpy(split.train.targets[:, 1] == 1)
@@ -75,7 +55,7 @@ def test_a_direction_is_the_difference_of_means_at_the_length_of_its_deviation(
 
 
 def test_heads_are_ranked_by_the_nearer_mean_of_held_out_texts(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g")
+    guide = built("heads", folder, tmp_path / "g")
     split = own_texts(toy(), None, [], share=0.2, seed=0)
     train, test = (
         torch.stack([plain_heads(folder, text, last=False) for text in rows.texts])
@@ -89,7 +69,7 @@ def test_heads_are_ranked_by_the_nearer_mean_of_held_out_texts(folder: Path, tmp
 
 
 def test_the_guide_steers_its_base(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g")
+    guide = built("heads", folder, tmp_path / "g")
     technique = ITI(model=str(folder), guide=str(guide.path), strength=4.0, heads=2)
     assert technique.refusal({"sentiment": "positive"}) == ""
     assert technique._steered_base({"sentiment": "positive"}) is not None

@@ -8,38 +8,19 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from toy_guides import LABELS, built, toy
 
 import tiny
 from levelfield.core.errors import UserError
 from levelfield.generation.techniques.steering.reft_training import orthonormal
 from levelfield.generation.techniques.steering.steering import LoReFT
-from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import settings_of
-from levelfield.train.labelled import Labelled, own_texts
-
-LABELS = ("negative", "positive")
-BEGINNINGS = ("today the old lake", "once upon a time", "we saw that it")
+from levelfield.train.labelled import own_texts
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def folder(request, tmp_path_factory) -> Path:
     return tiny.save(request.param, tmp_path_factory.mktemp("base"))
-
-
-def toy(n: int = 8) -> Labelled:
-    """The last word says all."""
-    texts = [
-        f"{words} {i} {end}" for i in range(n) for words in BEGINNINGS for end in ("sad", "fine")
-    ]
-    return Labelled(tuple(texts), np.eye(2)[[0, 1] * (len(texts) // 2)], LABELS)
-
-
-def built(folder: Path, out: Path, **settings) -> Guide:
-    texts = own_texts(toy(), None, ["our own sentences: Apache-2.0"], share=0.2, seed=0)
-    spec = GuideSpec("reft", "sentiment", settings_of("reft", settings), start=str(folder))
-    return build_guide(texts, spec, out)
 
 
 def plain_nats(folder: Path, text: str, edits: dict[str, torch.Tensor] | None) -> float:
@@ -73,7 +54,7 @@ def test_rows_become_orthonormal_and_stay_where_they_are():
 
 
 def test_edits_make_texts_of_their_label_likelier(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g", rank=4, epochs=30, batch=8, learning_rate=0.02)
+    guide = built("reft", folder, tmp_path / "g", rank=4, epochs=30, batch=8, learning_rate=0.02)
     figures = guide.settings["figures"]
     assert figures["perplexity"] < 0.7 * figures["perplexity-base"]
     assert figures["perplexity"] < figures["perplexity-other"]
@@ -81,7 +62,7 @@ def test_edits_make_texts_of_their_label_likelier(folder: Path, tmp_path: Path):
 
 
 def test_held_out_figures_are_those_of_a_plain_loop(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g", rank=2, epochs=4, batch=8, learning_rate=0.01)
+    guide = built("reft", folder, tmp_path / "g", rank=2, epochs=4, batch=8, learning_rate=0.01)
     tensors = safetensors.torch.load_file(guide.weights)
     split, base = own_texts(toy(), None, [], share=0.2, seed=0).test, language_model(str(folder))
     nats = np.array(
@@ -107,21 +88,21 @@ def test_held_out_figures_are_those_of_a_plain_loop(folder: Path, tmp_path: Path
 
 
 def test_without_a_step_that_counts_the_edits_change_nothing(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g", epochs=0.01, learning_rate=1e-12)
+    guide = built("reft", folder, tmp_path / "g", epochs=0.01, learning_rate=1e-12)
     figures = guide.settings["figures"]
     assert figures["perplexity"] == pytest.approx(figures["perplexity-base"], rel=1e-3)
 
 
 def test_layers_are_those_that_are_asked_for(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g", edited_layers="1", epochs=0.5)
+    guide = built("reft", folder, tmp_path / "g", edited_layers="1", epochs=0.5)
     assert guide.settings["layers"] == [1]
     assert len(safetensors.torch.load_file(guide.weights)["positive.R"]) == 1
     with pytest.raises(UserError, match=r"edited_layers=0-99: .* has the layers 0 to"):
-        built(folder, tmp_path / "h", edited_layers="0-99")
+        built("reft", folder, tmp_path / "h", edited_layers="0-99")
 
 
 def test_the_guide_steers_its_base(folder: Path, tmp_path: Path):
-    guide = built(folder, tmp_path / "g", epochs=0.5)
+    guide = built("reft", folder, tmp_path / "g", epochs=0.5)
     technique = LoReFT(model=str(folder), guide=str(guide.path))
     assert technique.refusal({"sentiment": "positive"}) == ""
     assert technique._steered_base({"sentiment": "positive"}) is not None
