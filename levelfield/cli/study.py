@@ -89,7 +89,8 @@ def calibrate(file: str, options: StudyCalibrateOptions) -> None:
     table = plain_table("system", ">budget", ">strength", ">nats a token", ">95 % interval")
     for found in calibrate_study(file, options, stages=progress_bar):
         ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
-        numbers = (f"{found.budget:g}", f"{found.strength:.4g}", f"{found.nats:.3f}", ends)
+        mark = "" if found.is_within else ", out of reach"
+        numbers = (f"{found.budget:g}", f"{found.strength:.4g}{mark}", f"{found.nats:.3f}", ends)
         table.add_row(found.system, *numbers)
     console().print(table)
 

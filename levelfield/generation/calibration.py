@@ -24,6 +24,8 @@ from levelfield.stats.estimate import Estimate
 
 FIRST = 16
 """So many requests are enough to come near the budget; all of them decide."""
+EXPONENT = 2.0
+"""A divergence grows with the square of a small strength."""
 WIDE = 0.05
 """A wider interval of the divergence, as a share of it, has a note."""
 
@@ -38,6 +40,18 @@ class Tried:
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {"strength": self.strength, "divergence": self.divergence.to_dict()}
+
+
+class OutOfReachError(UserError):
+    """No strength comes to a budget; `nearest` comes nearest."""
+
+    def __init__(self, budget: float, tried: Sequence[Tried]) -> None:
+        self.nearest = _nearest(tried, budget)
+        super().__init__(
+            f"the budget of {budget:g} nats a token is out of reach: of {len(tried)} strengths the "
+            f"nearest comes to {self.nearest.divergence.value:.3g}, with "
+            f"{self.nearest.strength:.4g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -154,15 +168,17 @@ def calibrate_strength(
     start = 1.0 if start is None or start <= 0 else float(start)
     with stages(f"calibrating {writer.name}", chosen.most) as progress:
         few = asked[:: max(1, len(asked) // FIRST)]
+        exponent = EXPONENT
         if len(few) < len(asked):
             near = search(lambda s: far(few, s), start, chosen.budget, 0.1, chosen.most)
             start = _nearest(near, chosen.budget).strength
+            exponent = _exponent(near, chosen.budget)
 
         def counted(strength: float) -> Estimate:
             progress(1)
             return far(asked, strength)
 
-        tried = search(counted, start, chosen.budget, chosen.tolerance, chosen.most)
+        tried = search(counted, start, chosen.budget, chosen.tolerance, chosen.most, exponent)
     found = _nearest(tried, chosen.budget)
     at_best = writer.replace(**{knob: found.strength})
     signature = at_best.signature + with_choices("", chosen.decoding.choices)
@@ -179,17 +195,26 @@ def calibrate_strength(
 
 
 def search(
-    far: Callable[[float], Estimate], start: float, budget: float, tolerance: float, most: int
+    far: Callable[[float], Estimate],
+    start: float,
+    budget: float,
+    tolerance: float,
+    most: int,
+    exponent: float = EXPONENT,
 ) -> list[Tried]:
     """Returns the strengths that are tried, the last one within the tolerance if any is.
 
-    Divergences grow with the square of a small strength. So while all were too weak or all too
-    strong, the next strength is s √(budget / d), and a little beyond, at most four times s and at
-    least a quarter, or sixteen times where the last step changed nothing. Between two neighbours it
-    is interpolated on logarithms.
+    While all were too weak or all too strong, the next strength is s (budget / d)^(1/k), at most
+    four times s and at least a quarter, or sixteen times where the last step changed nothing. From
+    the second such step on, the one before fell short, and the strength goes a tenth beyond.
+    Between two neighbours it is interpolated on logarithms.
+
+    Args:
+        exponent: k, with which the divergence grows near the budget, d ∝ s^k; a small strength has
+            2.
 
     Raises:
-        UserError: no strength comes to the budget from the side where the first one was not.
+        OutOfReachError: no strength comes to the budget from the side where the first one was not.
     """
     tried = [Tried(start, far(start))]
     while len(tried) < most and not _is_near(tried[-1], budget, tolerance):
@@ -205,17 +230,26 @@ def search(
             if flat or nats == 0:
                 factor = 16.0 if flat else 4.0
             else:
-                factor = min(4.0, 1.1 * math.sqrt(max(budget / nats, nats / budget)))
+                beyond = 1.1 if len(tried) > 1 else 1.0
+                factor = min(4.0, beyond * max(budget / nats, nats / budget) ** (1 / exponent))
             strength = strength * factor if weak else strength / factor
         tried.append(Tried(strength, far(strength)))
     nearest = _nearest(tried, budget)
     values = [t.divergence.value for t in tried]
     if not _is_near(nearest, budget, tolerance) and not min(values) < budget <= max(values):
-        raise UserError(
-            f"the budget of {budget:g} nats a token is out of reach: of {len(tried)} strengths the "
-            f"nearest comes to {nearest.divergence.value:.3g}, with {nearest.strength:.4g}"
-        )
+        raise OutOfReachError(budget, tried)
     return tried
+
+
+def _exponent(tried: Sequence[Tried], budget: float) -> float:
+    """Returns k of d ∝ s^k by the two strengths nearest to the budget; between a half and 4."""
+    near = sorted(tried, key=lambda one: abs(one.divergence.value - budget))[:2]
+    if len(near) < 2 or min(one.divergence.value for one in near) <= 0:
+        return EXPONENT
+    one, other = near
+    apart = math.log(one.strength / other.strength)
+    slope = math.log(one.divergence.value / other.divergence.value) / apart if apart else EXPONENT
+    return min(4.0, max(0.5, slope))
 
 
 def _nearest(tried: Sequence[Tried], budget: float) -> Tried:

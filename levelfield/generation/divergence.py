@@ -18,8 +18,9 @@ from levelfield.generation.contract import (
     Technique,
     check_requests,
 )
-from levelfield.generation.sampling import Choice, Forced, Growth
-from levelfield.generation.technique import LocalTechnique
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.sampling import Choice, Steering
+from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.stats.clusters import cluster_errors, cluster_sums, coded
 from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
 
@@ -86,15 +87,12 @@ def divergence(
     whole = decoding.replace(top_k=0, top_p=1.0)
     nats: dict[str, Floats] = {}
     for batch in technique.batches(requests):
-        mine, plain = (t._ready(batch, decoding) for t in (technique, base))
-        growth = technique._growth(mine, decoding, seed)
+        ready = technique._ready(batch, decoding)
+        growth = technique._growth(ready, decoding, seed)
         written = _Noted(growth.choice, len(batch))
-        technique._run(mine, decoding, replace(growth, choice=written), seed)
-        q = _Recorded(written.texts)
-        technique._run(mine, whole, Growth(q, q.lengths), seed)
-        p = _Compared(written.texts, q.distributions)
-        base._run(plain, whole, Growth(p, p.lengths), seed)
-        nats |= {r.id: np.array(row) for r, row in zip(batch, p.nats, strict=True)}
+        technique._run(ready, decoding, replace(growth, choice=written, watch=written.watch), seed)
+        rows = _compared(base, base._ready(batch, decoding), written, whole)
+        nats |= {r.id: np.array(row) for r, row in zip(batch, rows, strict=True)}
     return Divergence(
         tuple(nats[request.id] for request in requests),
         tuple(request.prompt for request in requests),
@@ -102,12 +100,24 @@ def divergence(
 
 
 class _Noted:
-    """Notes the tokens that another choice takes, those that end a text included."""
+    """Notes the tokens that another choice takes, those that end a text included, and the
+    distribution before each.
+
+    Attributes:
+        texts: the tokens of each text.
+        log_q: before each token of each text, of the whole vocabulary: (vocabulary,), float32.
+    """
 
     def __init__(self, choice: Choice, texts: int) -> None:
         self._choice = choice
         self.texts: list[list[int]] = [[] for _ in range(texts)]
+        self.log_q: list[list[torch.Tensor]] = [[] for _ in range(texts)]
         self._live = list(range(texts))
+
+    def watch(self, steering: Steering) -> None:
+        assert isinstance(steering, SteeringProcessor)
+        for place, row in zip(self._live, steering.uncut().float(), strict=True):
+            self.log_q[place].append(row)
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
         tokens = self._choice(scores)
@@ -120,40 +130,25 @@ class _Noted:
         self._choice.keep(rows)
 
 
-class _Recorded(Forced):
-    """Notes the whole distribution before each token: log q, (vocabulary,) float32."""
-
-    def __init__(self, texts: Sequence[Sequence[int]]) -> None:
-        super().__init__(texts)
-        self.distributions: list[list[torch.Tensor]] = [[] for _ in texts]
-
-    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
-        log_q = scores.float().log_softmax(-1)
-        for place, row in zip(self._live, log_q, strict=True):
-            self.distributions[place].append(row)
-        return super().__call__(scores)
-
-
-class _Compared(Forced):
-    """Compares the distributions before each token with those that were noted.
-
-    Attributes:
-        nats: Σ_v q log (q / p), at each token of each text.
-    """
-
-    def __init__(
-        self, texts: Sequence[Sequence[int]], of_technique: Sequence[Sequence[torch.Tensor]]
-    ) -> None:
-        super().__init__(texts)
-        self._q = of_technique
-        self.nats: list[list[float]] = [[] for _ in texts]
-
-    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
-        step = len(self.nats[self._live[0]])
-        log_q = torch.stack([self._q[place][step] for place in self._live]).to(scores.device)
-        log_p = scores.float().log_softmax(-1)
-        q = log_q.exp()
-        terms = torch.where(q > 0, q * (log_q - log_p), 0.0)
-        for place, nats in zip(self._live, terms.double().sum(-1).tolist(), strict=True):
-            self.nats[place].append(max(nats, 0.0))
-        return super().__call__(scores)
+def _compared(
+    base: LocalTechnique, ready: Sequence[Prompted], written: _Noted, decoding: Decoding
+) -> list[list[float]]:
+    """Returns Σ_v q log (q / p) before each token of each text; the base reads the texts once."""
+    texts = written.texts
+    tokens = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long)
+    for row, text in zip(tokens, texts, strict=True):
+        row[: len(text)] = torch.tensor(text)
+    nats: list[list[float]] = [[] for _ in texts]
+    with torch.inference_mode():
+        rows, steering = base._rows(ready, seed=0), base._steering(ready, decoding)
+        begin = rows.ids.shape[1]
+        logits = rows.logits_before(tokens.to(rows.ids.device))
+        for step in range(tokens.shape[1]):
+            every_log_p = steering(rows.ids[:, : begin + step], logits[:, step])
+            live = [place for place, text in enumerate(texts) if step < len(text)]
+            log_q = torch.stack([written.log_q[place][step] for place in live])
+            log_p = every_log_p[live].float()
+            terms = torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0)
+            for place, value in zip(live, terms.double().sum(-1).tolist(), strict=True):
+                nats[place].append(max(value, 0.0))
+    return nats

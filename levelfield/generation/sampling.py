@@ -125,12 +125,14 @@ class Growth:
         budgets: the most tokens of each text, at least 1.
         ends: ids that end a text.
         is_over: whether a text ends with the tokens that it has, for other reasons.
+        watch: called with what steered a step before its tokens are chosen.
     """
 
     choice: Choice
     budgets: Sequence[int]
     ends: frozenset[int] = frozenset()
     is_over: Callable[[Sequence[int]], bool] = lambda _: False
+    watch: Callable[[Steering], object] = lambda _: None
 
 
 def grow(rows: GrowingRows, steering: Steering, growth: Growth) -> list[Continuation]:
@@ -147,7 +149,9 @@ def grow(rows: GrowingRows, steering: Steering, growth: Growth) -> list[Continua
     step = 0
     while live:
         step += 1
-        tokens = choice(steering(rows.ids, rows.logits()))
+        scores = steering(rows.ids, rows.logits())
+        growth.watch(steering)
+        tokens = choice(scores)
         going = []
         for row, token in enumerate(tokens.tolist()):
             continuation = continuations[live[row]]

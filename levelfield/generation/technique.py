@@ -373,16 +373,20 @@ class LocalTechnique(BatchedTechnique):
     def _run(
         self, prompted: Sequence[Prompted], decoding: Decoding, growth: Growth, seed: int
     ) -> list[Continuation]:
-        prompts = [entry.ids for entry in prompted]
-        controls = [entry.request.control for entry in prompted]
-        mask = torch.from_numpy(token_mask(prompts, left=True))
+        with torch.inference_mode():
+            return grow(self._rows(prompted, seed), self._steering(prompted, decoding), growth)
+
+    def _steering(self, prompted: Sequence[Prompted], decoding: Decoding) -> SteeringProcessor:
+        mask = torch.from_numpy(token_mask([entry.ids for entry in prompted], left=True))
         for row, entry in zip(mask, prompted, strict=True):
             row[len(row) - len(entry.ids) :][: entry.aside] = 0
-        steering = self.processor(controls, attention_mask=mask, decoding=decoding)
-        writer, cache = self._writer(controls[0]), self._cache(prompted, seed)
-        with torch.inference_mode():
-            rows = CausalRows.of(writer.model, prompts, writer.bos_id, writer.device, prefix=cache)
-            return grow(rows, steering, growth)
+        controls = [entry.request.control for entry in prompted]
+        return self.processor(controls, attention_mask=mask, decoding=decoding)
+
+    def _rows(self, prompted: Sequence[Prompted], seed: int) -> CausalRows:
+        writer, cache = self._writer(prompted[0].request.control), self._cache(prompted, seed)
+        prompts = [entry.ids for entry in prompted]
+        return CausalRows.of(writer.model, prompts, writer.bos_id, writer.device, prefix=cache)
 
     def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
         request = prompted.request

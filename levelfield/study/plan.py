@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,6 +178,8 @@ class SystemPlan:
             such value, and those requests are not made. A value that is not named is its own word.
         postprocess: named steps, in order; see `postprocess`.
         prompting: how an instructed model was prompted; only a name for tables.
+        entry: name of its table in the study file, which has a system for each budget of the study;
+            empty if that is `name`.
     """
 
     name: str
@@ -186,6 +188,16 @@ class SystemPlan:
     labels: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     postprocess: tuple[str, ...] = ()
     prompting: str = ""
+    entry: str = ""
+
+    @property
+    def budget(self) -> float:
+        """Its budget in nats a token; 0 without one."""
+        return (self.source.budget or 0.0) if isinstance(self.source, TechniqueSource) else 0.0
+
+    def is_named(self, names: Collection[str]) -> bool:
+        """Whether a name means it: its own, or that of its table."""
+        return self.name in names or self.entry in names
 
 
 Word = str | float | bool
@@ -218,6 +230,7 @@ class Plan:
         seeds: at least one.
         metrics: what to measure.
         calibration: prompts on which strengths are found, for systems with a budget.
+        out_of_reach: systems that are left out, as no strength comes to their budget, in words.
     """
 
     name: str
@@ -229,6 +242,7 @@ class Plan:
     seeds: tuple[int, ...]
     metrics: tuple[MetricPlan, ...]
     calibration: tuple[PromptSet, ...] = ()
+    out_of_reach: tuple[str, ...] = ()
 
     def cells(self) -> list[CellKey]:
         """All cells, systems outermost."""

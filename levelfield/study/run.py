@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from levelfield.core.errors import LevelfieldError
+from levelfield.core.machine import usable_processors
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
@@ -130,8 +131,10 @@ class _Work:
     def cells(self, keys: Sequence[CellKey], jobs: int) -> None:
         """Runs cells, `jobs` at once."""
         pool = ThreadPoolExecutor(jobs)
+        lanes = self._lanes(keys)
+        threads = max(1, usable_processors() // max(1, min(jobs, len(lanes))))
         try:
-            futures = [pool.submit(self._lane, lane) for lane in self._lanes(keys)]
+            futures = [pool.submit(self._lane, lane, threads) for lane in lanes]
             # not for ever at once: where polars is loaded, Ctrl-C does not wake a waiting thread
             while wait(futures, timeout=_TICK_S).not_done:
                 pass
@@ -150,9 +153,11 @@ class _Work:
         techniques = self.plan.techniques
         return list(grouped(keys, lambda k: k.system if k.system in techniques else k).values())
 
-    def _lane(self, keys: Sequence[CellKey]) -> None:
+    def _lane(self, keys: Sequence[CellKey], threads: int) -> None:
         source = self.plan.system(keys[0].system).source
-        process = TechniqueProcess(source) if isinstance(source, TechniqueSource) else None
+        process = None
+        if isinstance(source, TechniqueSource):
+            process = TechniqueProcess(source, threads)
         with contextlib.closing(process) if process else contextlib.nullcontext():
             for key in keys:
                 self._cell(key, process)

@@ -17,7 +17,10 @@ class SystemOptions(Options):
     """Which systems of a study are taken."""
 
     only: tuple[str, ...] = option(
-        (), "Name of a system to take; may be given again.", metavar="SYSTEM", otherwise="all"
+        (),
+        "Name of a system to take, or of its table; may be given again.",
+        metavar="SYSTEM",
+        otherwise="all",
     )
 
 

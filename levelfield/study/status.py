@@ -150,10 +150,11 @@ def study_status(plan: Plan, only: Collection[str] = ()) -> StudyStatus:
     """Returns how far every cell of a study is; writes nothing.
 
     Args:
-        only: these systems; all if there are none.
+        only: names of systems or of their tables; all if there are none.
     """
     store = StudyStore(plan.out)
-    keys = [key for key in plan.cells() if not only or key.system in only]
+    chosen = {system.name for system in plan.systems if not only or system.is_named(only)}
+    keys = [key for key in plan.cells() if key.system in chosen]
     cells = tuple(_with_damage(store, plan, key) for key in keys)
     return StudyStatus(plan.name, cells, plan.techniques)
 

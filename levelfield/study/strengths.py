@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,8 @@ class CalibratedSystem:
         low, high: the 95 % interval of that, over prompts; None without one.
         wanted: digest of what it was found for.
         identity: of the technique with that strength, models and guides by their checksums.
+        is_within: whether the divergence is as near to the budget as was asked for; where it is
+            not, `strength` comes nearest, and the system is left out of the study.
     """
 
     system: str
@@ -48,6 +51,7 @@ class CalibratedSystem:
     high: float | None
     wanted: str
     identity: tuple[str, ...]
+    is_within: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the object in the file."""
@@ -69,22 +73,29 @@ def knob_of(source: TechniqueSource) -> str:
 def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
     """Returns a plan whose systems have the strengths that were found; and what is wrong, a line
     each. Loads no model."""
-    if not any(_budget(system) for system in plan.systems):
+    if not any(system.budget for system in plan.systems):
         return plan, []
     file, problems = strengths_file(plan), []
     found = _read(file) if file.exists() else {}
     mend = f"run `levelfield study calibrate {plan.file.name}`"
-    systems = []
+    systems, out_of_reach = [], []
     for system in plan.systems:
-        if _budget(system):
+        if system.budget:
             known = found.get(system.name)
             if known is None or known.wanted != _wanted(plan, system):
                 why = "has no strength yet" if known is None else "was another when that was found"
                 problems.append(f"system {shown(system.name)}: the budget {why}; {mend}")
+            elif not known.is_within:
+                out_of_reach.append(
+                    f"{system.name} is left out: no strength comes to its budget; {known.nats:.3g} "
+                    f"nats a token with {known.strength:.4g} is nearest"
+                )
+                continue
             else:
                 system = _at(system, known.strength)
         systems.append(system)
-    return replace(plan, systems=tuple(systems)), problems
+    there = replace(plan, systems=tuple(systems), out_of_reach=tuple(out_of_reach))
+    return there, problems
 
 
 def check_strengths(plan: Plan) -> None:
@@ -94,13 +105,13 @@ def check_strengths(plan: Plan) -> None:
     Raises:
         UserError: with all that have not.
     """
-    if not any(_budget(system) for system in plan.systems):
+    if not any(system.budget for system in plan.systems):
         return
     found = _read(strengths_file(plan))
     changed = [
         shown(system.name)
         for system in plan.systems
-        if _budget(system)
+        if system.budget
         and isinstance(system.source, TechniqueSource)
         and tuple(technique_identity(system.source)) != found[system.name].identity
     ]
@@ -116,54 +127,107 @@ def calibrate(
 ) -> list[CalibratedSystem]:
     """Finds the strength of each system with a budget, and writes them beside the study file.
 
+    A strength that was found for what is asked for is kept. The search for another begins where
+    the same technique has got with another budget.
+
     Args:
         plan: as its file has it, without strengths.
-        only: names of systems; all without one.
+        only: names of systems, or of their tables; all without one.
 
     Raises:
-        UserError: no system has a budget, or no strength comes to one.
+        UserError: no system has a budget.
     """
-    from levelfield.generation.calibration import calibrate_strength
-
     file = strengths_file(plan)
     found = _read(file) if file.exists() else {}
-    systems = [s for s in plan.systems if _budget(s) and (not only or s.name in only)]
+    systems = [s for s in plan.systems if s.budget and (not only or s.is_named(only))]
     if not systems:
         raise UserError(f"{plan.file.name}: no system has a budget; write budget = 0.5, in nats")
     for system in systems:
-        source, budget = system.source, _budget(system)
-        assert isinstance(source, TechniqueSource)
-        calibration = calibrate_strength(
+        if _is_known(found.get(system.name), plan, system, chosen.tolerance):
+            continue
+        alike = [
+            found[other.name]
+            for other in plan.systems
+            if other.entry == system.entry != "" and other.name in found
+        ]
+        one = _found(plan, system, chosen, alike, stages)
+        found = _kept(plan, found | {system.name: one}, one)
+    return [found[system.name] for system in systems]
+
+
+def _kept(
+    plan: Plan, found: Mapping[str, CalibratedSystem], new: CalibratedSystem
+) -> dict[str, CalibratedSystem]:
+    """Writes a new strength beside the others, those that another process has found included;
+    returns all."""
+    import filelock
+
+    file = strengths_file(plan)
+    plan.out.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(plan.out / "strengths.lock"):
+        together = {**found, **(_read(file) if file.exists() else {}), new.system: new}
+        kept = {s.name: together[s.name] for s in plan.systems if s.name in together}
+        with atomic_writer(file) as out:
+            out.write(json_text([one.to_dict() for one in kept.values()], indent=2) + "\n")
+    return kept
+
+
+def _is_known(
+    known: CalibratedSystem | None, plan: Plan, system: SystemPlan, tolerance: float
+) -> bool:
+    """Whether a strength was found for what is asked for now, with these models and guides, and is
+    as near to its budget."""
+    if known is None or known.wanted != _wanted(plan, system):
+        return False
+    at_best = _at(system, known.strength).source
+    assert isinstance(at_best, TechniqueSource)
+    near = not known.is_within or abs(known.nats / known.budget - 1) <= tolerance
+    return near and known.identity == tuple(technique_identity(at_best))
+
+
+def _found(
+    plan: Plan,
+    system: SystemPlan,
+    chosen: SearchOptions,
+    alike: Sequence[CalibratedSystem],
+    stages: Stages,
+) -> CalibratedSystem:
+    """Returns the strength of a system; `alike` is the same technique with other budgets."""
+    from levelfield.generation.calibration import OutOfReachError, calibrate_strength
+
+    source, budget = system.source, system.budget
+    assert isinstance(source, TechniqueSource)
+    options = dict(source.options)
+    if alike:
+        near = min(alike, key=lambda other: abs(math.log(other.nats / budget)))
+        options[knob_of(source)] = near.strength * math.sqrt(budget / near.nats)
+    try:
+        tried = calibrate_strength(
             list(_requests(plan, system)),
-            make_technique(source.technique, source.options),
+            make_technique(source.technique, options),
             budget=budget,
             decoding=source.decoding,
             tolerance=chosen.tolerance,
             most=chosen.most,
             stages=stages,
-        )
-        nats = calibration.found.divergence
-        at_best = _at(system, calibration.found.strength).source
-        assert isinstance(at_best, TechniqueSource)
-        found[system.name] = CalibratedSystem(
-            system.name,
-            budget,
-            calibration.found.strength,
-            nats.value,
-            None if nats.why_no_interval else nats.low,
-            None if nats.why_no_interval else nats.high,
-            _wanted(plan, system),
-            tuple(technique_identity(at_best)),
-        )
-        kept = [found[s.name].to_dict() for s in plan.systems if s.name in found]
-        with atomic_writer(file) as out:
-            out.write(json_text(kept, indent=2) + "\n")
-    return [found[system.name] for system in systems]
-
-
-def _budget(system: SystemPlan) -> float:
-    """The budget of a system; 0 without one."""
-    return (system.source.budget or 0.0) if isinstance(system.source, TechniqueSource) else 0.0
+        ).found
+        is_within = True
+    except OutOfReachError as error:
+        tried, is_within = error.nearest, False
+    nats = tried.divergence
+    at_best = _at(system, tried.strength).source
+    assert isinstance(at_best, TechniqueSource)
+    return CalibratedSystem(
+        system.name,
+        budget,
+        tried.strength,
+        nats.value,
+        None if nats.why_no_interval else nats.low,
+        None if nats.why_no_interval else nats.high,
+        _wanted(plan, system),
+        tuple(technique_identity(at_best)),
+        is_within,
+    )
 
 
 def _at(system: SystemPlan, strength: float) -> SystemPlan:

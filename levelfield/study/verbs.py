@@ -318,7 +318,7 @@ def check_systems(plan: Plan, only: Sequence[str]) -> None:
         UserError: it has not.
     """
     systems = [system.name for system in plan.systems]
-    if unknown := sorted(set(only) - set(systems)):
+    if unknown := sorted(set(only) - {*systems, *(system.entry for system in plan.systems)}):
         raise UserError(
             f"--only {unknown[0]}: {plan.file.name} has the systems {', '.join(systems)}"
         )

@@ -71,6 +71,7 @@ class SteeringProcessor(LogitsProcessor):
         self._beams = 1
         self._bound: Bound | None = None
         self._readers = Readers()
+        self._last: tuple[Step, torch.Tensor | None]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Logits of the next token (rows, vocabulary) → log-probabilities (rows, vocabulary)."""
@@ -79,18 +80,34 @@ class SteeringProcessor(LogitsProcessor):
         plain = scores.to(torch.promote_types(scores.dtype, torch.float32))
         logits = penalised(plain, input_ids, self._mask, decoding.repetition_penalty)
         log_p = logits.log_softmax(-1)
-        may = possible(log_p / decoding.temperature, decoding.top_k, decoding.top_p)
-        if self._bound is None:
-            values = log_p
-        else:
-            if self._support:
-                may &= self._support(log_p)
+        if self._bound:
             plain = log_p if logits is plain else plain.log_softmax(-1)
-            values = self._bound.values(Step(input_ids, self._mask, log_p, plain, may))
+        may = self._may(log_p, decoding.top_k, decoding.top_p)
+        step = Step(input_ids, self._mask, log_p, plain, may)
+        values = self._bound.values(step) if self._bound else log_p
+        self._last = step, None if step.depends_on_support else values
+        return self._scores(log_p, values, may)
+
+    def uncut(self) -> torch.Tensor:
+        """Returns what the last call would have returned if `decoding` had neither top_k nor top_p:
+        (rows, vocabulary)."""
+        step, values = self._last
+        may = self._may(step.log_p, 0, 1.0)
+        if values is None:
+            assert self._bound
+            values = self._bound.values(Step(step.ids, step.mask, step.log_p, step.plain, may))
+        return self._scores(step.log_p, values, may)
+
+    def _may(self, log_p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+        may = possible(log_p / self._decoding.temperature, top_k, top_p)
+        return may & self._support(log_p) if self._bound and self._support else may
+
+    def _scores(self, log_p: torch.Tensor, values: torch.Tensor, may: torch.Tensor) -> torch.Tensor:
+        if self._bound:
             # a term may leave tokens out; where it leaves none, it has no say
             none = (values.isneginf() | ~may).all(-1, keepdim=True)
             values = torch.where(none, log_p, values)
-        values = (values / decoding.temperature).masked_fill(~may, -torch.inf)
+        values = (values / self._decoding.temperature).masked_fill(~may, -torch.inf)
         return values.log_softmax(-1)  # terms have constants of their own, and beams are compared
 
     @property

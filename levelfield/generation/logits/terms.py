@@ -20,7 +20,6 @@ from levelfield.generation.logits.readers import Prefix, Readers, RowState
 from levelfield.models.torch.language_model import LanguageModel
 
 
-@dataclass(frozen=True)
 class Step:
     """One step of a batch.
 
@@ -29,14 +28,26 @@ class Step:
         mask: (rows, tokens), 0 for padding.
         log_p: the base's log-probabilities of the next token, (rows, vocabulary).
         plain: the same without the repetition penalty.
-        support: which tokens may be chosen, (rows, vocabulary), bool.
+        depends_on_support: whether a term has asked for `support` so far.
     """
 
-    ids: torch.Tensor
-    mask: torch.Tensor
-    log_p: torch.Tensor
-    plain: torch.Tensor
-    support: torch.Tensor
+    def __init__(
+        self,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        log_p: torch.Tensor,
+        plain: torch.Tensor,
+        support: torch.Tensor,
+    ) -> None:
+        self.ids, self.mask, self.log_p, self.plain = ids, mask, log_p, plain
+        self._support = support
+        self.depends_on_support = False
+
+    @property
+    def support(self) -> torch.Tensor:
+        """Which tokens may be chosen, (rows, vocabulary), bool."""
+        self.depends_on_support = True
+        return self._support
 
 
 class Bound(RowState, Protocol):

@@ -206,6 +206,18 @@ class CausalRows(GrowingRows):
                 self._seen = end
         return total
 
+    def logits_before(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Reads several tokens a row, (rows, tokens), at once; returns the logits before each:
+        (rows, tokens, vocabulary). Rows have a cache."""
+        first = self.logits()[:, None]
+        for column in tokens[:, :-1].T:
+            self.read(column)
+        if self._seen == self._ids.shape[1]:
+            return first
+        rest = self._forward(self._ids[:, self._seen :], last_only=False)
+        self._seen = self._ids.shape[1]
+        return torch.cat([first, rest], dim=1)
+
     def keep(self, rows: torch.Tensor) -> None:
         super().keep(rows)
         self._mask = self._mask[rows]

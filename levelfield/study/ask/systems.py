@@ -21,6 +21,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.core.machine import usable_processors
 from levelfield.generation.contract import Decoding, Technique
 from levelfield.generation.table import make_technique
 from levelfield.study.ask.attempt import Attempt, Endpoint
@@ -58,13 +59,17 @@ def identity(technique: Technique, decoding: Decoding) -> list[str]:
 class TechniqueProcess(Endpoint):
     """The process of a technique: started for the first cell, kept for the others until it is
     closed. One that was closed is started again for the next attempt.
+
+    Args:
+        source: the technique.
+        threads: that its libraries may use, unless OMP_NUM_THREADS says another number.
     """
 
     stays = True
 
-    def __init__(self, source: TechniqueSource) -> None:
+    def __init__(self, source: TechniqueSource, threads: int) -> None:
         self.name = sys.executable
-        self._source = source
+        self._source, self._threads = source, threads
 
     def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
         """Sends the requests of a cell; memory is measured from now on."""
@@ -85,7 +90,8 @@ class TechniqueProcess(Endpoint):
         options, decoding = dict(self._source.options), asdict(self._source.decoding)
         words = [self._source.technique, json.dumps(options), json.dumps(decoding)]
         # in our own folder: a name in the options has to stand for what it does here
-        return SystemProcess([*worker, *words], os.environ, folder=None)
+        environment = {"OMP_NUM_THREADS": str(self._threads), **os.environ}
+        return SystemProcess([*worker, *words], environment, folder=None)
 
 
 def lacking(target: str, folder: Path) -> str:
@@ -252,7 +258,7 @@ def answer(
     stopped = False
     endpoint: Endpoint
     if isinstance(source, TechniqueSource):
-        endpoint = process or TechniqueProcess(source)
+        endpoint = process or TechniqueProcess(source, usable_processors())
     else:
         endpoint = CommandEndpoint(source, folder)
     with contextlib.nullcontext() if process else contextlib.closing(endpoint):

@@ -15,16 +15,16 @@ from typing import Any
 from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.core.options import Options, json_schema, option, schema_document
-from levelfield.generation.contract import Decoding
-from levelfield.generation.table import technique_class
+from levelfield.generation.contract import Decoding, rewrites
+from levelfield.generation.table import make_technique
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.models.resolve import OFFLINE_LM
-from levelfield.study.plan import MetricPlan, Plan, TechniqueSource
+from levelfield.study.plan import MetricPlan, Plan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import once, product, read_controls, read_metrics
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
 from levelfield.study.plan_file.sources import SystemEntry, read_systems
-from levelfield.study.plan_file.techniques import read_defaults
+from levelfield.study.plan_file.techniques import at_budgets, read_defaults
 from levelfield.study.strengths import with_strengths
 
 
@@ -55,6 +55,12 @@ class StudyTable(Options):
     decoding: Decoding = option(
         Decoding(), "Decoding of all techniques, unless a system has its own."
     )
+    options: Mapping[str, Word] = option(
+        {},
+        "Options of each technique that has them, unless a system has its own.",
+        blank=True,
+        example="{ batch = 64 }",
+    )
     datasets: Mapping[str, DatasetTable] = option(
         help="Datasets by name.", fewest=1, example='[datasets.openings] prompts = ["The lake"]'
     )
@@ -66,6 +72,15 @@ class StudyTable(Options):
     )
     systems: tuple[SystemEntry, ...] = option(
         help="Systems that are compared.", fewest=1, example='[[systems]] name = "gedi"'
+    )
+    budgets: tuple[float, ...] | None = option(
+        None,
+        "Budgets in nats a token. Each technique whose strength is not given takes part once with "
+        "each of them, as the system `NAME @ BUDGET`, and the report has tables for each budget.",
+        fewest=1,
+        above=0,
+        otherwise="none",
+        example="[0.1, 0.3, 1.0]",
     )
     calibration: Mapping[str, DatasetTable] = option(
         {},
@@ -109,8 +124,10 @@ def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
     out = fields["out"] or f"{file.stem}.study"
     datasets = tuple(read_datasets(top.inside(StudyTable, "datasets"), file.parent))
     controls = tuple(read_controls(top.inside(StudyTable, "controls")))
-    defaults = read_defaults(top, fields["model"], file.parent)
+    defaults = read_defaults(top, fields["model"], fields["options"], file.parent)
     systems = top.inside(StudyTable, "systems")
+    budgets = fields["budgets"] or ()
+    once(top, "budgets", budgets)
     metrics = top.inside(StudyTable, "metrics")
     plan = Plan(
         name=fields["name"] or "",
@@ -118,7 +135,7 @@ def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
         out=file.parent / Path(out).expanduser(),
         datasets=datasets,
         controls=controls,
-        systems=read_systems(top, systems, controls, defaults),
+        systems=at_budgets(read_systems(top, systems, controls, defaults), budgets),
         seeds=fields["seeds"] or (),
         metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
         calibration=tuple(read_datasets(top.inside(StudyTable, "calibration"), file.parent)),
@@ -189,10 +206,10 @@ def _check_sources(top: TomlTable, plan: Plan) -> None:
     for system in plan.systems:
         if not (isinstance(system.source, TechniqueSource) and system.source.technique):
             continue
-        rewrites = bool(getattr(technique_class(system.source.technique), "rewrites", False))
+        writes_anew = rewrites(make_technique(system.source.technique, system.source.options))
         for dataset in plan.datasets:
-            if dataset.rewrite != rewrites:
-                does = "rewrites sources" if rewrites else "continues prompts"
+            if dataset.rewrite != writes_anew:
+                does = "rewrites sources" if writes_anew else "continues prompts"
                 top.wrong(
                     f"system {shown(system.name)}: technique {system.source.technique} {does}, and "
                     f"datasets.{printable(dataset.name)} has "

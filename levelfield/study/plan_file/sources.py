@@ -235,7 +235,7 @@ def read_systems(
         check_controls(table, system, taking_part)
         table.finish(elsewhere=MISPLACED | elsewhere())
         systems.append(system)
-    for key in ("model", "decoding"):
+    for key in ("model", "decoding", "options", "budgets"):
         if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
             top.wrong_field(key, "is of techniques, and there is no system with one; leave it out")
     for name, n in repeated(system.name for system in systems if system.name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from levelfield.study.ask.requests import labels_of
 from levelfield.study.cells import value_name
 from levelfield.study.plan import ControlKind, SystemPlan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import attempt, option_words, path_from
+from levelfield.study.strengths import knob_of
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,13 @@ class TechniqueDefaults:
         folder: of the study file.
         model: the base; empty for the default of each technique.
         decoding: how tokens are chosen, unless a system says otherwise.
+        options: of each technique that has them, unless a system says otherwise.
     """
 
     folder: Path
     model: str = ""
     decoding: Decoding = field(default_factory=Decoding)
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,17 @@ _WORDS: Mapping[type, str] = {
 """Patterns of values in quotes."""
 
 
-def read_defaults(top: TomlTable, model: str, folder: Path) -> TechniqueDefaults:
-    """Returns the base and the decoding that stand at the top of a study file."""
-    return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding()))
+def read_defaults(
+    top: TomlTable, model: str, options: Mapping[str, Word], folder: Path
+) -> TechniqueDefaults:
+    """Returns the base, the decoding and the options that stand at the top of a study file."""
+    for key in options:
+        if key == "model":
+            top.wrong_field("options", "the study has model for the base of all techniques")
+        elif not any(key in choices(technique_class(name)) for name in TECHNIQUES):
+            top.wrong_field("options", f"no technique has the option {shown(key)}")
+    words = option_words(options, folder)
+    return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding()), words)
 
 
 def read_technique(
@@ -127,6 +138,7 @@ def read_technique(
         folders = (path_from(part.strip(), folder) for part in words["guide"].split(","))
         words["guide"] = ",".join(folders)
     options = choices(technique_class(name))
+    words = {**{k: word for k, word in defaults.options.items() if k in options}, **words}
     default = options["model"].default if "model" in options else None
     if default == OFFLINE_LM:
         words.setdefault("model", defaults.model or default)
@@ -153,6 +165,34 @@ def _check_budget(table: TomlTable, name: str, words: Mapping[str, Any]) -> None
         table.wrong_field(
             "budget", f"it decides {knob}, and options has one; leave out one of them"
         )
+
+
+def at_budgets(systems: Sequence[SystemPlan], budgets: Sequence[float]) -> tuple[SystemPlan, ...]:
+    """Returns systems, each technique whose strength nothing decides once with each budget; those
+    of the first budget stand with the others, so that they run first."""
+    if not budgets:
+        return tuple(systems)
+    free = [system for system in systems if _is_free(system)]
+    first = [_at_budget(s, budgets[0]) if s in free else s for s in systems]
+    return (*first, *(_at_budget(system, b) for b in budgets[1:] for system in free))
+
+
+def _is_free(system: SystemPlan) -> bool:
+    source = system.source
+    if not isinstance(source, TechniqueSource) or not source.technique or source.budget:
+        return False
+    knob = knob_of(source)
+    return bool(knob) and knob not in source.options
+
+
+def _at_budget(system: SystemPlan, budget: float) -> SystemPlan:
+    assert isinstance(system.source, TechniqueSource)
+    return replace(
+        system,
+        name=f"{system.name} @ {budget:g}",
+        source=system.source.replace(budget=budget),
+        entry=system.name,
+    )
 
 
 def check_controls(table: TomlTable, system: SystemPlan, kinds: Sequence[ControlKind]) -> None:
