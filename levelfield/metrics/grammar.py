@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import regex
 
 from levelfield.core.continuation import READING, Reading, continuation
 from levelfield.core.direction import Direction
-from levelfield.core.options import Options
+from levelfield.core.options import Options, option
 from levelfield.core.packages import installed_label
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_TEXT, Undefined, no_unit
@@ -26,6 +26,21 @@ _WORD = regex.compile(r"\p{Latin}[\p{Latin}\p{M}]*(?:['’-]\p{Latin}[\p{Latin}\
 _CURLY_APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
 _MARKS = (".", "!", "?", "…")
 _CLOSING = "\"'”’»)]}*_"
+
+_SPACING = ("missing-space-after-sentence", "space-before-punctuation")
+_ABBREVIATIONS = (
+    r"\w|co|corp|inc|ltd|bros|jan|feb|aug|sept|oct|nov|dec|gov|sen|rep|rev|capt|lt|sgt|mme|messrs"
+)
+_NO_SLIPS = {
+    "a-vs-an": ("", r"an?\s+(?:\d|\w\b)"),  # an 8-hour day, an r-rated film
+    "capitalization-after-period": (rf"\b(?:{_ABBREVIATIONS})\.\W*", ""),  # Smith Corp. said
+    "doubled-word": ("", r"\d"),  # 6-4 4-6
+    "missing-space-after-sentence": (r"(?:www|//|@)\S*", ""),  # www.example.org
+    "sentence-fragment": ("", r"[^.!?]*\?"),  # Which of them is it?
+    "space-before-punctuation": ("", r"\s+[:;]['’-]*(?:[][()/|*]|[DPpO3]\b)"),  # Thanks :)
+}
+"""Rule -> what stands right before and right after the beginning of a hit that is no error."""
+_WINDOW = 100
 
 
 class Slip(NamedTuple):
@@ -51,7 +66,19 @@ def slips(text: str) -> frozenset[Slip]:
         Slip(hit.category, hit.rule_id, start + hit.start, start + hit.end)
         for start, passage in _passages(text)
         for hit in check(passage, disable=_WITHOUT)
-        if hit.category in CATEGORIES
+        if hit.category in CATEGORIES and not _is_right(hit.rule_id, passage, hit.start)
+    )
+
+
+def _is_right(rule: str, passage: str, place: int) -> bool:
+    """Whether a rule is mistaken about what begins at a place, as it is time and again."""
+    if rule not in _NO_SLIPS:
+        return False
+    before, after = _NO_SLIPS[rule]
+    left = passage[max(0, place - _WINDOW) : place]
+    return bool(
+        re.search(rf"(?:{before})\Z", left, re.IGNORECASE)
+        and re.compile(after, re.IGNORECASE).match(passage, place)
     )
 
 
@@ -108,6 +135,11 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
     """
 
     text: Reading = READING
+    spacing: Literal["count", "ignore"] = option(
+        "count",
+        "Count blanks before marks and missing ones after them as errors, or ignore them, as suits "
+        "texts that are split into tokens.",
+    )
 
     name: ClassVar[str] = "fluency.grammar"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -122,7 +154,12 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
         rules = installed_label(
             "quire-grammar", f"{self.name} needs quire-grammar: pip install 'levelfield[grammar]'"
         )
-        return {"rules": rules, "categories": "+".join(CATEGORIES), "text": self.text}
+        return {
+            "rules": rules,
+            "categories": "+".join(CATEGORIES),
+            "spacing": self.spacing,
+            "text": self.text,
+        }
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return [self._sample_value(sample) for sample in samples]
@@ -139,7 +176,11 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
         words = len(_WORD.findall(text, start))
         if not words:
             return Undefined(no_unit("word", "the text" if start == 0 else "the continuation"))
-        errors = slips(_finished(text)) - slips(text[:start])
+        errors = [
+            slip
+            for slip in slips(_finished(text)) - slips(text[:start])
+            if self.spacing == "count" or slip.rule not in _SPACING
+        ]
         parts = [
             (category, 100 * sum(slip.category == category for slip in errors) / words, 1.0)
             for category in CATEGORIES
