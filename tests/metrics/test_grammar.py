@@ -178,7 +178,7 @@ def test_an_apostrophe_may_be_straight_or_curly(text):
         ("See www.example.org or a.example@mail.test now.", "See this.Or that now."),
         ("He left. Which way did he go then?", "He left. Which way did he go then."),
         ("An 8-hour day and an r-rated film.", "An day and an film."),
-        ("It lost 6-4 6-4 in two.", "It lost lost in two."),
+        ("It lost 4-6 6-4 in two.", "It lost lost in two."),
         ("Smith Corp. said so.", "The Corporation. said so."),
     ],
 )
@@ -194,7 +194,9 @@ def test_blanks_around_marks_can_be_ignored_in_texts_split_into_tokens():
 
 
 @given(
-    st.lists(st.sampled_from(["a b. ", " ", "\n", "x" * 700, "\u2028", "He left. ", "oh " * 300]))
+    st.lists(
+        st.sampled_from(["a b. ", " ", "\n", "x" * 6000, "\u2028", "He left. " * 700, "oh " * 2000])
+    )
 )
 def test_passages_are_short_and_make_up_the_text(pieces):
     text = "".join(pieces)
