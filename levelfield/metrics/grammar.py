@@ -21,7 +21,9 @@ CATEGORIES = ("agreement", "confusable", "mechanics", "punctuation")
 """Categories of rules whose errors count."""
 
 _LONGEST_PASSAGE = 5_000
-_WORD = regex.compile(r"\p{Latin}[\p{Latin}\p{M}]*(?:['’-]\p{Latin}[\p{Latin}\p{M}]*)*")
+WORD = regex.compile(r"\p{Latin}[\p{Latin}\p{M}]*(?:['’-]\p{Latin}[\p{Latin}\p{M}]*)*")
+"""A word, as the value counts them."""
+
 _CURLY_APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
 _MARKS = (".", "!", "?", "…")
 _CLOSING = "\"'”’»)]}*_"
@@ -93,7 +95,7 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
         while end - start > _LONGEST_PASSAGE:
             limit = start + _LONGEST_PASSAGE
             blank = text.rfind(". ", start, limit) + 1 or text.rfind(" ", start, limit)
-            cut = blank + 1 if blank >= start else limit
+            cut = blank + 1 or limit  # without a blank it is −1
             yield start, text[start:cut]
             start = cut
         yield start, text[start:end]
@@ -172,7 +174,7 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
             if isinstance(rest, Undefined):
                 return rest
             start = len(text) - len(rest)
-        words = len(_WORD.findall(text, start))
+        words = len(WORD.findall(text, start))
         if not words:
             return Undefined(no_unit("word", "the text" if start == 0 else "the continuation"))
         errors = [
