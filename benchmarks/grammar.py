@@ -417,9 +417,8 @@ def prose(file: Path) -> None:
     values = GrammarErrors().score(samples).values
     rules = Counter(slip.rule for sample in samples for slip in slips(sample.text))
     print(f"{file.name}: {len(samples):,} paragraphs, {n_words:,} words: ", end="")
-    print(
-        f"{100 * rules.total() / n_words:.2f} errors in 100 words; {int((values > 0).sum())} with"
-    )
+    print(f"{100 * rules.total() / n_words:.2f} errors in 100 words; ", end="")
+    print(f"{int((values > 0).sum())} paragraphs have one")
     print("    " + ", ".join(f"{rule} {n}" for rule, n in rules.most_common()))
 
 

@@ -20,10 +20,10 @@ from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, Samp
 CATEGORIES = ("agreement", "confusable", "mechanics", "punctuation")
 """Categories of rules whose errors count."""
 
-_LONGEST_PASSAGE = 5_000
 WORD = regex.compile(r"\p{Latin}[\p{Latin}\p{M}]*(?:['’-]\p{Latin}[\p{Latin}\p{M}]*)*")
 """A word, as the value counts them."""
 
+_LONGEST_PASSAGE = 5_000
 _CURLY_APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
 _MARKS = (".", "!", "?", "…")
 _CLOSING = "\"'”’»)]}*_"
