@@ -6,12 +6,11 @@ import abc
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any, ClassVar, Literal
 
 from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Reading, output
-from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.core.packages import installed_label
 from levelfield.core.sample import Control, Sample, wanted_values
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
@@ -256,7 +255,7 @@ def _first_lemmas(word: str, lemma: str | None) -> frozenset[str]:
 
 
 def _lemminflect() -> str:
-    return _installed("lemminflect", "lemmas need LemmInflect: pip install lemminflect")
+    return installed_label("lemminflect", "lemmas need LemmInflect: pip install lemminflect")
 
 
 def _spacy() -> str:
@@ -264,14 +263,7 @@ def _spacy() -> str:
         f"lemmas=spacy needs spaCy and its model {_PIPELINE}: pip install spacy, then "
         f"python -m spacy download {_PIPELINE}; lemmas=lemminflect goes without"
     )
-    return f"{_installed('spacy', mend)}/{_installed(_PIPELINE, mend)}"
-
-
-def _installed(package: str, mend: str) -> str:
-    try:
-        return f"{package}-{metadata.version(package)}"
-    except metadata.PackageNotFoundError as error:
-        raise UserError(mend) from error
+    return f"{installed_label('spacy', mend)}/{installed_label(_PIPELINE, mend)}"
 
 
 @functools.cache

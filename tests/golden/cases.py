@@ -75,6 +75,9 @@ COUNTS = [
     score("keywords of continuations", "odd.jsonl", KEYWORDS, "text=continuation"),
     *each("keywords", "odd.jsonl", "keywords.all keywords.any keywords.coverage",
           "match=substring", "match=lemma", "case=exact", "match=substring case=exact"),
+    score("grammar", "slips.jsonl", "fluency.grammar", more="--parts parts.jsonl --json"),
+    *each("grammar", "slips.jsonl", "fluency.grammar", "spacing=ignore", "text=continuation"),
+    score("grammar of odd records", "odd.jsonl", "fluency.grammar"),
 ]  # fmt: skip
 
 
