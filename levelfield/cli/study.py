@@ -25,6 +25,7 @@ from levelfield.study.settings import (
     StudyMeasureOptions,
     StudyReportOptions,
     StudyRunOptions,
+    SystemOptions,
 )
 
 if TYPE_CHECKING:
@@ -92,6 +93,26 @@ def calibrate(file: str, options: StudyCalibrateOptions) -> None:
         mark = "" if found.is_within else ", out of reach"
         numbers = (f"{found.budget:g}", f"{found.strength:.4g}{mark}", f"{found.nats:.3f}", ends)
         table.add_row(found.system, *numbers)
+    console().print(table)
+
+
+@study.command()
+@_FILE
+@takes(SystemOptions)
+def divergence(file: str, options: SystemOptions) -> None:
+    """Measure how far each technique goes from its base on the study's prompts.
+
+    Strengths are found on other prompts. This says how near the techniques come to their budgets on
+    those that are compared, and where techniques without a strength stand. Reports show it beside
+    other costs.
+    """
+    from levelfield.show.terminal import plain_table
+    from levelfield.study import load_study
+
+    table = plain_table("system", ">nats a token", ">95 % interval", ">tokens")
+    for found in load_study(file).divergence(options, stages=progress_bar):
+        ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
+        table.add_row(found.system, f"{found.nats:.3f}", ends, f"{found.tokens:,}")
     console().print(table)
 
 

@@ -29,6 +29,7 @@ from levelfield.stats.resampling import Family
 from levelfield.study.aggregate.results import (
     ControlSummary,
     Correspondence,
+    CostSummary,
     StudySummary,
     TableEntry,
     grouped_columns,
@@ -136,11 +137,13 @@ def _cost_table(control: ControlSummary, summary: StudySummary) -> Table:
     techniques = summary.technique_columns(control)
     place = {system: n for n, system in enumerate(control.systems)}
     passes = any(cost.passes_per_token for cost in control.costs)
+    nats = any(cost.nats is not None for cost in control.costs)
 
     def or_dash(value: float | None, digits: int) -> str:
         return NONE if value is None or math.isnan(value) else f"{value:.{digits}g}"
 
     heads = ["seconds a text", "tokens a second", *(["passes a token"] if passes else [])]
+    heads += ["nats a token"] if nats else []
     rows: list[list[TableCell | str]] = [
         [
             cost.system,
@@ -151,6 +154,7 @@ def _cost_table(control: ControlSummary, summary: StudySummary) -> Table:
             ),
             or_dash(cost.tokens_per_second, 4),
             *([or_dash(cost.passes_per_token, 3)] if passes else []),
+            *([_nats(cost)] if nats else []),
             bytes_in_words(cost.peak_bytes),
         ]
         for cost in control.costs
@@ -164,6 +168,14 @@ def _cost_table(control: ControlSummary, summary: StudySummary) -> Table:
         caption=f"cost of the texts for {control.control}",
         wide=True,
     )
+
+
+def _nats(cost: CostSummary) -> TableCell:
+    if cost.nats is None:
+        return TableCell()
+    known = cost.nats_low is not None and cost.nats_high is not None
+    ends = f"{cost.nats_low:.3f} to {cost.nats_high:.3f}" if known else ""
+    return TableCell(f"{cost.nats:.3f}", below=(ends,) if ends else ())
 
 
 def study_latex(summary: StudySummary) -> str:

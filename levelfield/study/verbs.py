@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from levelfield.study.ask.systems import lacking
 from levelfield.study.audit import audit
 from levelfield.study.audit.findings import AuditReport
 from levelfield.study.cells import Cell, CellKey
+from levelfield.study.divergences import SystemDivergence, measure_divergences
 from levelfield.study.layout import layout_of
+from levelfield.study.levels import at_each_budget, of_plan
 from levelfield.study.measure import measure, metrics_of
 from levelfield.study.plan import CallableSource, Plan
 from levelfield.study.plan_file import load_plan
@@ -37,6 +39,7 @@ from levelfield.study.settings import (
     StudyMeasureOptions,
     StudyReportOptions,
     StudyRunOptions,
+    SystemOptions,
 )
 from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store import StudyStore
@@ -204,6 +207,31 @@ class Study:
         """Returns how far every cell is; writes nothing."""
         return study_status(self._plan())
 
+    @keywords(SystemOptions)
+    def divergence(
+        self,
+        chosen: SystemOptions | None = None,
+        *,
+        stages: Stages = no_stages,
+        **words: Any,
+    ) -> list[SystemDivergence]:
+        """Measures how far each technique goes from its base on the prompts of the study, as
+        `levelfield study divergence` does; the report shows it beside other costs.
+
+        Args:
+            chosen: which systems.
+            stages: told of the progress, a stage a system.
+            words: options of `SystemOptions`, instead of those there.
+
+        Raises:
+            UserError: no such system, or none is a technique with probabilities of tokens.
+        """
+        plan = self._plan()
+        chosen = SystemOptions.of(chosen, **words)
+        check_systems(plan, chosen.only)
+        check_strengths(plan)
+        return measure_divergences(plan, chosen.only, stages=stages)
+
     @keywords(StudyAuditOptions)
     def audit(self, chosen: StudyAuditOptions | None = None, **words: Any) -> AuditReport:
         """Returns what should be noticed before the study is published; writes nothing.
@@ -237,12 +265,13 @@ class Study:
         """
         chosen = StudyReportOptions.of(chosen, **words)
         cells = self.cells()
-        weights = self._weights(cells)
-        summary = aggregate(cells, weights=weights, resampling=chosen.resampling)
-        if self.plan:
-            summary = replace(summary, techniques=self.plan.techniques)
         findings = self._audit(cells).findings if chosen.audit else None
-        return StudyReport(self.name, self.path, summary, findings, drawn_texts(cells))
+        weights = self._weights(cells)
+        shown = at_each_budget(self.plan, cells) if self.plan else cells
+        summary = aggregate(shown, weights=weights, resampling=chosen.resampling)
+        if self.plan:
+            summary = of_plan(summary, self.plan)
+        return StudyReport(self.name, self.path, summary, findings, drawn_texts(shown))
 
     def export(self, file: str | os.PathLike[str], what: Exported) -> int:
         """Writes all texts or scores to one .jsonl, .csv or .parquet file; returns the number of

@@ -127,6 +127,8 @@ class CostSummary:
         peak_bytes: the most of any cell; None if unknown.
         cells: how many cells say what they cost.
         passes_per_token: forward passes, of the cells that say; None if none does.
+        nats: the mean divergence from the base, a token; None if it was not measured.
+        nats_low, nats_high: its 95 % interval.
     """
 
     system: str
@@ -136,6 +138,9 @@ class CostSummary:
     peak_bytes: int | None
     cells: int
     passes_per_token: float | None = None
+    nats: float | None = None
+    nats_low: float | None = None
+    nats_high: float | None = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from levelfield.study.plan import MetricPlan, Plan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import once, product, read_controls, read_metrics
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
 from levelfield.study.plan_file.sources import SystemEntry, read_systems
-from levelfield.study.plan_file.techniques import at_budgets, read_defaults
+from levelfield.study.plan_file.techniques import read_defaults
 from levelfield.study.strengths import with_strengths
 
 
@@ -135,7 +135,7 @@ def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
         out=file.parent / Path(out).expanduser(),
         datasets=datasets,
         controls=controls,
-        systems=at_budgets(read_systems(top, systems, controls, defaults), budgets),
+        systems=read_systems(top, systems, controls, defaults, budgets),
         seeds=fields["seeds"] or (),
         metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
         calibration=tuple(read_datasets(top.inside(StudyTable, "calibration"), file.parent)),

@@ -38,6 +38,7 @@ from levelfield.study.plan_file.checks import (
 from levelfield.study.plan_file.techniques import (
     TechniqueDefaults,
     TechniqueTable,
+    at_budgets,
     check_controls,
     read_technique,
 )
@@ -207,8 +208,10 @@ def read_systems(
     tables: Iterable[TomlTable],
     controls: Sequence[ControlKind],
     defaults: TechniqueDefaults,
+    budgets: Sequence[float],
 ) -> tuple[SystemPlan, ...]:
-    """Returns the systems; each takes part in all kinds of control unless it names some."""
+    """Returns the systems, at each budget; each takes part in all kinds of control unless it names
+    some."""
     systems = []
     for table in tables:
         fields = table.values(SystemEntry, without=("labels",), complete=True)
@@ -238,9 +241,10 @@ def read_systems(
     for key in ("model", "decoding", "options", "budgets"):
         if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
             top.wrong_field(key, "is of techniques, and there is no system with one; leave it out")
-    for name, n in repeated(system.name for system in systems if system.name):
+    every = at_budgets(systems, budgets)
+    for name, n in repeated(system.name for system in every if system.name):
         top.wrong_field("systems", f"{n} have the name {shown(name)}; names are unique")
-    return tuple(systems)
+    return every
 
 
 def _taking_part(

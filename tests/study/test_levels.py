@@ -1,0 +1,260 @@
+"""Studies at several budgets: systems, strengths, divergences and tables at each of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from levelfield.cli.study import study as command
+from levelfield.core.errors import InputError, UserError
+from levelfield.study import calibrate_study, load_study
+from levelfield.study.plan_file import load_plan
+
+pytest.importorskip("torch")
+
+import tiny
+from levelfield.generation import ClassifierFreeGuidance, Decoding, Request, calibration
+from levelfield.generation.divergence import divergence
+from levelfield.study import strengths
+
+STUDY = """
+name = "Levels"
+seeds = [1, 2]
+model = "{model}"
+decoding = {{ max_new_tokens = 6 }}
+options = {{ batch = 3 }}
+budgets = [0.6, 0.2]
+metrics = ["diversity", "ratio.py:Words"]
+
+[datasets.openings]
+prompts = ["The lake", "Go", "In a house"]
+
+[controls.sentiment]
+sentiment = ["positive", "negative"]
+
+[calibration.held-out]
+prompts = ["Once upon a time", "My uncle was", "It is", "When they", "The old road"]
+
+[[systems]]
+name = "base"
+technique = "base"
+
+[[systems]]
+name = "guided"
+technique = "cfg"
+
+[[systems]]
+name = "fixed"
+technique = "cfg"
+options = {{ strength = 1.5, batch = 2 }}
+"""
+METRIC = '''
+from levelfield.core.progress import no_progress
+from levelfield.core.scores import Scores
+
+
+class Words:
+    """Number of words."""
+
+    name, level, requires = "length.words", "sample", frozenset({"text"})
+    higher_is_better, signature = True, "length.words|v:1"
+
+    def score(self, samples, *, progress=no_progress):
+        import numpy as np
+
+        progress(len(samples))
+        ids = tuple(sample.id for sample in samples)
+        values = np.array([float(len(sample.text.split())) for sample in samples])
+        return Scores(self.name, ids, values, {}, self.signature, True)
+'''
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save("gpt2", tmp_path_factory.mktemp("model") / "tiny"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, model: str) -> Path:
+    """A study that is calibrated and has its texts and scores."""
+    folder = tmp_path_factory.mktemp("levels")
+    file = write(folder, model)
+    calibrate_study(file, tolerance=0.1)
+    load_study(file).run()
+    return file
+
+
+def write(folder: Path, model: str) -> Path:
+    (folder / "ratio.py").write_text(METRIC, encoding="utf-8")
+    path = folder / "levels.toml"
+    path.write_text(STUDY.format(model=model), encoding="utf-8")
+    return path
+
+
+def test_techniques_whose_strength_is_free_stand_once_at_each_budget(tmp_path, model):
+    plan = load_plan(write(tmp_path, model), strengths=False)
+    assert [system.name for system in plan.systems] == [
+        "base",
+        "guided @ 0.6",
+        "fixed",
+        "guided @ 0.2",
+    ]
+    assert [system.budget for system in plan.systems] == [0, 0.6, 0, 0.2]
+    assert [system.entry for system in plan.systems] == ["", "guided", "", "guided"]
+
+
+def test_options_of_the_study_are_those_of_techniques_that_name_no_other(tmp_path, model):
+    plan = load_plan(write(tmp_path, model), strengths=False)
+    batches = [system.source.options["batch"] for system in plan.systems]
+    assert batches == [3, 3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("[0.6, 0.2]", "[0.6, 0.6]", "budgets"),
+        ("[0.6, 0.2]", "[0]", "budgets"),
+        ("[0.6, 0.2]", "[]", "budgets"),
+        ("batch = 3", "bach = 3", "no technique has the option"),
+        ("batch = 3", 'model = "gpt2"', "the study has model"),
+        ('name = "fixed"', 'name = "guided @ 0.6"', "names are unique"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path, model, old, new, why):
+    file = write(tmp_path, model)
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(InputError, match=why):
+        calibrate_study(file)
+
+
+def test_what_is_found_is_not_looked_for_again(finished, monkeypatch):
+    monkeypatch.setattr(calibration, "calibrate_strength", lambda *_, **__: pytest.fail("searched"))
+    found = calibrate_study(finished, tolerance=0.1)
+    assert [one.system for one in found] == ["guided @ 0.6", "guided @ 0.2"]
+    assert [one.system for one in calibrate_study(finished, only=["guided"], tolerance=0.1)] == [
+        "guided @ 0.6",
+        "guided @ 0.2",
+    ]
+
+
+def test_the_second_search_begins_near_its_end(tmp_path, model, monkeypatch):
+    begins = []
+    found = strengths._found
+
+    def noted(plan, system, chosen, alike, stages):
+        begins.append([one.system for one in alike])
+        return found(plan, system, chosen, alike, stages)
+
+    monkeypatch.setattr(strengths, "_found", noted)
+    calibrate_study(write(tmp_path, model), tolerance=0.1)
+    assert begins == [[], ["guided @ 0.6"]]
+
+
+def test_a_budget_out_of_reach_leaves_its_system_out_and_is_said(tmp_path, model):
+    file = write(tmp_path, model)
+    text = file.read_text(encoding="utf-8").replace("[0.6, 0.2]", "[0.6, 900]")
+    file.write_text(text, encoding="utf-8")
+    near, far = calibrate_study(file, tolerance=0.1, most=4)
+    assert near.is_within
+    assert not far.is_within
+    assert far.nats < 900
+    plan = load_study(file).plan
+    assert [system.name for system in plan.systems] == ["base", "guided @ 0.6", "fixed"]
+    (line,) = plan.out_of_reach
+    assert line.startswith("guided @ 900 is left out: no strength comes to its budget; ")
+    assert f"{far.nats:.3g}" in line
+
+
+def test_strengths_that_another_process_finds_meanwhile_are_kept(tmp_path, model):
+    file = write(tmp_path, model)
+    plan = load_plan(file, strengths=False)
+    first, second = calibrate_study(file, tolerance=0.5)
+    path = strengths.strengths_file(plan)
+    path.write_text(json.dumps([second.to_dict()]), encoding="utf-8")
+    kept = strengths._kept(plan, {}, first)
+    assert kept == {first.system: first, second.system: second}
+    assert {one["system"] for one in json.loads(path.read_text(encoding="utf-8"))} == kept.keys()
+
+
+def test_tables_compare_systems_at_the_same_budget(finished):
+    report = load_study(finished).report()
+    low, high = report.summary.controls
+    assert (low.control, high.control) == ("sentiment at 0.2 nats", "sentiment at 0.6 nats")
+    assert set(low.systems) == set(high.systems) == {"base", "guided", "fixed"}
+    cells = {cell.key: cell for cell in load_study(finished).cells()}
+    for control, budget in ((low, 0.2), (high, 0.6)):
+        for shown, name in (("guided", f"guided @ {budget:g}"), ("base", "base")):
+            values = [
+                value
+                for key, cell in cells.items()
+                if key.system == name
+                for value in cell.scores["length.words"].values()
+            ]
+            entry = control.entry(shown, "length.words")
+            assert entry.mean == pytest.approx(sum(values) / len(values))
+    assert report.summary.techniques["guided"].technique == "cfg"
+    for kind, requests in report.texts.items():
+        assert kind in (low.control, high.control)
+        assert {shown.sample.system for texts in requests for shown in texts} == {
+            "base",
+            "guided",
+            "fixed",
+        }
+
+
+def test_one_budget_needs_no_tables_of_its_own(tmp_path, model):
+    file = write(tmp_path, model)
+    text = file.read_text(encoding="utf-8").replace("[0.6, 0.2]", "[0.6]")
+    file.write_text(text, encoding="utf-8")
+    calibrate_study(file, tolerance=0.5)
+    load_study(file).run()
+    (control,) = load_study(file).report().summary.controls
+    assert control.control == "sentiment"
+    assert control.systems == ("base", "guided @ 0.6", "fixed")
+
+
+def test_the_divergence_is_that_of_the_texts_of_the_first_seed(finished, model):
+    study = load_study(finished)
+    found = {one.system: one for one in study.divergence()}
+    assert found.keys() == {"base", "guided @ 0.6", "guided @ 0.2", "fixed"}
+    assert found["base"].nats == pytest.approx(0, abs=1e-6)
+    asked = [
+        Request(f"openings/sentiment/{id}:{value}", prompt, {"sentiment": value})
+        for id, prompt in (("0001", "The lake"), ("0002", "Go"), ("0003", "In a house"))
+        for value in ("positive", "negative")
+    ]
+    technique = ClassifierFreeGuidance(model=model, strength=1.5)
+    expected = divergence(technique, asked, decoding=Decoding(max_new_tokens=6), seed=1).mean
+    assert found["fixed"].nats == pytest.approx(expected.value, abs=1e-6)
+    low, high = study.report().summary.controls
+    costs = {(c.control, cost.system): cost.nats for c in (low, high) for cost in c.costs}
+    assert costs[low.control, "guided"] == found["guided @ 0.2"].nats
+    assert costs[high.control, "guided"] == found["guided @ 0.6"].nats
+    assert costs[low.control, "fixed"] == costs[high.control, "fixed"] == found["fixed"].nats
+    assert f"{found['fixed'].nats:.3f}" in study.report().to_latex()
+
+
+def test_the_command_shows_divergences_and_keeps_them(finished):
+    done = CliRunner().invoke(command, ["divergence", str(finished), "--only", "guided"])
+    assert done.exit_code == 0, done.output
+    assert "guided @ 0.6" in done.output
+    assert "fixed" not in done.output
+    path = finished.parent / "levels.study/divergences.json"
+    assert json.loads(path.read_text(encoding="utf-8"))
+    unknown = CliRunner().invoke(command, ["divergence", str(finished), "--only", "nobody"])
+    assert isinstance(unknown.exception, UserError)
+
+
+def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
+    file = write(tmp_path, model)
+    calibrate_study(file, tolerance=0.5)
+    folder = tmp_path / "levels.study"
+    folder.mkdir(exist_ok=True)
+    (folder / "divergences.json").write_text("[1]", encoding="utf-8")
+    with pytest.raises(UserError, match="holds no divergences"):
+        load_study(file).divergence()
