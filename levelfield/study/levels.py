@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from levelfield.study.aggregate.results import StudySummary
+from levelfield.scoring.comparison import ALPHA
+from levelfield.scoring.sensitivity import SHARE
+from levelfield.study.aggregate.results import ControlSummary, StudySummary
 from levelfield.study.cells import Cell
 from levelfield.study.divergences import read_divergences
 from levelfield.study.plan import Plan, SystemPlan
@@ -44,7 +46,7 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
     controls = [
         replace(
             control,
-            notes=(*control.notes, *plan.out_of_reach),
+            notes=(*control.notes, *_as_planned(control, plan.planned), *plan.out_of_reach),
             costs=tuple(
                 replace(cost, nats=known.nats, nats_low=known.low, nats_high=known.high)
                 if (known := nats.get((control.control, cost.system)))
@@ -55,6 +57,21 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
         for control in summary.controls
     ]
     return replace(summary, techniques=techniques, controls=tuple(controls))
+
+
+def _as_planned(control: ControlSummary, planned: Mapping[str, float]) -> Iterator[str]:
+    """Yields whether the comparisons could show the differences that were planned."""
+    for metric, difference in planned.items():
+        comparisons = control.comparisons.get(metric, ())
+        open_ones = [c for c in comparisons if not c.p_adjusted <= ALPHA]
+        could = sum(c.detectable <= difference for c in open_ones)
+        if comparisons:
+            yield (
+                f"Planned to show a difference of {difference:g} in {metric}: of "
+                f"{len(comparisons):,} comparisons {len(comparisons) - len(open_ones):,} show one, "
+                f"{could:,} others would show one of that size in {SHARE} of such studies, and "
+                f"{len(open_ones) - could:,} would not"
+            )
 
 
 def _at(budget: float, system: SystemPlan, cell: Cell) -> Cell:

@@ -231,6 +231,7 @@ class Plan:
         metrics: what to measure.
         calibration: prompts on which strengths are found, for systems with a budget.
         out_of_reach: systems that are left out, as no strength comes to their budget, in words.
+        planned: metric -> the difference of two systems that the study is to show.
     """
 
     name: str
@@ -243,6 +244,7 @@ class Plan:
     metrics: tuple[MetricPlan, ...]
     calibration: tuple[PromptSet, ...] = ()
     out_of_reach: tuple[str, ...] = ()
+    planned: Mapping[str, float] = field(default_factory=dict)
 
     def cells(self) -> list[CellKey]:
         """All cells, systems outermost."""

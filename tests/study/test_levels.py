@@ -258,3 +258,25 @@ def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
     (folder / "divergences.json").write_text("[1]", encoding="utf-8")
     with pytest.raises(UserError, match="holds no divergences"):
         load_study(file).divergence()
+
+
+def test_the_report_says_whether_it_could_show_what_was_planned(finished):
+    text = finished.read_text(encoding="utf-8")
+    other = finished.with_name("planned.toml")
+    try:
+        for difference in ("0.001", "1000"):
+            planned = f'out = "levels.study"\nplanned = {{ "length.words" = {difference} }}\n'
+            other.write_text(planned + text, encoding="utf-8")
+            strengths = finished.with_name("levels.strengths.json").read_text(encoding="utf-8")
+            other.with_name("planned.strengths.json").write_text(strengths, encoding="utf-8")
+            for control in load_study(other).report().summary.controls:
+                (note,) = (note for note in control.notes if note.startswith("Planned to show"))
+                comparisons = control.comparisons["length.words"]
+                shown = sum(c.p_adjusted <= 0.05 for c in comparisons)
+                assert f"of {len(comparisons)} comparisons {shown} show one" in note
+                rest = len(comparisons) - shown
+                could, could_not = (0, rest) if difference == "0.001" else (rest, 0)
+                assert f"{could} others would show" in note
+                assert note.endswith(f"and {could_not} would not")
+    finally:
+        other.unlink()

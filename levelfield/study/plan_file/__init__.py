@@ -82,6 +82,13 @@ class StudyTable(Options):
         otherwise="none",
         example="[0.1, 0.3, 1.0]",
     )
+    planned: Mapping[str, float] = option(
+        {},
+        "Difference of two systems that the study is to show, by metric, in its units; the report "
+        "says in how many comparisons it could. `levelfield plan systems` plans it from a pilot.",
+        above=0,
+        example='{ "control.average" = 0.1 }',
+    )
     calibration: Mapping[str, DatasetTable] = option(
         {},
         "Datasets by name on which the strengths of systems with a budget are found; of other "
@@ -139,6 +146,7 @@ def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
         seeds=fields["seeds"] or (),
         metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
         calibration=tuple(read_datasets(top.inside(StudyTable, "calibration"), file.parent)),
+        planned=fields["planned"],
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")
