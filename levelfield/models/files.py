@@ -34,6 +34,34 @@ def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None
             )
 
 
+def check_depth(resolved: Resolved, folder: Path) -> None:
+    """Checks that a model's weights can be those of its layers, before the layers are built.
+
+    Args:
+        folder: of the weights; pickled ones are not counted.
+
+    Raises:
+        ModelError: the configuration has more layers than the weights have tensors, or files of
+            weights are damaged.
+    """
+    from safetensors import safe_open
+
+    layers = getattr(load_config(resolved), "num_hidden_layers", None)
+    files = sorted(folder.glob("*.safetensors"))
+    if not files or not isinstance(layers, int):
+        return
+    tensors = 0
+    with reading(resolved.name):
+        for file in files:
+            with safe_open(file, "np") as weights:
+                tensors += len(weights.keys())
+    if layers > tensors:
+        raise ModelError(
+            f"model '{resolved.name}' can't be used: its configuration has {layers:,} layers, and "
+            f"its weights are {tensors:,} tensors; download it again"
+        )
+
+
 def quiet() -> None:
     """Switches off the progress bars and reports of `transformers`: commands show their own, and
     loaders raise what is wrong."""

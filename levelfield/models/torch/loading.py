@@ -11,7 +11,13 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.core.machine import usable_processors
-from levelfield.models.files import check_finite, load_config, load_tokenizer, whole_folder
+from levelfield.models.files import (
+    check_depth,
+    check_finite,
+    load_config,
+    load_tokenizer,
+    whole_folder,
+)
 from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
 from levelfield.models.tokens import Row, Tokens, padded, token_mask
@@ -188,6 +194,7 @@ def _load(
     """Returns what `load_pretrained` does; weights named `spare`… may be missing."""
     device, dtype = placement(loading)
     folder = whole_folder(resolved)
+    check_depth(resolved, folder)
     tokenizer = load_tokenizer(resolved)
     config = {"config": first_layers(load_config(resolved), resolved.exit)} if resolved.exit else {}
     with reading(resolved.name):

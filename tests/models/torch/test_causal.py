@@ -445,3 +445,13 @@ def test_tokens_can_be_had_of_a_model_whose_weights_can_not_be_read(causal_folde
     assert tokens.ids([]) == []
     with pytest.raises(ModelError, match="can't be loaded"):
         load("causal", str(tmp_path))
+
+
+def test_a_configuration_of_more_layers_than_the_weights_can_hold_is_refused_at_once(tmp_path):
+    folder = tiny.save("gpt2", tmp_path / "deep")
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    assert config["n_layer"] < 10
+    path.write_text(json.dumps({**config, "n_layer": 1_000_000}), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"has 1,000,000 layers, and its weights are \d+ tensors"):
+        load("causal", str(folder))
