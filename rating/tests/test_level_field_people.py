@@ -1,0 +1,100 @@
+"""The people's part of the level-field study, with simulated raters, from serving to a mean."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import levelfield
+from levelfield.study import load_study
+from levelfield_rating.export.documents import export
+from levelfield_rating.model import Item, RatingCriterion
+from levelfield_rating.plan.check import check_study
+from levelfield_rating.plan.freezing import freeze
+from simulated_raters import clipped, opened, rate
+
+EXAMPLE = Path(__file__).parents[2] / "examples/level-field"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example with its results, and simulated ratings of the sample."""
+    folder = tmp_path_factory.mktemp("people") / "level-field"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("*.study"))
+    with tarfile.open(folder / "sentiment.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    study = load_study(folder / "sentiment.toml")
+    study.export(folder / "texts.jsonl", "texts")
+    study.export(folder / "scores.jsonl", "scores")
+    frozen = freeze(folder / "people.toml")
+    store = opened(folder, frozen)
+    worth = judged(folder)
+    for n in range(len(frozen.slots)):
+        rng = np.random.default_rng(n)
+
+        def rule(item: Item, criterion: RatingCriterion, rng: np.random.Generator = rng) -> int:
+            (id,) = item.candidates[0].samples
+            mean = 30 + 40 * worth[id] if criterion.id == "control" else 60
+            return clipped(rng.normal(mean, 8))
+
+        rate(store, n, rule)
+    export(store, folder / "results")
+    return folder
+
+
+def judged(folder: Path) -> dict[str, float]:
+    lines = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return {r["id"]: r["value"] for r in rows if r["metric"] == "control.average"}
+
+
+def test_the_study_can_be_served_as_it_is():
+    checked = check_study(EXAMPLE / "people.toml")
+    assert checked.ok, checked.to_dict()
+
+
+def test_every_system_and_both_wanted_values_have_as_many_texts_give_or_take_some(folder):
+    lines = (folder / "people.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    systems = [row["system"] for row in rows]
+    counts = [systems.count(system) for system in set(systems)]
+    plan = load_study(folder / "sentiment.toml").plan
+    assert set(systems) == {system.name for system in plan.systems}
+    assert max(counts) <= 2 * min(counts)
+    wanted = [row["control"]["sentiment"] for row in rows]
+    assert 0.35 < wanted.count("positive") / len(wanted) < 0.65
+
+
+def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
+    ratings = folder / "results/ratings.jsonl"
+    report = levelfield.agreement(ratings, by="survey")
+    assert "control" in json.dumps(report.to_dict())
+    found = levelfield.correlate(folder / "scores.jsonl", ratings, metrics=("control.average",))
+    rows = found.to_dict()["correlations"]
+    (of_control,) = (r for r in rows if r["aspect"] == "control")
+    assert of_control["pearson"]["value"] > 0.8
+    estimation = levelfield.estimate(
+        folder / "scores.jsonl",
+        ratings,
+        samples=folder / "texts.jsonl",
+        metrics=("control.average",),
+        aspects=("control",),
+    )
+    true = true_means(folder)
+    for row in estimation.to_dict()["means"]:
+        assert row["low"] - 3 <= true[row["system"]] <= row["high"] + 3
+
+
+def true_means(folder: Path) -> dict[str, float]:
+    """What raters without noise would say of all texts, by system."""
+    worth = judged(folder)
+    lines = (folder / "texts.jsonl").read_text(encoding="utf-8").splitlines()
+    of_system: dict[str, list[float]] = {}
+    for row in map(json.loads, lines):
+        of_system.setdefault(row["system"], []).append(30 + 40 * worth[row["id"]])
+    return {system: float(np.mean(values)) for system, values in of_system.items()}
