@@ -108,9 +108,10 @@ def read_technique(
     folder = defaults.folder
     name = fields["technique"] or ""
     paths = {key: path_from(fields[key], folder) for key in ("model", "guide") if fields[key]}
-    for key in paths.keys() & fields["options"].keys():
+    words = option_words(table, fields["options"], folder)
+    for key in paths.keys() & words.keys():
         table.wrong_field("options", f"{key}: the system has its own {key}; leave out one of them")
-    words = option_words(fields["options"], folder) | paths
+    words |= paths
     wrong = TechniqueSource(
         "",
         decoding=_decoding(table, defaults.decoding),
@@ -133,7 +134,7 @@ def read_technique(
     elif isinstance(default, str):  # weights of its own
         words.setdefault("model", default)
     if fields["budget"]:
-        _check_budget(table, name, fields["options"])
+        _check_budget(table, name, words)
     values: dict[str, Any] = {}
     for key, word in words.items():
         values |= attempt(table, "", technique_options, name, {key: word}) or {}
