@@ -67,7 +67,11 @@ class TechniqueTable(TechniqueSource):
         for name in TECHNIQUES:
             with contextlib.suppress(ImportError):
                 options = choices(technique_class(name))
-                properties = {key: _word_schema(choice) for key, choice in options.items()}
+                properties = {
+                    spelling: _word_schema(choice)
+                    for key, choice in options.items()
+                    for spelling in (key, key.replace("_", "-"))
+                }
                 schema = {"properties": properties, "additionalProperties": False}
                 named = {"properties": {"technique": {"const": name}}, "required": ["technique"]}
                 rules.append({"if": named, "then": {"properties": {"options": schema}}})
