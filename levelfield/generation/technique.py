@@ -164,6 +164,15 @@ class Prompted(NamedTuple):
     aside: int = 0
 
 
+def text_mask(prompted: Sequence[Prompted]) -> torch.Tensor:
+    """Returns which tokens are of the texts, which is all that guides and the repetition penalty
+    see: (rows, tokens), padded on the left."""
+    mask = torch.from_numpy(token_mask([entry.ids for entry in prompted], left=True))
+    for row, entry in zip(mask, prompted, strict=True):
+        row[len(row) - len(entry.ids) :][: entry.aside] = 0
+    return mask
+
+
 @dataclass(frozen=True, kw_only=True)
 class LocalTechnique(BatchedTechnique):
     """A technique that writes from left to right with a causal model.
@@ -373,13 +382,11 @@ class LocalTechnique(BatchedTechnique):
     def _run(
         self, prompted: Sequence[Prompted], decoding: Decoding, growth: Growth, seed: int
     ) -> list[Continuation]:
-        prompts = [entry.ids for entry in prompted]
         controls = [entry.request.control for entry in prompted]
-        mask = torch.from_numpy(token_mask(prompts, left=True))
-        for row, entry in zip(mask, prompted, strict=True):
-            row[len(row) - len(entry.ids) :][: entry.aside] = 0
+        mask = text_mask(prompted)
         steering = self.processor(controls, attention_mask=mask, decoding=decoding)
         writer, cache = self._writer(controls[0]), self._cache(prompted, seed)
+        prompts = [entry.ids for entry in prompted]
         with torch.inference_mode():
             rows = CausalRows.of(writer.model, prompts, writer.bos_id, writer.device, prefix=cache)
             return grow(rows, steering, growth)

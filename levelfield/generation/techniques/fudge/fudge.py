@@ -66,13 +66,26 @@ class FutureLabel(Term):
     form: Form = "log-p"
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        reader = readers.add(self.reader(controls))
+        return StepFunction(reader.log_b if self.form == "log-p" else reader.b)
+
+    def reader(self, controls: Sequence[Control]) -> FutureReader:
+        """Returns what follows the rows of a batch, one control each."""
         labels = [self.labels.index(self.wanted(control)) for control in controls]
-        estimation = readers.add(_Estimation(self.estimator(), labels, self.bos_id))
-        return StepFunction(estimation.log_b if self.form == "log-p" else estimation.b)
+        return FutureReader(self.estimator(), labels, self.bos_id)
 
 
-class _Estimation:
-    """An estimator that reads along with the base."""
+def future_label(technique: GuidedTechnique, attribute: str, form: Form = "log-p") -> FutureLabel:
+    """Returns the term of an attribute, by the guide of kind `future` that a technique has for
+    it."""
+    guide = technique._guide(attribute)
+    learnt = future_model(guide, technique.model, technique.loading)
+    wanted = partial(technique._wanted_label, attribute)
+    return FutureLabel(learnt.rows, wanted, guide.labels, learnt.bos_id, form)
+
+
+class FutureReader:
+    """An estimator that reads along with the base, and the label that each row wants."""
 
     backward_passes = 0
 
@@ -95,14 +108,17 @@ class _Estimation:
         self._wanted = self._wanted[rows]
         self._estimator.keep(rows)
 
+    def log_b_of(self, candidates: torch.Tensor) -> torch.Tensor:
+        """log P(wanted label | text, candidate): candidates (rows, n) → (rows, n)."""
+        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
+        return self._estimator.scores(candidates).gather(-1, places)[..., 0]
+
     def log_b(self, step: Step) -> torch.Tensor:
-        """Of the label that each row wants, for the tokens that may be chosen: (rows,
-        vocabulary)."""
+        """The same of the tokens that may be chosen, 0 for the others: (rows, vocabulary)."""
         n = int(step.support.sum(-1).max())
         likely = step.log_p.masked_fill(~step.support, -torch.inf)
         candidates = likely.topk(n, dim=-1).indices
-        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
-        log_b = self._estimator.scores(candidates).gather(-1, places)[..., 0]
+        log_b = self.log_b_of(candidates)
         return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b.to(step.log_p.dtype))
 
     def b(self, step: Step) -> torch.Tensor:
@@ -159,15 +175,7 @@ class FUDGE(InChat, GuidedTechnique):
         return Formula(((1.0, Likeliest(formula, self.keep)),))
 
     def _future(self, attribute: str) -> FutureLabel:
-        guide = self._guide(attribute)
-        learnt = future_model(guide, self.model, self.loading)
-        return FutureLabel(
-            learnt.rows,
-            partial(self._wanted_label, attribute),
-            guide.labels,
-            learnt.bos_id,
-            self.form,
-        )
+        return future_label(self, attribute, self.form)
 
     @property
     def _support(self) -> Support | None:
