@@ -37,8 +37,7 @@ class Particle:
         row: of the batch that the text is; None once it has ended.
         ids: its tokens.
         steps: tokens drawn, one that ends the text included.
-        log_b: Σ_a log B_a(c_a | text); 0 before the first token, since the prompt is the same for
-            all particles.
+        log_b: Σ_a log B_a(c_a | prompt and text).
         log_w: logarithm of its weight.
     """
 
@@ -86,7 +85,7 @@ class ParticleCloud:
     ) -> None:
         self._options, self._budget, self._numbers = options, budget, numbers
         self.particles = [Particle(row)] * options.particles
-        self.passes = 1
+        self.passes = 0
 
     @property
     def rows(self) -> list[int]:
@@ -95,8 +94,19 @@ class ParticleCloud:
 
     @property
     def log_w(self) -> torch.Tensor:
-        """(particles,), float64; the mean of w estimates Σ_x p(x) Π_a B_a(c_a | x)^λ."""
+        """(particles,), float64; the mean of w is an unbiased estimate of Σ_x p(x) Π_a (B_a(c_a |
+        x) / B_a(c_a | prompt))^λ."""
         return torch.tensor([p.log_w for p in self.particles], dtype=torch.float64)
+
+    def begin(self, log_b: float, passes: int) -> None:
+        """Begins all texts after the prompt.
+
+        Args:
+            log_b: of the prompt.
+            passes: that reading the prompt took.
+        """
+        self.particles = [replace(p, log_b=log_b) for p in self.particles]
+        self.passes = passes
 
     def number(self, numbers: Iterator[int]) -> None:
         """Makes the next numbers the rows of the particles that grow."""
@@ -106,7 +116,7 @@ class ParticleCloud:
 
     def extend(self, tokens: Sequence[int], log_b: Sequence[float], growth: Growth) -> None:
         """Gives each particle the token of its row, and its weight the factor (B(new) /
-        B(old))^λ."""
+        B(old))^λ; a token that ends a text leaves it as it is."""
         self.particles = [
             p if p.row is None else self._extended(p, tokens[p.row], log_b[p.row], growth)
             for p in self.particles
@@ -122,9 +132,10 @@ class ParticleCloud:
 
     def resample(self) -> None:
         """Draws the particles anew where few of them have most of the weight; all have the mean
-        weight then."""
+        weight then. Nothing happens once all texts have ended."""
         log_w, n = self.log_w, len(self.particles)
-        if 1 / log_w.softmax(0).square().sum() < self._options.threshold * n:
+        few = self._options.threshold * n
+        if self.rows and 1 / log_w.softmax(0).square().sum() < few:
             mean = float(log_w.logsumexp(0)) - math.log(n)
             self.particles = [replace(p, log_w=mean) for p in self.drawn(n)]
 
@@ -173,25 +184,30 @@ def grow_clouds(
             cloud.number(numbers)
         return kept
 
+    def expected() -> list[float]:
+        """Returns Σ_a log B_a(c_a | text) of each row."""
+        return torch.stack([guide.log_b_of_texts() for guide in guides]).sum(0).tolist()
+
     scores = base(rows.ids, rows.logits())
+    for cloud, log_b in zip(clouds, expected(), strict=True):
+        cloud.begin(log_b, 1 + len(guides))
     scores = scores[follow([row for cloud in clouds for row in cloud.rows])]
     while True:
         tokens = growth.choice(scores)
-        log_b = torch.stack([guide.log_b_of(tokens[:, None])[:, 0] for guide in guides]).sum(0)
-        drawn, weights = tokens.tolist(), log_b.tolist()
+        for guide in guides:
+            guide.read(tokens)
+        drawn, log_b_of_rows = tokens.tolist(), expected()
         for cloud in clouds:
             cloud.passes += len(cloud.rows) * len(guides)
-            cloud.extend(drawn, weights, growth)
+            cloud.extend(drawn, log_b_of_rows, growth)
             cloud.resample()
             cloud.passes += len(cloud.rows)
         order = [row for cloud in clouds for row in cloud.rows]
         if not order:
             return
-        tokens = tokens[follow(order)]
+        kept = follow(order)
         growth.choice.keep(order)
-        rows.read(tokens)
-        for guide in guides:
-            guide.read(tokens)
+        rows.read(tokens[kept])
         scores = base(rows.ids, rows.logits())
 
 
@@ -230,28 +246,31 @@ class SMC(ParticleOptions, InChat, GuidedTechnique):
     def _continue(
         self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
     ) -> list[Continuation]:
-        controls = [entry.request.control for entry in prompted]
-        attributes = sorted(controls[0])  # requests of a batch have the same
-        if not (attributes and self.strength):
+        if not (self.strength and prompted[0].request.control):
             return self.uncontrolled._continue(prompted, decoding, seed)
+        return [cloud.answer() for cloud in self._clouds(prompted, decoding, seed)]
+
+    def _clouds(
+        self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
+    ) -> list[ParticleCloud]:
+        """Returns the particles of each request, whose texts have ended."""
         lm, mask = self.base, text_mask(prompted)
-        growth = self._growth(
-            [_named(entry, k) for entry in prompted for k in range(self.particles)], decoding, seed
-        )
+        controls = [entry.request.control for entry in prompted]
+        particles = [_named(entry, k) for entry in prompted for k in range(self.particles)]
+        budget = decoding.max_new_tokens
         clouds = [
-            ParticleCloud(
-                self, row, decoding.max_new_tokens, stream(seed, entry.request.id, self.name)
-            )
+            ParticleCloud(self, row, budget, stream(seed, entry.request.id, self.name))
             for row, entry in enumerate(prompted)
         ]
         with torch.inference_mode():
             rows = CausalRows.of(lm.model, [entry.ids for entry in prompted], lm.bos_id, lm.device)
-            guides = [future_label(self, attribute).reader(controls) for attribute in attributes]
+            # requests of a batch have the same attributes
+            guides = [future_label(self, name).reader(controls) for name in sorted(controls[0])]
             for guide in guides:
                 guide.start(Texts(rows.ids, mask.to(lm.device)))
             base = SteeringProcessor(None, controls, mask=mask, decoding=decoding)
-            grow_clouds(rows, base, guides, clouds, growth)
-        return [cloud.answer() for cloud in clouds]
+            grow_clouds(rows, base, guides, clouds, self._growth(particles, decoding, seed))
+        return clouds
 
 
 def _named(entry: Prompted, k: int) -> Prompted:

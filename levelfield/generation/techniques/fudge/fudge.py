@@ -45,6 +45,11 @@ class FutureEstimator(RowState, Protocol):
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
         ...
 
+    def log_p(self) -> torch.Tensor:
+        """log P(label | text): (rows, labels). SMC asks for it once after `start` and after each
+        `read`, and FUDGE never."""
+        ...
+
 
 @dataclass(frozen=True)
 class FutureLabel(Term):
@@ -108,17 +113,18 @@ class FutureReader:
         self._wanted = self._wanted[rows]
         self._estimator.keep(rows)
 
-    def log_b_of(self, candidates: torch.Tensor) -> torch.Tensor:
-        """log P(wanted label | text, candidate): candidates (rows, n) → (rows, n)."""
-        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
-        return self._estimator.scores(candidates).gather(-1, places)[..., 0]
+    def log_b_of_texts(self) -> torch.Tensor:
+        """log P(label that the row wants | text): (rows,)."""
+        return self._estimator.log_p().gather(-1, self._wanted[:, None])[:, 0]
 
     def log_b(self, step: Step) -> torch.Tensor:
-        """The same of the tokens that may be chosen, 0 for the others: (rows, vocabulary)."""
+        """Of the label that each row wants, for the tokens that may be chosen: (rows,
+        vocabulary)."""
         n = int(step.support.sum(-1).max())
         likely = step.log_p.masked_fill(~step.support, -torch.inf)
         candidates = likely.topk(n, dim=-1).indices
-        log_b = self.log_b_of(candidates)
+        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
+        log_b = self._estimator.scores(candidates).gather(-1, places)[..., 0]
         return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b.to(step.log_p.dtype))
 
     def b(self, step: Step) -> torch.Tensor:
