@@ -54,6 +54,7 @@ from levelfield.generation.techniques.reward.best_of_n import BestOfN
 from levelfield.generation.techniques.reward.rad import RAD
 from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rules import CopySource, FormalityRules
+from levelfield.generation.techniques.smc import SMC
 from levelfield.generation.techniques.steering.steering import CAA, ITI, Ablation, LoReFT
 
 
@@ -177,6 +178,14 @@ def fudge(**options: Any) -> FUDGE:
     guide = future_guide(base if base == model("llama") else model())
     strength = 5.0  # which rounding errors are multiplied by
     return FUDGE(**{"model": base, "guide": guide, "strength": strength, **options})
+
+
+def smc(**options: Any) -> SMC:
+    """With a guide for its base, and few particles."""
+    base = options.get("model", model())
+    guide = future_guide(base if base == model("llama") else model())
+    chosen = {"model": base, "guide": guide, "particles": 4, "strength": 5.0}
+    return SMC(**{**chosen, **options})
 
 
 def bolt(**options: Any) -> BOLT:
@@ -499,6 +508,16 @@ CASES: Mapping[str, Case] = {
             "candidates": 20,
             "keep": 10,
             "form": "p",
+        },
+    ),
+    "smc": Case(
+        smc,
+        steers=False,
+        options={
+            "strength": 3.0,
+            "guide": future_guide(model(), seed=1),
+            "particles": 3,
+            "threshold": 0.9,
         },
     ),
     "pplm": Case(

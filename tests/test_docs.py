@@ -19,7 +19,7 @@ import pytest
 from levelfield.cli import levelfield
 from levelfield.cli.generate import generate
 from levelfield.cli.score import score
-from levelfield.core.options import Declaration, choices, parsed
+from levelfield.core.options import Declaration, choices, parsed, underscored
 from levelfield.core.registry import MetricFile, create, installed, matching, metric_class, options
 from levelfield.generation.table import TECHNIQUES, technique_class
 from levelfield.io.reading import pairs
@@ -174,7 +174,7 @@ def test_techniques_that_a_page_generates_with_have_these_options(page: Path):
         if command == "generate":
             said, _, _ = context.command.make_parser(context).parse_args(list(words))
             named = {n: said[n] for n in ("model", "guide") if said.get(n)}
-            options = {**named, **pairs("--option", said.get("options", ()))}
+            options = {**named, **underscored(pairs("--option", said.get("options", ())))}
             known = choices(technique_class(said["technique"]))
             assert options.keys() <= known.keys(), f"{page.name}: {options}"
             parsed(said["technique"], known, options)
@@ -185,7 +185,7 @@ def test_options_that_a_sentence_names_are_there(page: Path):
     text = " ".join(page.read_text("utf-8").split())
     known = options_of_all()
     for word in re.findall(r"`[^`]*?(?:--option|-o) ([\w.:-]+)=[^`]*`", text):
-        whose, _, option = word.rpartition(":")
+        whose, _, option = min(underscored({word: ""})).rpartition(":")
         having = [n for n, o in known.items() if option in o or option == "NAME"]
         of_the_page = f"    {option}: " in "".join(snippets(page))
         fitting = [not whose or n == whose or n.startswith(f"{whose}.") for n in having]

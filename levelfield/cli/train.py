@@ -13,7 +13,7 @@ from levelfield.cli.outputs import CORPUS, INPUT, Writing, files_option, out_opt
 from levelfield.cli.terminal import console, progress_bar, say, say_note
 from levelfield.cli.train_files import iwf, pooler, scales, unigram
 from levelfield.core.errors import UserError
-from levelfield.core.options import Options, choices
+from levelfield.core.options import Options, choices, underscored
 from levelfield.generation.techniques.cbart.editor_options import EditorSpec
 from levelfield.generation.techniques.rewriter.rewriter_options import (
     PairOptions,
@@ -276,7 +276,7 @@ def guide(
     run that was killed goes on when it is started again.
     """
     kind = TECHNIQUES[technique]
-    complete = settings_of(kind, {**settings, **pairs("--option", options)})
+    complete = settings_of(kind, {**settings, **underscored(pairs("--option", options))})
     spec = GuideSpec.of(kind=kind, settings=complete, **words)
     from levelfield.train.guide.kinds import build_guide
     from levelfield.train.guide.texts import guide_texts

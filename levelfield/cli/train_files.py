@@ -13,7 +13,7 @@ from levelfield.cli.outputs import CORPUS, INPUT, Writing, out_option
 from levelfield.cli.terminal import progress_bar, say, say_note
 from levelfield.core.errors import UserError
 from levelfield.core.limits import SEED
-from levelfield.core.options import Options, choices, group, option, parsed
+from levelfield.core.options import Options, choices, group, option, parsed, underscored
 from levelfield.io.reading import ReadingOptions
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.train.recipe import ONE_FILE
@@ -126,9 +126,10 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
 
     apart = ("pooling", "pooler", *choices(Loading))
     accepted = {name: its for name, its in options(CDMMomentum).items() if name not in apart}
-    if unknown := sorted(set(chosen.options) - set(accepted)):
+    words = underscored(chosen.options)
+    if unknown := sorted(words.keys() - accepted.keys()):
         raise UserError(f"--option {unknown[0]}: expected one of {', '.join(accepted)}")
-    values = parsed("cdm.momentum", accepted, chosen.options)
+    values = parsed("cdm.momentum", accepted, words)
     source = open_samples(files, chosen.reading, ids="file")
     metric = CDMMomentum.of(**values, loading=chosen.loading)
     if metric.turns == "mean":

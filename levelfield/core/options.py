@@ -31,6 +31,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.strings import finite_number, whole_number
 
 C = TypeVar("C", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _RULE = "levelfield.option"
 
@@ -559,6 +560,27 @@ def keywords(*classes: type[Options]) -> Callable[[C], C]:
 def required(declared: Mapping[str, Declaration], names: Container[str]) -> list[str]:
     """Returns the choices that have no default and are not among the names."""
     return [name for name, choice in declared.items() if choice.required and name not in names]
+
+
+def underscored(words: Mapping[str, T]) -> dict[str, T]:
+    """Returns words by the names of choices, in which a dash stands for an underscore.
+
+    What precedes the last colon is the name of what has the choice, and stays as it is.
+
+    >>> underscored({"rouge-1:min-length": "2"})
+    {'rouge-1:min_length': '2'}
+
+    Raises:
+        UserError: two words have one name.
+    """
+    values: dict[str, T] = {}
+    for word, value in words.items():
+        scope, colon, name = word.rpartition(":")
+        name = f"{scope}{colon}{name.replace('-', '_')}"
+        if name in values:
+            raise UserError(f"option {name} is given twice: with dashes and with underscores")
+        values[name] = value
+    return values
 
 
 def parsed(

@@ -21,7 +21,7 @@ from levelfield.core.corpus import OfScores
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import entries, load_foreign
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
-from levelfield.core.options import Declaration, choices, make, parsed, required
+from levelfield.core.options import Declaration, choices, make, parsed, required, underscored
 
 _WORD = re.compile(r"(?P<path>.+\.py)(?::(?P<cls>.*))?", re.DOTALL)
 
@@ -210,6 +210,7 @@ def create(
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
     declared = {n: options(metric_class(n), name=n) for n in names}
+    words = underscored(words)
     words_of_metrics = {name: _words_of(name, words) for name in names}
     for word in words:
         scope, _, option = word.rpartition(":")

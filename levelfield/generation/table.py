@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from levelfield.core.errors import UserError, models_needed
 from levelfield.core.extensions import Extensible
-from levelfield.core.options import choices, make, parsed, required
+from levelfield.core.options import choices, make, parsed, required, underscored
 from levelfield.generation.contract import Technique
 from levelfield.io.toml import read_toml
 from levelfield.models.loading import Loading
@@ -173,6 +173,7 @@ def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any
         UserError: there is no such technique or option, or a value is none of the option's.
     """
     declared = choices(technique_class(name))
+    options = underscored(options)
     for option in options:
         if option not in declared:
             near = difflib.get_close_matches(option, declared, n=1)

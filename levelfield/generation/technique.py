@@ -164,6 +164,15 @@ class Prompted(NamedTuple):
     aside: int = 0
 
 
+def text_mask(prompted: Sequence[Prompted]) -> torch.Tensor:
+    """Returns which tokens are of the texts, which is all that guides and the repetition penalty
+    see: (rows, tokens), padded on the left."""
+    mask = torch.from_numpy(token_mask([entry.ids for entry in prompted], left=True))
+    for row, entry in zip(mask, prompted, strict=True):
+        row[len(row) - len(entry.ids) :][: entry.aside] = 0
+    return mask
+
+
 @dataclass(frozen=True, kw_only=True)
 class LocalTechnique(BatchedTechnique):
     """A technique that writes from left to right with a causal model.
@@ -377,11 +386,8 @@ class LocalTechnique(BatchedTechnique):
             return grow(self._rows(prompted, seed), self._steering(prompted, decoding), growth)
 
     def _steering(self, prompted: Sequence[Prompted], decoding: Decoding) -> SteeringProcessor:
-        mask = torch.from_numpy(token_mask([entry.ids for entry in prompted], left=True))
-        for row, entry in zip(mask, prompted, strict=True):
-            row[len(row) - len(entry.ids) :][: entry.aside] = 0
         controls = [entry.request.control for entry in prompted]
-        return self.processor(controls, attention_mask=mask, decoding=decoding)
+        return self.processor(controls, attention_mask=text_mask(prompted), decoding=decoding)
 
     def _rows(self, prompted: Sequence[Prompted], seed: int) -> CausalRows:
         writer, cache = self._writer(prompted[0].request.control), self._cache(prompted, seed)

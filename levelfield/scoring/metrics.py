@@ -15,6 +15,7 @@ from levelfield.core.metric import (
     checked_signature,
     held_to_its_contract,
 )
+from levelfield.core.options import underscored
 from levelfield.core.registry import create, matching, metric_class
 from levelfield.io.census import Census
 from levelfield.io.guesses import map_words, wanted_mapping
@@ -54,8 +55,9 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
     common = options.execution.loading.to_dict()
     if options.model is not None:
         common["model"] = options.model
-    defaults = task.defaults(options.options) if task else {}
-    metrics = [*create(list(named), common, {**defaults, **options.options}), *instances]
+    words = underscored(options.options)
+    defaults = task.defaults(words) if task else {}
+    metrics = [*create(list(named), common, {**defaults, **words}), *instances]
     names = [metric.name for metric in metrics]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"metric '{twice[0]}' is asked for twice")

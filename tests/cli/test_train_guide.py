@@ -47,6 +47,7 @@ def test_a_guide_is_trained_on_a_file_and_has_figures(run: Run, write: Write, tm
             "'--lambda': \"2\": expected a number",
         ),
         (("--technique", "gedi", "--data", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("--technique", "multictg", "-o", "head-steps=x"), "option head_steps=x: expected"),
     ],
 )
 def test_mistakes_are_one_line(run: Run, words: tuple[str, ...], complaint: str):

@@ -71,6 +71,13 @@ def test_an_option_goes_to_every_metric_that_has_it_and_must_be_known_to_one():
         create(["ctrleval.coherence"], {}, {"tempo": "1"})
 
 
+def test_dashes_in_the_name_of_an_option_are_underscores():
+    words = {"allow-pickle": "true", "control.majority:batch-tokens": "64"}
+    average, majority = create(["control.average", "control.majority"], {}, words)
+    assert (average.loading.allow_pickle, majority.loading.allow_pickle) == (True, True)
+    assert (average.loading.batch_tokens, majority.loading.batch_tokens) == (None, 64)
+
+
 def test_options_of_a_base_in_another_module_are_read_by_their_types_too():
     movers = create(list(matching("mover")), {}, {"layer": "2"})
     assert [mover.layer for mover in movers] == [2, 2]

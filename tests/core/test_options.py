@@ -32,6 +32,7 @@ from levelfield.core.options import (
     option,
     parsed,
     required,
+    underscored,
 )
 from levelfield.scoring.options import Execution
 
@@ -193,6 +194,13 @@ def test_words_are_read_by_type_and_none_is_a_value_where_it_can_be():
         parsed("bread", known, {"hours": "-1"})
     with pytest.raises(UserError, match=r"bread: option fuel=coal: expected power$"):
         parsed("bread", known, {"fuel": "coal"})
+
+
+def test_a_dash_in_the_name_of_a_choice_is_an_underscore_and_none_in_what_has_the_choice():
+    words = {"edited-layers": "8", "rouge-1:min-length": "2", "top_k": "a-b"}
+    assert underscored(words) == {"edited_layers": "8", "rouge-1:min_length": "2", "top_k": "a-b"}
+    with pytest.raises(UserError, match=r"^option top_k is given twice"):
+        underscored({"top-k": "1", "top_k": "1"})
 
 
 def test_keyword_arguments_are_distributed_over_classes():

@@ -33,6 +33,12 @@ def test_words_become_values_of_the_types_of_the_options() -> None:
     assert made == make_technique("base", {"batch": 3, "allow_pickle": True, "model": "gpt2"})
 
 
+def test_dashes_in_the_name_of_an_option_are_underscores() -> None:
+    assert make_technique("base", {"allow-pickle": "true"}).loading.allow_pickle
+    with pytest.raises(UserError, match="option allow_pickle is given twice"):
+        make_technique("base", {"allow-pickle": "true", "allow_pickle": "true"})
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -316,6 +316,7 @@ TECHNIQUES = [
         "proxy-tuning": "",
         "genarm": "",
         "air-decoding": "",
+        "smc": "-o particles=4",
         "rad": "-o candidates=4 -o metric_options=judges=vader",
         "best-of-n": "-o n=2 -o metric_options=judges=vader",
     }.items()

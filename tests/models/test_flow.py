@@ -14,19 +14,22 @@ from levelfield.generation.techniques.latent.networks import (
 )
 
 
-def flow(size: int, *, blocks: int = 8, labels: int = 3, seed: int = 0) -> Flow:
+def flow(
+    size: int, *, blocks: int = 8, labels: int = 3, seed: int = 0, actnorm: bool = False
+) -> Flow:
     """Random weights, the last layers' too, so that it is far from linear."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = Flow(FlowShape(size, blocks, 16), labels)
+        made = Flow(FlowShape(size, blocks, 16, actnorm), labels)
         for parameter in made.parameters():
             parameter.data.normal_(std=0.7 / parameter.shape[-1] ** 0.5)
     return made.requires_grad_(False)
 
 
+@pytest.mark.parametrize("actnorm", [False, True])
 @pytest.mark.parametrize("size", [2, 5, 64])
-def test_the_inverse_undoes_the_flow(size):
-    made = flow(size).double()
+def test_the_inverse_undoes_the_flow(size, actnorm):
+    made = flow(size, actnorm=actnorm).double()
     e = torch.randn(50, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     epsilon, _ = made(e)
     assert (epsilon - e).abs().max() > 0.5
@@ -46,8 +49,9 @@ def test_in_float32_the_inverse_is_exact_to_1e_5():
         assert (made.inverse(epsilon) - e).abs().max() < 1e-5
 
 
-def test_the_log_determinant_is_that_of_the_jacobian():
-    made = flow(4).double()
+@pytest.mark.parametrize("actnorm", [False, True])
+def test_the_log_determinant_is_that_of_the_jacobian(actnorm):
+    made = flow(4, actnorm=actnorm).double()
     e = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     _, log_det = made(e)
     for row, value in zip(e, log_det, strict=True):

@@ -8,7 +8,9 @@ import pytest
 from test_plan import CONTROLS, load, problems
 
 from levelfield.generation.contract import Decoding
+from levelfield.io.toml import read_toml
 from levelfield.models.torch import language_model
+from levelfield.study import schema
 from levelfield.study.plan import TechniqueSource
 from levelfield.study.plan_file import load_plan
 
@@ -61,6 +63,13 @@ def test_options_and_decoding_have_the_types_of_the_technique(tmp_path: Path) ->
     assert (of.timeout_s, of.retries) == (60.0, 2)
 
 
+def test_dashes_in_the_names_of_options_are_underscores(tmp_path: Path) -> None:
+    of = source(tmp_path, CFG + "\noptions = { allow-pickle = true }")
+    assert of.options == {"model": "offline/smollm2", "allow_pickle": True}
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(read_toml(tmp_path / "study.toml"), schema())
+
+
 def test_base_and_decoding_at_the_top_are_those_of_all_systems_that_name_no_other(
     tmp_path: Path,
 ) -> None:
@@ -106,6 +115,10 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
         (
             'technique = "base"\noptions = { batch = 0 }',
             "base: option batch=0: expected a whole number from 1 on",
+        ),
+        (
+            'technique = "base"\noptions = { allow-pickle = true, allow_pickle = true }',
+            "options: option allow_pickle is given twice",
         ),
         ('technique = "base"\nguide = "./g"', "base: there is no option 'guide'"),
         (

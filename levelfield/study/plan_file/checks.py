@@ -13,6 +13,7 @@ from typing import TypeVar
 from levelfield.core import registry
 from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_REQUESTS
+from levelfield.core.options import underscored
 from levelfield.core.registry import MetricFile
 from levelfield.io import FORMATS
 from levelfield.io.formats import Format
@@ -82,14 +83,16 @@ def attempt(
         return None
 
 
-def option_words(options: Mapping[str, Word], folder: Path) -> dict[str, str]:
-    """Returns options as a user would write them on the command line.
+def option_words(table: TomlTable, options: Mapping[str, Word], folder: Path) -> dict[str, str]:
+    """Returns options as a user would write them on the command line; notes one that is there with
+    dashes and with underscores.
 
     Args:
+        table: where they stand.
         folder: of the study file; a string that begins with `./` or `../` is a path from there.
     """
     words = {}
-    for name, value in options.items():
+    for name, value in (attempt(table, "options", underscored, options) or {}).items():
         word = str(value).lower() if isinstance(value, bool) else str(value)
         words[name] = path_from(word, folder) if isinstance(value, str) else word
     return words
@@ -167,7 +170,7 @@ def read_metrics(
         name = fields["name"] or ""
         if file := MetricFile.parse(name):
             name = str(MetricFile(folder / file.path, file.cls))
-        options = option_words(fields["options"], folder)
+        options = option_words(table, fields["options"], folder)
         table.finish()
         if name:
             members += attempt(table, "", _members, name, options, readable) or ()

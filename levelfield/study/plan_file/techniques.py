@@ -70,7 +70,11 @@ class TechniqueTable(TechniqueSource):
         for name in TECHNIQUES:
             with contextlib.suppress(ImportError):
                 options = choices(technique_class(name))
-                properties = {key: _word_schema(choice) for key, choice in options.items()}
+                properties = {
+                    spelling: _word_schema(choice)
+                    for key, choice in options.items()
+                    for spelling in (key, key.replace("_", "-"))
+                }
                 schema = {"properties": properties, "additionalProperties": False}
                 named = {"properties": {"technique": {"const": name}}, "required": ["technique"]}
                 rules.append({"if": named, "then": {"properties": {"options": schema}}})
@@ -102,12 +106,12 @@ def read_defaults(
     top: TomlTable, model: str, options: Mapping[str, Word], folder: Path
 ) -> TechniqueDefaults:
     """Returns the base, the decoding and the options that stand at the top of a study file."""
-    for key in options:
+    words = option_words(top, options, folder)
+    for key in words:
         if key == "model":
             top.wrong_field("options", "the study has model for the base of all techniques")
         elif not any(key in choices(technique_class(name)) for name in TECHNIQUES):
             top.wrong_field("options", f"no technique has the option {shown(key)}")
-    words = option_words(options, folder)
     return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding()), words)
 
 
@@ -119,9 +123,10 @@ def read_technique(
     folder = defaults.folder
     name = fields["technique"] or ""
     paths = {key: path_from(fields[key], folder) for key in ("model", "guide") if fields[key]}
-    for key in paths.keys() & fields["options"].keys():
+    words = option_words(table, fields["options"], folder)
+    for key in paths.keys() & words.keys():
         table.wrong_field("options", f"{key}: the system has its own {key}; leave out one of them")
-    words = option_words(fields["options"], folder) | paths
+    words |= paths
     wrong = TechniqueSource(
         "",
         decoding=_decoding(table, defaults.decoding),
@@ -145,7 +150,7 @@ def read_technique(
     elif isinstance(default, str):  # weights of its own
         words.setdefault("model", default)
     if fields["budget"]:
-        _check_budget(table, name, fields["options"])
+        _check_budget(table, name, words)
     values: dict[str, Any] = {}
     for key, word in words.items():
         values |= attempt(table, "", technique_options, name, {key: word}) or {}

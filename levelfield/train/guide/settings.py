@@ -245,6 +245,7 @@ TECHNIQUES: Mapping[str, GuideKind] = {
     "genarm": "class-lm",
     "air-decoding": "class-lm",
     "fudge": "future",
+    "smc": "future",
     "pplm": "head",
     "discup": "soft-prompt",
     "multictg": "latent",

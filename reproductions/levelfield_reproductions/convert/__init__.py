@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.core.options import Options, choices, make, option, parsed
+from levelfield.core.options import Options, choices, make, option, parsed, underscored
 from levelfield.io.json_input import read_json
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import folder_replacement
@@ -139,10 +139,11 @@ def convert(
     converter = pkgutil.resolve_name(entry.target)
     assert isinstance(converter, Converter)
     options_of = choices(converter.options)
-    if foreign := sorted(chosen.options.keys() - options_of.keys()):
+    words = underscored(chosen.options)
+    if foreign := sorted(words.keys() - options_of.keys()):
         there = f"there are {', '.join(options_of)}" if options_of else "there is none"
         raise UserError(f"layout {layout} has no option '{foreign[0]}'; {there}")
-    options = make(converter.options, parsed(f"layout {layout}", options_of, chosen.options))
+    options = make(converter.options, parsed(f"layout {layout}", options_of, words))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with folder_replacement(out) as folder:  # its name is that of guides and models

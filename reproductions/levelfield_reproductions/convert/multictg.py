@@ -12,7 +12,7 @@ labelled texts. Prompts stand behind the prefix without BOS.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -75,22 +75,57 @@ class MultiCTGOptions(Options):
 
 
 def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Converted:
-    loading = Loading(allow_pickle=source.allow_pickle)
-    base = resolve_causal(options.model, loading)
-    data = [name.strip() for name in options.data.split(",")]
-    rows = at_most(labelled_texts(data, options.attribute), options.kept, 0)
     tensors = source.tensors()
     if any(name.startswith(PRIOR_CONTROL) for name in tensors):
         raise ModelError(
-            f"{source.path.name} is a checkpoint of PriorControl: it has a flow (inv_flow.*) and "
-            "Gaussians (priors.*), whose blocks, of FrEIA, are not read here; convert one of "
-            "MultiCTG, or train latents and a flow with `levelfield train guide --technique "
-            "priorctg`"
+            f"{source.path.name} is a checkpoint of PriorControl, with a flow (inv_flow.*) and "
+            "Gaussians (priors.*); convert it with the layout priorctg, whose guide serves "
+            "multictg, too"
         )
+    return latent_guide(tensors, out, options, source.allow_pickle)
+
+
+@dataclass(frozen=True)
+class FlowPart:
+    """A flow with Gaussians, as a guide has it.
+
+    Attributes:
+        settings: its shape.
+        tensors: by name.
+        summary: what it is, in words.
+    """
+
+    settings: Mapping[str, Any]
+    tensors: Mapping[str, torch.Tensor]
+    summary: str
+
+
+def latent_guide(
+    tensors: Tensors,
+    out: Path,
+    options: MultiCTGOptions,
+    allow_pickle: bool,
+    flow_of: Callable[[Mapping[str, Sequence[str]], int], FlowPart] | None = None,
+) -> Converted:
+    """Writes a guide of kind `latent`.
+
+    Args:
+        tensors: of the checkpoint, those of a flow not among them.
+        flow_of: attribute -> labels, and the size of a latent -> a flow with a Gaussian a label;
+            None for a guide without a flow.
+
+    Raises:
+        ModelError: a tensor is missing, or not of the layout.
+    """
+    loading = Loading(allow_pickle=allow_pickle)
+    base = resolve_causal(options.model, loading)
+    data = [name.strip() for name in options.data.split(",")]
+    rows = at_most(labelled_texts(data, options.attribute), options.kept, 0)
     encoder = _Encoder(resolve(options.encoder, loading), tensors)
     shape, decoder = _decoder(tensors, base, options.positions)
     tensors.drop(r"(decoder|latent_classify_head)\..*")
     tensors.finish()
+    flow = flow_of(columns(rows, options.attribute), shape.size) if flow_of else None
     e = encoder.latents(rows.texts)
     clouds = [
         e[torch.from_numpy(part.at[part.truth == label])].half()
@@ -109,16 +144,27 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
             "reads_bos": False,
             "layers": shape.layers,
             "prefix": asdict(shape),
+            **({"flow": flow.settings} if flow else {}),
         },
-        tensors={**decoder, **{f"latents.{i}": cloud for i, cloud in enumerate(clouds)}},
+        tensors={
+            **decoder,
+            **{f"latents.{i}": cloud for i, cloud in enumerate(clouds)},
+            **(flow.tensors if flow else {}),
+        },
     )
     facts = {
         "Base": f"{base.label}, its lowest {shape.layers} layers",
         "Latents": ", ".join(map(str, map(len, clouds))) + f" of {shape.size} numbers",
         "Texts": options.data,
+        **({"Flow": flow.summary} if flow else {}),
     }
-    usage = f"give it to multictg on {options.model} as -o guide={{out}}"
-    return Converted("turns latents into prefixes, for MultiCTG", usage, facts)
+    names, papers = ("priorctg or multictg", "PriorCTG and MultiCTG") if flow else _ALONE
+    usage = f"give it to {names} on {options.model} as -o guide={{out}}"
+    return Converted(f"turns latents into prefixes, for {papers}", usage, facts)
+
+
+_ALONE = ("multictg", "MultiCTG")
+"""Technique and paper of a guide without a flow."""
 
 
 def _decoder(

@@ -171,6 +171,8 @@ def test_what_is_wrong_with_words_is_said(experts, tmp_path):
         convert("dexperts", folder, tmp_path / "out", options={"label": "x"})
     with pytest.raises(UserError, match="option kept=0: expected a whole number from 1 on"):
         convert("multictg", folder, tmp_path / "out", options={"data": "x", "kept": "0"})
+    with pytest.raises(UserError, match="option keep_x"):
+        convert("multictg", folder, tmp_path / "out", options={"keep-x": "1", "keep_x": "1"})
     with pytest.raises(UserError, match="variant=x: expected sentiment, topic or detoxifier"):
         convert("gedi", folder, tmp_path / "out", options={"variant": "x"})
     with pytest.raises(UserError, match="no file or folder"):

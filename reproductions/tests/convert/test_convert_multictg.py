@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from torch import nn
+from latent_checkpoints import HEADS, TEXTS, P, Published, save_base, save_bert, save_texts
 
-import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
@@ -20,86 +18,17 @@ from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert
 
-LAYERS, HEADS, WIDTH, P, SIZE = 3, 2, 8, 4, 5
-"""More layers than heads, as GPT-2 medium has."""
 BOTH = {"sentiment": "negative", "topic": "Sports"}
-TEXTS = {
-    "sentiment": {"negative": ["it was sad", "a bad lake"], "positive": ["a fine old road"]},
-    "topic": {"Sports": ["the game was won"], "World": ["a very old war", "the road to it"]},
-}
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> str:
-    folder = tmp_path_factory.mktemp("base")
-    words = tiny.causal_tokenizer("gpt2")
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=len(words),
-        n_positions=64,
-        n_embd=HEADS * WIDTH,
-        n_layer=LAYERS,
-        n_head=HEADS,
-        initializer_range=0.3,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    words.save_pretrained(folder)
-    return str(folder)
+    return save_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory) -> str:
-    """A configuration and a tokenizer; the weights are the checkpoint's."""
-    folder = tmp_path_factory.mktemp("bert")
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = sorted(
-        {word for some in TEXTS.values() for of in some.values() for t in of for word in t.split()}
-    )
-    (folder / "vocab.txt").write_text("\n".join([*names, *words]) + "\n")
-    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    torch.manual_seed(1)
-    config = transformers.BertConfig(
-        vocab_size=len(names) + len(words),
-        hidden_size=12,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
-    transformers.BertModel(config).save_pretrained(folder)
-    return str(folder)
-
-
-class Published(nn.Module):
-    """The tensors that the layout's description names."""
-
-    def __init__(self, base: str, bert: str) -> None:
-        super().__init__()
-        torch.manual_seed(2)
-        self.encoder = transformers.BertModel.from_pretrained(bert)
-        self.decoder = transformers.GPT2LMHeadModel.from_pretrained(base)
-        self.trans1 = nn.Sequential(nn.Linear(12, SIZE), nn.Tanh(), nn.Dropout(0.1))
-        self.trans2 = nn.Sequential(nn.Linear(SIZE, P * LAYERS * 2 * HEADS * WIDTH))
-        self.latent_classify_head = nn.ModuleList([nn.Linear(SIZE, 2)])
-        for parameter in self.trans2.parameters():
-            parameter.data.normal_()
-        self.eval()
-
-    def latent(self, tokenizer, text: str) -> torch.Tensor:
-        with torch.inference_mode():
-            return self.trans1(self.encoder(**tokenizer(text, return_tensors="pt")).pooler_output)[
-                0
-            ]
-
-    def cache(self, e: torch.Tensor):
-        """Pairs of keys and values for as many layers as there are heads."""
-        with torch.inference_mode():
-            flat = self.trans2(e).view(LAYERS, 2, HEADS, P, WIDTH)
-        pairs = [(flat[i, 0][None], flat[i, 1][None]) for i in range(HEADS)]
-        return transformers.DynamicCache(ddp_cache_data=pairs)
+    return save_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture
@@ -108,14 +37,7 @@ def published(tmp_path: Path, base: str, bert: str) -> Published:
     model = Published(base, bert)
     (tmp_path / "published").mkdir()
     torch.save(model.state_dict(), tmp_path / "published" / "pytorch_model.bin")
-    for attribute, of_labels in TEXTS.items():
-        rows = [
-            {"id": f"{label} {n}", "text": text, "control": {attribute: label}}
-            for label, texts in of_labels.items()
-            for n, text in enumerate(texts)
-        ]
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / f"{attribute}.jsonl").write_text(lines)
+    save_texts(tmp_path)
     return model
 
 
@@ -188,7 +110,7 @@ def test_texts_have_to_be_given(tmp_path: Path, base, bert):
         (lambda w: w.update({"trans3.0.bias": torch.zeros(2)}), "has trans3.0.bias, which the"),
         (
             lambda w: w.update({"inv_flow.module_list.0.w_perm": torch.zeros(2)}),
-            r"checkpoint of PriorControl: it has a flow .* train latents and a flow",
+            r"checkpoint of PriorControl, .* convert it with the layout priorctg",
         ),
         (lambda w: w["trans2.0.weight"].fill_(float("nan")), "not finite"),
     ],

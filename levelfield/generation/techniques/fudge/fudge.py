@@ -45,6 +45,11 @@ class FutureEstimator(RowState, Protocol):
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
         ...
 
+    def log_p(self) -> torch.Tensor:
+        """log P(label | text): (rows, labels). SMC asks for it once after `start` and after each
+        `read`, and FUDGE never."""
+        ...
+
 
 @dataclass(frozen=True)
 class FutureLabel(Term):
@@ -66,13 +71,26 @@ class FutureLabel(Term):
     form: Form = "log-p"
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        reader = readers.add(self.reader(controls))
+        return StepFunction(reader.log_b if self.form == "log-p" else reader.b)
+
+    def reader(self, controls: Sequence[Control]) -> FutureReader:
+        """Returns what follows the rows of a batch, one control each."""
         labels = [self.labels.index(self.wanted(control)) for control in controls]
-        estimation = readers.add(_Estimation(self.estimator(), labels, self.bos_id))
-        return StepFunction(estimation.log_b if self.form == "log-p" else estimation.b)
+        return FutureReader(self.estimator(), labels, self.bos_id)
 
 
-class _Estimation:
-    """An estimator that reads along with the base."""
+def future_label(technique: GuidedTechnique, attribute: str, form: Form = "log-p") -> FutureLabel:
+    """Returns the term of an attribute, by the guide of kind `future` that a technique has for
+    it."""
+    guide = technique._guide(attribute)
+    learnt = future_model(guide, technique.model, technique.loading)
+    wanted = partial(technique._wanted_label, attribute)
+    return FutureLabel(learnt.rows, wanted, guide.labels, learnt.bos_id, form)
+
+
+class FutureReader:
+    """An estimator that reads along with the base, and the label that each row wants."""
 
     backward_passes = 0
 
@@ -94,6 +112,10 @@ class _Estimation:
     def keep(self, rows: torch.Tensor) -> None:
         self._wanted = self._wanted[rows]
         self._estimator.keep(rows)
+
+    def log_b_of_texts(self) -> torch.Tensor:
+        """log P(label that the row wants | text): (rows,)."""
+        return self._estimator.log_p().gather(-1, self._wanted[:, None])[:, 0]
 
     def log_b(self, step: Step) -> torch.Tensor:
         """Of the label that each row wants, for the tokens that may be chosen: (rows,
@@ -159,15 +181,7 @@ class FUDGE(InChat, GuidedTechnique):
         return Formula(((1.0, Likeliest(formula, self.keep)),))
 
     def _future(self, attribute: str) -> FutureLabel:
-        guide = self._guide(attribute)
-        learnt = future_model(guide, self.model, self.loading)
-        return FutureLabel(
-            learnt.rows,
-            partial(self._wanted_label, attribute),
-            guide.labels,
-            learnt.bos_id,
-            self.form,
-        )
+        return future_label(self, attribute, self.form)
 
     @property
     def _support(self) -> Support | None:

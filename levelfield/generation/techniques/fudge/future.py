@@ -230,11 +230,19 @@ class FutureRows:
 
     def scores(self, candidates: torch.Tensor) -> torch.Tensor:
         """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
-        logits = [self._pass(chunk) for chunk in torch.split(candidates, CHUNK, dim=1)]
+        chunks = torch.split(candidates, CHUNK, dim=1)
+        logits = [self._pass(chunk)[:, -chunk.shape[1] :] for chunk in chunks]
         return torch.cat(logits, dim=1).log_softmax(-1)
 
+    def log_p(self) -> torch.Tensor:
+        """log P(label | text): (rows, labels); asked for once after `start` and each `read`."""
+        logits = self._pass(self._ids[:, :0])
+        last = self._real.cumsum(-1).argmax(-1) - (self._ids.shape[1] - logits.shape[1])
+        return logits[torch.arange(len(last)), last].log_softmax(-1)
+
     def _pass(self, candidates: torch.Tensor) -> torch.Tensor:
-        """Reads what is new of the texts, and candidates behind them."""
+        """Reads what is new of the texts, and candidates behind them: (rows, new tokens and
+        candidates, labels)."""
         rows, n = candidates.shape
         seen = self._past[0].keys.shape[2] if self._past else 0
         text = self._ids.shape[1]
@@ -252,4 +260,4 @@ class FutureRows:
         )
         self._past = [KeysValues(k[:, :, :text], v[:, :, :text]) for k, v in read]
         self.passes += 1
-        return logits[:, new:]
+        return logits

@@ -7,7 +7,8 @@ keys and values of P virtual positions in every layer of a frozen causal model.
 Gu et al. 2023, "Controllable Text Generation via Probability Density Estimation in the Latent
 Space", section 3.2: an invertible flow leads to a space in which every label is a Gaussian. Its
 blocks are affine couplings (Dinh et al. 2017, "Density estimation using Real NVP", section 3.2),
-each followed by a fixed rotation, so that every number meets every other.
+each followed by a fixed rotation, so that every number meets every other; those of the authors'
+checkpoint also scale and shift every number before it.
 """
 
 from __future__ import annotations
@@ -151,11 +152,14 @@ class FlowShape:
         size: d of the latents, at least 2.
         blocks: couplings.
         width: of the hidden layer of a coupling's network.
+        actnorm: whether each block scales and shifts every number before its rotation (Kingma and
+            Dhariwal 2018, "Glow", section 3.1), as flows of PriorControl's authors do.
     """
 
     size: int
     blocks: int = 8
     width: int = 128
+    actnorm: bool = False
 
     def __post_init__(self) -> None:
         if self.size < 2 or self.blocks < 1 or self.width < 1:
@@ -169,7 +173,8 @@ class Coupling(nn.Module):
     """y = Q (x_1, x_2 · exp s(x_1) + t(x_1)), with x_1 the first half of x and Q a rotation.
 
     s and t are two halves of what a network of one hidden layer (LeakyReLU 0.1) makes of x_1; its
-    last layer begins at 0, so a new block is its rotation. log |det dy/dx| = Σ s.
+    last layer begins at 0, so a new block is its rotation. log |det dy/dx| = Σ s. With `actnorm` it
+    is y = Q (a · (…) + b), and log |det dy/dx| = Σ s + Σ log a.
     """
 
     rotation: torch.Tensor
@@ -184,17 +189,27 @@ class Coupling(nn.Module):
         self.net = nn.Sequential(nn.Linear(self._first, shape.width), nn.LeakyReLU(0.1), last)
         Q, R = torch.linalg.qr(torch.randn(shape.size, shape.size, dtype=torch.float64))
         self.register_buffer("rotation", Q * R.diagonal().sign())  # exact, whatever computes
+        self._actnorm = shape.actnorm
+        if shape.actnorm:
+            self.log_scale = nn.Parameter(torch.zeros(shape.size))
+            self.shift = nn.Parameter(torch.zeros(shape.size))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """y: (rows, d), and log |det dy/dx|: (rows,)."""
         first, second = x[:, : self._first], x[:, self._first :]
         s, t = self._scale_shift(first)
         y = torch.cat([first, second * s.exp() + t], dim=1)
-        return y @ self.rotation.T.to(y), s.sum(1)
+        log_det = s.sum(1)
+        if self._actnorm:
+            y = y * self.log_scale.exp() + self.shift
+            log_det = log_det + self.log_scale.sum()
+        return y @ self.rotation.T.to(y), log_det
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
         """x: (rows, d)."""
         x = y @ self.rotation.to(y)
+        if self._actnorm:
+            x = (x - self.shift) * (-self.log_scale).exp()
         first, second = x[:, : self._first], x[:, self._first :]
         s, t = self._scale_shift(first)
         return torch.cat([first, (second - t) * (-s).exp()], dim=1)
