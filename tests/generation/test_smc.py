@@ -130,18 +130,19 @@ def test_the_world_is_one_of_probabilities_and_its_texts_end_in_both_ways():
     assert 0.1 < sum(p for text, p in TEXTS.items() if len(text) == LENGTH) < 0.9
 
 
-@pytest.mark.parametrize(("threshold", "strength"), [(0.0, 2.0), (0.7, 2.0), (1.0, 2.0), (0.7, -1)])
+@pytest.mark.thinned
+@pytest.mark.parametrize(("threshold", "strength"), [(0.7, 2.0), (0.0, 2.0), (1.0, 2.0), (0.7, -1)])
 def test_weighted_particles_estimate_sums_over_all_texts_without_bias(threshold, strength):
     """E[mean_k w_k f(x_k)] = Σ_x p(x) (B(x) / B(prompt))^λ f(x), even of three particles."""
     options = ParticleOptions(particles=3, strength=strength, threshold=threshold)
-    clouds = grown(options, 4000)
+    clouds = grown(options, 1500)
     for f in (one, value):
         estimates = torch.tensor(
             [sum(math.exp(p.log_w) * f(p.ids) for p in cloud.particles) / 3 for cloud in clouds]
         )
         exact = sum(p * twist(text, strength) * f(text) for text, p in TEXTS.items())
         error = float(estimates.std()) / math.sqrt(len(clouds))
-        assert error < 0.02 * exact
+        assert error < 0.03 * exact
         assert float(estimates.mean()) == pytest.approx(exact, abs=4 * error)
 
 
@@ -149,12 +150,12 @@ def test_answers_follow_the_target_with_many_particles_and_the_base_with_one():
     of_base = sum(p * value(text) for text, p in TEXTS.items())
     target = {text: p * twist(text, 2.0) for text, p in TEXTS.items()}
     wanted = sum(p * value(text) for text, p in target.items()) / sum(target.values())
-    for particles, expected in ((1, of_base), (64, wanted)):
-        clouds = grown(ParticleOptions(particles=particles, strength=2.0), 1000)
+    for particles, expected in ((1, of_base), (24, wanted)):
+        clouds = grown(ParticleOptions(particles=particles, strength=2.0), 500)
         values = torch.tensor([value(tuple(cloud.answer().ids)) for cloud in clouds])
         error = float(values.std()) / math.sqrt(len(values))
         assert float(values.mean()) == pytest.approx(expected, abs=4 * error)
-        assert abs(of_base - wanted) > 10 * error
+        assert abs(of_base - wanted) > 6 * error
 
 
 def test_without_resampling_the_weight_of_a_text_is_what_the_guide_says_of_it():
@@ -218,6 +219,14 @@ def test_a_text_that_has_ended_keeps_its_weight_and_may_be_drawn_again():
     cloud.resample()
     assert [p.ids for p in cloud.particles] == [(0,), (0,)]
     assert cloud.rows == []
+
+
+def test_nothing_is_drawn_for_a_request_whose_texts_have_ended():
+    """So its answer does not depend on how long other requests of the batch go on."""
+    cloud = cloud_of([9.0, 0.0])
+    cloud.particles = ended = [replace(p, row=None) for p in cloud.particles]
+    cloud.resample()
+    assert cloud.particles == ended
 
 
 # -- on models
