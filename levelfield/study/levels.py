@@ -10,6 +10,7 @@ from levelfield.scoring.sensitivity import SHARE
 from levelfield.study.aggregate.results import ControlSummary, StudySummary
 from levelfield.study.cells import Cell
 from levelfield.study.divergences import read_divergences
+from levelfield.study.observations import measure_of
 from levelfield.study.plan import Plan, SystemPlan
 
 
@@ -62,10 +63,12 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
 def _as_planned(control: ControlSummary, planned: Mapping[str, float]) -> Iterator[str]:
     """Yields whether the comparisons could show the differences that were planned."""
     for metric, difference in planned.items():
-        comparisons = control.comparisons.get(metric, ())
+        name = measure_of(metric)
+        comparisons = control.comparisons.get(name, ())
         open_ones = [c for c in comparisons if not c.p_adjusted <= ALPHA]
-        could = sum(c.detectable <= difference for c in open_ones)
         if comparisons:
+            size = difference * (100 if control.measure(name).percent else 1)
+            could = sum(c.detectable <= size for c in open_ones)
             yield (
                 f"Planned to show a difference of {difference:g} in {metric}: of "
                 f"{len(comparisons):,} comparisons {len(comparisons) - len(open_ones):,} show one, "

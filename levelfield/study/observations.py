@@ -38,6 +38,13 @@ _OF_JUDGES: Mapping[str, Kind] = {
     "control.majority": MAJORITY,
     "control.both": BOTH,
 }
+
+
+def measure_of(metric: str) -> str:
+    """Returns the name of the measure that a metric of samples is in tables."""
+    return _OF_JUDGES.get(metric, metric)
+
+
 _RATED: Mapping[str, Kind] = {MAJORITY: MAJORITY, BOTH: BOTH}
 _COVERAGES = ("keywords.any", "keywords.all", "keywords.cov", "keywords.ext-cov")
 """Control effectiveness of keywords is the average of these (section 3.2)."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = load_study(folder / "sentiment.toml")
     study.export(folder / "texts.jsonl", "texts")
     study.export(folder / "scores.jsonl", "scores")
-    frozen = freeze(folder / "people.toml")
+    frozen = replace(freeze(folder / "people.toml"), practice=())
     store = opened(folder, frozen)
     worth = judged(folder)
     for n in range(len(frozen.slots)):
@@ -47,9 +49,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def records(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 def judged(folder: Path) -> dict[str, float]:
-    lines = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = records(folder / "scores.jsonl")
     return {r["id"]: r["value"] for r in rows if r["metric"] == "control.average"}
 
 
@@ -59,8 +65,7 @@ def test_the_study_can_be_served_as_it_is():
 
 
 def test_every_system_and_both_wanted_values_have_as_many_texts_give_or_take_some(folder):
-    lines = (folder / "people.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = records(folder / "people.jsonl")
     systems = [row["system"] for row in rows]
     counts = [systems.count(system) for system in set(systems)]
     plan = load_study(folder / "sentiment.toml").plan
@@ -77,7 +82,7 @@ def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
     found = levelfield.correlate(folder / "scores.jsonl", ratings, metrics=("control.average",))
     rows = found.to_dict()["correlations"]
     (of_control,) = (r for r in rows if r["aspect"] == "control")
-    assert of_control["pearson"]["value"] > 0.8
+    assert of_control["statistics"]["pearson"]["value"] > 0.8
     estimation = levelfield.estimate(
         folder / "scores.jsonl",
         ratings,
@@ -93,8 +98,7 @@ def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
 def true_means(folder: Path) -> dict[str, float]:
     """What raters without noise would say of all texts, by system."""
     worth = judged(folder)
-    lines = (folder / "texts.jsonl").read_text(encoding="utf-8").splitlines()
     of_system: dict[str, list[float]] = {}
-    for row in map(json.loads, lines):
+    for row in records(folder / "texts.jsonl"):
         of_system.setdefault(row["system"], []).append(30 + 40 * worth[row["id"]])
     return {system: float(np.mean(values)) for system, values in of_system.items()}
