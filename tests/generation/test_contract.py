@@ -245,7 +245,8 @@ def test_padding_and_cache_change_no_probability(name, family):
                     alone = technique.processor([request.control], decoding=decoding)
                 scores = alone(row, logits)
             expected = scores.double().log_softmax(-1)[0, token]
-            assert log_p[step] == pytest.approx(float(expected), abs=1e-5)
+            # 2e-6 is what float32 keeps of a number after a model's layers
+            assert log_p[step] == pytest.approx(float(expected), rel=2e-6, abs=1e-5)
 
 
 NEEDS_GPT2: frozenset[str] = frozenset()

@@ -18,7 +18,7 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.readers import Texts
 from levelfield.generation.sampling import Draw, Growth
-from levelfield.generation.techniques.fudge.fudge import FutureReader
+from levelfield.generation.techniques.fudge.fudge import FutureGuide
 from levelfield.generation.techniques.fudge.future import future_model
 from levelfield.generation.techniques.smc import (
     SMC,
@@ -112,7 +112,7 @@ def grown(options: ParticleOptions, runs: int, seed: int = 0) -> list[ParticleCl
         language_model(LOG_P, "p").model, [[BOS, PROMPT]] * runs, BOS, torch.device("cpu")
     )
     ids, mask = padded([[PROMPT]] * runs)
-    guide = FutureReader(Worth(), [1] * runs, BOS)
+    guide = FutureGuide(Worth(), [1] * runs, BOS)
     guide.start(Texts(ids, mask))
     names = [f"{run} {k}" for run in range(runs) for k in range(options.particles)]
     growth = Growth(

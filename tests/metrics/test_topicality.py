@@ -114,8 +114,9 @@ def test_of_a_long_continuation_the_beginning_is_read_and_of_a_long_prompt_the_e
     scores = TopicalityProbability().score(samples(pairs))
     assert scores.truncated == {"1", "2"}
     _, one_end, other_end, one_beginning, other_beginning = scores.values
-    assert one_end == other_end
-    assert one_beginning == other_beginning
+    # the rows of a batch round differently
+    assert one_end == pytest.approx(other_end, rel=1e-5)
+    assert one_beginning == pytest.approx(other_beginning, rel=1e-5)
 
 
 def test_nothing_to_score_is_nothing():

@@ -23,7 +23,7 @@ from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.readers import Texts
 from levelfield.generation.sampling import Continuation, Growth
 from levelfield.generation.technique import InChat, Prompted, text_mask
-from levelfield.generation.techniques.fudge.fudge import FutureReader, future_label
+from levelfield.generation.techniques.fudge.fudge import FutureGuide, future_label
 from levelfield.models.guides import GuideKind
 from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.draws import inverse_cdf, stream
@@ -156,7 +156,7 @@ class ParticleCloud:
 def grow_clouds(
     rows: CausalRows,
     base: SteeringProcessor,
-    guides: Sequence[FutureReader],
+    guides: Sequence[FutureGuide],
     clouds: Sequence[ParticleCloud],
     growth: Growth,
 ) -> None:

@@ -74,10 +74,10 @@ class FutureLabel(Term):
         reader = readers.add(self.reader(controls))
         return StepFunction(reader.log_b if self.form == "log-p" else reader.b)
 
-    def reader(self, controls: Sequence[Control]) -> FutureReader:
+    def reader(self, controls: Sequence[Control]) -> FutureGuide:
         """Returns what follows the rows of a batch, one control each."""
         labels = [self.labels.index(self.wanted(control)) for control in controls]
-        return FutureReader(self.estimator(), labels, self.bos_id)
+        return FutureGuide(self.estimator(), labels, self.bos_id)
 
 
 def future_label(technique: GuidedTechnique, attribute: str, form: Form = "log-p") -> FutureLabel:
@@ -89,7 +89,7 @@ def future_label(technique: GuidedTechnique, attribute: str, form: Form = "log-p
     return FutureLabel(learnt.rows, wanted, guide.labels, learnt.bos_id, form)
 
 
-class FutureReader:
+class FutureGuide:
     """An estimator that reads along with the base, and the label that each row wants."""
 
     backward_passes = 0
