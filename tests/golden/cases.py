@@ -311,6 +311,8 @@ TECHNIQUES = [
         "discup": "",
         "pplm": "",
         "caa": "",
+        "iti": "",
+        "loreft": "",
         "preadd": "",
         "self-debiasing": "",
         "proxy-tuning": "",

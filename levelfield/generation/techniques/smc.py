@@ -56,7 +56,7 @@ class ParticleOptions(Options):
         16, "Number N of texts that grow for a request, one of which is the answer.", least=1
     )
     strength: float = option(
-        20.0, "Strength λ, the exponent of what the guide expects; 0 is the base."
+        60.0, "Strength λ, the exponent of what the guide expects; 0 is the base."
     )
     threshold: float = option(
         0.5,
