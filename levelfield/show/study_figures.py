@@ -21,6 +21,7 @@ from levelfield.show.figures import (
     names_beside,
     names_of_rows,
     plain_axes,
+    series_mark,
     svg,
 )
 from levelfield.show.words import shown_name
@@ -28,6 +29,7 @@ from levelfield.study.aggregate.results import ControlSummary, Correspondence, T
 from levelfield.study.observations import ALL, Measure
 
 _LONGEST = 31
+_MANY_TIMES = 5
 _LETTER = 0.066  # inches a letter takes in the names of systems, generously
 
 
@@ -167,6 +169,54 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
         figure,
         salt=f"cost/{control.control}/{measure.name}",
         label=f"{measure.name} against seconds a text: {words}",
+    )
+
+
+def frontier(levels: Sequence[ControlSummary], control: Measure, price: Measure) -> Markup:
+    """A line a system through its means under two measures at each budget, from the lowest on.
+
+    A system without a strength is one mark. Names stand beside the highest budget. Empty if no
+    system has both means.
+
+    Args:
+        levels: the tables of one kind of control, the lowest budget first.
+        control: upwards.
+        price: from left to right; logarithmic where the highest mean is many times the lowest.
+    """
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for level in levels:
+        for system in level.systems:
+            x, y = (level.entry(system, m.name) for m in (price, control))
+            if x and y and math.isfinite(x.mean) and math.isfinite(y.mean):
+                line = lines.setdefault(system, [])
+                if (x.mean, y.mean) not in line:
+                    line.append((x.mean, y.mean))
+    if not lines:
+        return Markup("")
+    right = _width(list(lines)) + 0.1
+    width, height = 4.3 + right, max(3.4, 0.6 + 0.19 * len(lines))
+    figure = Figure(figsize=(width, height))
+    FigureCanvasSVG(figure)
+    axes = figure.add_axes((0.52 / width, 0.45 / height, 3.55 / width, 1 - 0.6 / height))
+    plain_axes(axes)
+    for i, line in enumerate(lines.values()):
+        axes.plot(*zip(*line, strict=True), linewidth=1.2, **series_mark(i).line(4.5))
+    prices = [x for line in lines.values() for x, _ in line]
+    if min(prices) > 0 and max(prices) > _MANY_TIMES * min(prices):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    axes.margins(0.06)
+    names_beside(axes, [(*line[-1], _cut(s)) for s, line in lines.items()], height=height - 0.6)
+    axes.set_xlabel(_axis(price), color=INK, fontsize=8.5, parse_math=False)
+    axes.set_ylabel(_axis(control), color=INK, fontsize=8.5, parse_math=False)
+    words = "; ".join(
+        f"{shown_name(s)} {', '.join(f'{y:.1f} at {x:.3g}' for x, y in line)}"
+        for s, line in lines.items()
+    )
+    return svg(
+        figure,
+        salt=f"frontier/{levels[0].control}/{control.name}/{price.name}",
+        label=f"{control.name} against {price.name}, from the lowest budget on: {words}",
     )
 
 

@@ -30,6 +30,7 @@ from levelfield.show import words
 from levelfield.show.page import environment, now_in_words
 from levelfield.show.study_figures import (
     error_of,
+    frontier,
     quality_and_cost,
     rank_lines,
     value_bars,
@@ -44,10 +45,10 @@ from levelfield.study.aggregate.results import (
     grouped_columns,
 )
 from levelfield.study.audit.findings import SEVERITIES, Finding, counted_findings
-from levelfield.study.cells import bytes_in_words
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
 from levelfield.study.report import (
     StudyReport,
+    cost_table,
     number_rows,
     number_schema,
     results_table,
@@ -226,6 +227,14 @@ def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Marku
     return [(d, figure) for d, figure in figures if figure]
 
 
+def frontiers(levels: Sequence[ControlSummary]) -> list[tuple[str, Markup]]:
+    """Returns each measure of fluency with the figure of control against it, over budgets."""
+    main = main_measure(levels[0])
+    fluency = [m for m in levels[0].measures if m.name.startswith("fluency.")]
+    figures = [(m.name, frontier(levels, main, m)) for m in fluency if main and m != main]
+    return [(name, figure) for name, figure in figures if figure]
+
+
 def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
     """Returns who is better in a comparison, in words."""
     return conclusion(c, control.measure(measure).direction)
@@ -242,7 +251,6 @@ def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
 @cache
 def _template() -> Template:
     pages = environment()
-    pages.filters |= {"bytes": bytes_in_words}
     pages.globals |= {
         "counted_findings": counted_findings,
         "grouped_columns": grouped_columns,
@@ -257,6 +265,8 @@ def _template() -> Template:
         "value_colours": value_colours,
         "rank_lines": rank_lines,
         "quality_and_cost": quality_and_cost,
+        "cost_table": cost_table,
+        "frontiers": frontiers,
         "sides": sides,
         "detectable": detectable,
         "texts_of": texts_of,

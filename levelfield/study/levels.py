@@ -21,21 +21,19 @@ def at_each_budget(plan: Plan, cells: Sequence[Cell]) -> Sequence[Cell]:
     The kind of control says the budget: `sentiment at 0.3 nats`. A study with one budget, or none,
     is compared as it stands.
     """
-    budgets = sorted({system.budget for system in plan.systems if system.entry})
-    if len(budgets) < 2:
-        return cells
+    budgets = _budgets(plan)
     return [
         _at(budget, plan.system(cell.key.system), cell)
         for budget in budgets
         for cell in cells
         if _stands(plan.system(cell.key.system), budget)
-    ]
+    ] or cells
 
 
 def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
     """Returns a summary with what the plan knows of the systems: techniques, how far they go from
     their bases, and which are left out."""
-    several = len({system.budget for system in plan.systems if system.entry}) > 1
+    several = bool(_budgets(plan))
     names = {s.name: s.entry if several and s.entry else s.name for s in plan.systems}
     techniques = {names[name]: technique for name, technique in plan.techniques.items()}
     nats = {
@@ -57,7 +55,18 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
         )
         for control in summary.controls
     ]
-    return replace(summary, techniques=techniques, controls=tuple(controls))
+    levels = {
+        control.name: tuple(_named(control.name, budget) for budget in _budgets(plan))
+        for control in plan.controls
+        if several
+    }
+    return replace(summary, techniques=techniques, controls=tuple(controls), levels=levels)
+
+
+def _budgets(plan: Plan) -> list[float]:
+    """Returns the budgets of a study, the lowest first; none unless there are several."""
+    budgets = sorted({system.budget for system in plan.systems if system.entry})
+    return budgets if len(budgets) > 1 else []
 
 
 def _as_planned(control: ControlSummary, planned: Mapping[str, float]) -> Iterator[str]:

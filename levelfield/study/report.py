@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
 import polars as pl
 
 from levelfield.io.tables import (
-    NONE,
     Table,
     TableCell,
     TableColumn,
@@ -133,29 +132,22 @@ def _correspondence_table(control: ControlSummary, pair: Correspondence) -> Tabl
     )
 
 
-def _cost_table(control: ControlSummary, summary: StudySummary) -> Table:
+def cost_table(control: ControlSummary, summary: StudySummary) -> Table:
     techniques = summary.technique_columns(control)
     place = {system: n for n, system in enumerate(control.systems)}
     passes = any(cost.passes_per_token for cost in control.costs)
     nats = any(cost.nats is not None for cost in control.costs)
-
-    def or_dash(value: float | None, digits: int) -> str:
-        return NONE if value is None or math.isnan(value) else f"{value:.{digits}g}"
-
     heads = ["seconds a text", "tokens a second", *(["passes a token"] if passes else [])]
     heads += ["nats a token"] if nats else []
     rows: list[list[TableCell | str]] = [
         [
             cost.system,
             *(cells[place[cost.system]] for _, cells in techniques),
-            TableCell(
-                or_dash(cost.seconds, 3),
-                beside="" if math.isnan(cost.seconds) else f"± {cost.deviation:.2g}",
-            ),
-            or_dash(cost.tokens_per_second, 4),
-            *([or_dash(cost.passes_per_token, 3)] if passes else []),
+            _number(cost.seconds, 3, beside=f"± {cost.deviation:.2g}"),
+            _number(cost.tokens_per_second, 4),
+            *([_number(cost.passes_per_token, 3)] if passes else []),
             *([_nats(cost)] if nats else []),
-            bytes_in_words(cost.peak_bytes),
+            replace(_number(cost.peak_bytes, 3), text=bytes_in_words(cost.peak_bytes)),
         ]
         for cost in control.costs
     ]
@@ -166,8 +158,19 @@ def _cost_table(control: ControlSummary, summary: StudySummary) -> Table:
         ],
         rows,
         caption=f"cost of the texts for {control.control}",
+        legend=[
+            "seconds with their deviation over cells",
+            *(["a pass is a row that is sent through any model"] if passes else []),
+            *(["nats are the mean divergence from the base, with its interval"] if nats else []),
+        ],
         wide=True,
     )
+
+
+def _number(value: float | None, digits: int, *, beside: str = "") -> TableCell:
+    if value is None or math.isnan(value):
+        return TableCell()
+    return TableCell(f"{value:.{digits}g}", beside=beside, value=value)
 
 
 def _nats(cost: CostSummary) -> TableCell:
@@ -175,7 +178,7 @@ def _nats(cost: CostSummary) -> TableCell:
         return TableCell()
     known = cost.nats_low is not None and cost.nats_high is not None
     ends = f"{cost.nats_low:.3f} to {cost.nats_high:.3f}" if known else ""
-    return TableCell(f"{cost.nats:.3f}", below=(ends,) if ends else ())
+    return TableCell(f"{cost.nats:.3f}", below=(ends,) if ends else (), value=cost.nats)
 
 
 def study_latex(summary: StudySummary) -> str:
@@ -184,7 +187,7 @@ def study_latex(summary: StudySummary) -> str:
     for control in summary.controls:
         tables.append(results_table(control, summary))
         tables += [_correspondence_table(control, pair) for pair in control.correspondences]
-        tables += [_cost_table(control, summary)] * bool(control.costs)
+        tables += [cost_table(control, summary)] * bool(control.costs)
     signatures = comment_lines(_signatures(summary))
     return "\n".join([*signatures, *(table.to_latex() for table in tables)]) + "\n"
 

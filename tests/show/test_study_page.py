@@ -18,6 +18,7 @@ from levelfield.core.sample import Sample
 from levelfield.show.figures import apart
 from levelfield.show.study_page import (
     StudyPage,
+    frontiers,
     headline,
     main_measure,
     render_study_page,
@@ -192,6 +193,52 @@ def test_both_kappas_of_a_page_say_what_they_are_of():
 
 def test_equal_studies_give_equal_pages():
     assert page() == page()
+
+
+def at_budgets(*names):
+    """The same systems in two tables, but `steered`, whose seeds differ between them."""
+    kinds = []
+    for name, seeds in zip(names, ((1, 2), (3, 4)), strict=True):
+        for cell in cells():
+            own = cell.key.system == "steered"
+            key = cell.key._replace(control=name)
+            made = replace(cell, key=key)
+            if own:
+                scores = {
+                    metric: {id: value + seeds[0] for id, value in values.items()}
+                    for metric, values in cell.scores.items()
+                }
+                made = replace(made, scores=scores)
+            kinds.append(made)
+    return replace(aggregate(kinds, resampling=QUICK), levels={"sentiment": names})
+
+
+def test_control_against_fluency_joins_the_budgets_of_each_technique():
+    at = at_budgets("sentiment at 0.1 nats", "sentiment at 1 nats")
+    levels = at.at_levels()["sentiment"]
+    figures = dict(frontiers(levels))
+    assert set(figures) == {"fluency.slor", "fluency.perplexity"}
+    label = re.search('aria-label="([^"]*)"', figures["fluency.slor"])[1]
+    y, x = (m.name for m in (main_measure(levels[0]), levels[0].measure("fluency.slor")))
+    assert label.startswith(f"{y} against {x}, from the lowest budget on: ")
+    points = {
+        system: [(level.entry(system, y).mean, level.entry(system, x).mean) for level in levels]
+        for system in ("plain", "steered")
+    }
+    assert points["steered"][0] != points["steered"][1]
+    assert "steered " + ", ".join(f"{a:.1f} at {b:.3g}" for a, b in points["steered"]) in label
+    assert f"plain {points['plain'][0][0]:.1f} at {points['plain'][0][1]:.3g};" in label
+    html = page(at)
+    assert "Sentiment: control against fluency" in html
+    assert "control against fluency" not in page()
+
+
+def test_the_costs_of_systems_are_a_table():
+    html = page()
+    table = html[html.index('aria-label="Table of costs') :]
+    table = table[: table.index("</table>")]
+    assert re.findall('data-v="2.0"[^>]*>2<.*?± 0', table)
+    assert "2.8 GiB" in table
 
 
 def test_a_study_of_one_system_and_one_seed_has_a_page():

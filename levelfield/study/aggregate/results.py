@@ -215,6 +215,8 @@ class StudySummary:
         signatures: metric -> its signatures; more than one if cells were measured differently.
         resampling: the level of intervals, and how tests were drawn.
         techniques: system -> its technique and base, of those that were asked through one.
+        levels: kind of control -> its names at each budget, the lowest first; empty unless
+            techniques have several budgets.
     """
 
     controls: tuple[ControlSummary, ...]
@@ -223,6 +225,12 @@ class StudySummary:
     signatures: Mapping[str, tuple[str, ...]]
     resampling: Resampling = field(default=DEFAULT)
     techniques: Mapping[str, SystemTechnique] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def at_levels(self) -> dict[str, list[ControlSummary]]:
+        """Returns kind of control -> its tables at each budget, the lowest first."""
+        named = {control.control: control for control in self.controls}
+        return {kind: [named[n] for n in at if n in named] for kind, at in self.levels.items()}
 
     def weights_in_words(self) -> str:
         """Returns where the weights come from, and the weights."""
