@@ -63,6 +63,9 @@ SPREADS = (
     (Spread(1.0, 0.5, 0.05), 5, 0.3),
     (Spread(1.0, 0.5, 0.1, 4), 5, 0.45),
     (Spread(1.0, 0.6, 0.0), 3, 0.3),
+    # docs/level-field.md, in points
+    (Spread(28.5, 20.0, 1.82, 14), 3, 13.7),
+    (Spread(28.5, 20.0, 1.82, 14), 5, 9.6),
 )
 """Spread, seeds, difference."""
 
