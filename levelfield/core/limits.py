@@ -8,6 +8,9 @@ from __future__ import annotations
 TEXT_CHARACTERS = 10_000_000
 """Of one text or name in a record."""
 
+LARGEST_NUMBER = 1e100
+"""A score or a rating, so that squares and sums of squares are numbers, too."""
+
 LINE_BYTES = 1 << 26
 """Of one line of a text file, and of one row of a table."""
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from levelfield.core.limits import TEXT_CHARACTERS
+from levelfield.core.limits import LARGEST_NUMBER, TEXT_CHARACTERS
 from levelfield.core.strings import whole_number
 from levelfield.io.json_input import NameTwiceError, parse_json
 from levelfield.io.problems import Wrong, kind, shown
@@ -87,6 +87,10 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
         raise Wrong(f"expected {expected}, found {kind(value)}; {mend}") from None
     if math.isinf(real):
         raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
+    if abs(real) > LARGEST_NUMBER:
+        raise Wrong(
+            f"expected {expected}, found {real:g}; the largest that is read is {LARGEST_NUMBER:g}"
+        )
     return real
 
 
@@ -153,7 +157,7 @@ def raters(value: Any, cells: bool) -> dict[str, float]:
 
 def rating(value: Any, cells: bool) -> float:
     """Returns one rater's number; NaN if there is none."""
-    if type(value) is float and math.isfinite(value):
+    if type(value) is float and abs(value) <= LARGEST_NUMBER:
         return value
     if absent(value) or (cells and isinstance(value, str) and value.isspace()):
         return math.nan

@@ -151,6 +151,7 @@ def test_every_bad_rating_is_reported_with_its_place(write):
             row(1, "", "bo", 3),
             {"aspect": "style", "rater": "bo", "value": 3},
             {"id": 2, "aspect": "style", "value": 3},
+            row(1, "style", "di", -1e308),
         )
         + '{"id":1,"aspect":"style","rater":"cy","value":Infinity}\n',
     )
@@ -162,7 +163,8 @@ def test_every_bad_rating_is_reported_with_its_place(write):
         "a.jsonl:3: aspect: is empty; name it",
         "a.jsonl:4: id: missing; say which",
         'a.jsonl:5: no sample, as there is no "text", and no rating, as there is no "rater"',
-        "a.jsonl:6: value: expected a number, found inf, which is not finite",
+        "a.jsonl:6: value: expected a number, found -1e+308; the largest that is read is 1e+100",
+        "a.jsonl:7: value: expected a number, found inf, which is not finite",
         'b.csv:2: value: expected a number, found the string "four"',
         "c.jsonl:1: ratings.style.ann: expected a number, found the string",
     ]

@@ -34,6 +34,7 @@ from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.torch import causal as torch_causal
 from levelfield.models.torch.causal import TorchCausalModel
+from levelfield.models.torch.language_model import language_model
 from levelfield.models.torch.loading import fuse_activations
 from levelfield.models.torch.softmax import Block, token_log_p
 
@@ -455,3 +456,11 @@ def test_a_configuration_of_more_layers_than_the_weights_can_hold_is_refused_at_
     path.write_text(json.dumps({**config, "n_layer": 1_000_000}), encoding="utf-8")
     with pytest.raises(ModelError, match=r"has 1,000,000 layers, and its weights are \d+ tensors"):
         load("causal", str(folder))
+
+
+@pytest.mark.parametrize("end", ["x", [0, "x"], 1.5, True])
+def test_an_end_of_texts_that_is_no_token_is_refused_by_name(tmp_path, end):
+    folder = tiny.save("gpt2", tmp_path / "model")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+    with pytest.raises(ModelError, match=r"eos_token_id in generation_config\.json is .*expected"):
+        language_model(str(folder), Loading())
