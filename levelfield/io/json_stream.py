@@ -50,13 +50,8 @@ class JsonStream:
         Raises:
             ValueError: the bytes are not UTF-8.
         """
-        while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE:
-                self._at += 1
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._more():
-                return ""
+        self._pass_space()
+        return self._text[self._at : self._at + 1]
 
     def value(self) -> Any:
         """Returns the value that comes next.
@@ -105,6 +100,7 @@ class JsonStream:
         self._at += 1
         while self.next != end:
             name = self._name() if begin == "{" else ""
+            self._pass_space()  # so that a look at what comes next is no step
             place = self._place
             yield name
             if self._place == place:
@@ -124,7 +120,14 @@ class JsonStream:
         if self.next != ":":
             raise self._wrong("expected : after a name")
         self._at += 1
-        return name if self.next else ""
+        return name
+
+    def _pass_space(self) -> None:
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._text) or not self._more():
+                return
 
     def _skip(self) -> None:
         if self.next == "[":

@@ -53,7 +53,9 @@ class LogFacts:
     notes: tuple[str, ...] = ()
 
 
-def logged_field(item: str, scores: Mapping[str, float | None], content: str = "") -> dict[str, Any]:
+def logged_field(
+    item: str, scores: Mapping[str, float | None], content: str = ""
+) -> dict[str, Any]:
     """Returns the value of the field `logged`; a score without a value is None."""
     return {"item": item, "scores": dict(scores), "content": content}
 

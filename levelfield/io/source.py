@@ -15,6 +15,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
+from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
 from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
@@ -57,6 +58,7 @@ class Input:
         rows: opens it and reads from the start.
         unit, cells, is_table: as in `Format`.
         file: that holds the records; None where no file does.
+        facts: returns what a log says of all of its samples; None where there is no log.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Input:
     cells: bool = False
     is_table: bool = False
     file: Path | Spool | None = None
+    facts: Callable[[], LogFacts] | None = None
 
     @functools.cached_property
     def digest(self) -> str:

@@ -50,14 +50,24 @@ class Head:
         return ""
 
     @cached_property
+    def first_line(self) -> str:
+        """The first line; empty if it is no text."""
+        try:
+            return self.content.partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
+        except UnicodeDecodeError:
+            return ""
+
+    @property
+    def has_tabs(self) -> bool:
+        """Whether tabs separate the cells of the first line."""
+        return "\t" in self.first_line
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The cells of the first line of a table with commas, or with tabs."""
-        try:
-            line = self.content.partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
-        except UnicodeDecodeError:
-            return ()
         with suppress(csv.Error):
-            return tuple(next(csv.reader([line], delimiter="\t" if "\t" in line else ","), ()))
+            cells = csv.reader([self.first_line], delimiter="\t" if self.has_tabs else ",")
+            return tuple(next(cells, ()))
         return ()
 
     @cached_property

@@ -1,0 +1,77 @@
+"""Chats: the messages of a person and an assistant, whose last answer is the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from levelfield.io.formats.head import Head
+from levelfield.io.formats.text import Row, json_list, jsonl
+from levelfield.io.problems import Wrong, kind
+
+_INSTRUCTIONS = ("system", "developer")
+
+
+def is_chat(head: Head) -> bool:
+    """Whether a file holds objects with `messages`, each with a role, and without a text."""
+    if head.begins not in ("{", "[") or "text" in head.record:
+        return False
+    messages = head.record.get("messages", ())
+    if messages is None:  # longer than the beginning
+        return b'"role"' in head.content
+    return (
+        isinstance(messages, list)
+        and bool(messages)
+        and all(isinstance(m, Mapping) and "role" in m for m in messages)
+    )
+
+
+def chats(path: Path) -> Iterator[Row]:
+    """Yields the chats of a file, one JSON object a line, or the objects of a list.
+
+    The text is the last message of the assistant, the context what was said before it. What the
+    system was told stands in `instructions`, and is no turn of the context.
+    """
+    rows = json_list if Head(path).begins == "[" else jsonl
+    for number, record in rows(path):
+        yield number, record if isinstance(record, Wrong) else chat_record(record)
+
+
+def chat_record(record: Mapping[str, Any]) -> dict[str, Any] | Wrong:
+    """Returns a record of samples for one with `messages`."""
+    messages = record.get("messages")
+    if not isinstance(messages, list):
+        problem = "missing" if messages is None else f"expected a list, found {kind(messages)}"
+        return Wrong(f"{problem}; a chat is a list of objects with role and content", "messages")
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            return Wrong(f"message {number}: expected an object with role and content", "messages")
+    answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    if not answers:
+        return Wrong("no message of the assistant, which is the text", "messages")
+    rest = {name: value for name, value in record.items() if name != "messages"}
+    before = messages[: answers[-1]]
+    return {**asked(before), **rest, "text": message_text(messages[answers[-1]].get("content"))}
+
+
+def asked(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the context that messages make, and the instructions where there are any."""
+    told = {True: [], False: []}  # type: dict[bool, list[str]]
+    for message in messages:
+        told[message.get("role") in _INSTRUCTIONS].append(message_text(message.get("content")))
+    instructions = "\n\n".join(told[True])
+    return {"context": told[False], **({"instructions": instructions} if instructions else {})}
+
+
+def message_text(content: object) -> str:
+    """Returns the text of a message's content: a string, or the texts among its parts.
+
+    >>> message_text([{"type": "text", "text": "What is this?"}, {"type": "image", "image": "…"}])
+    'What is this?'
+    """
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str))
