@@ -98,11 +98,10 @@ def without_zstandard(packed: bytes) -> bytes:
             separator=_NEVER_IN_TEXT,
             quote_char=None,
             infer_schema=False,
-            missing_utf8_is_empty_string=True,
         )
     except pl.exceptions.NoDataError:
         return b""
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         first = str(error).partition("\n")[0][:120]
         raise ValueError(f"can't be unpacked: {first}") from None
-    return "\n".join(lines.to_series()).encode()
+    return "\n".join(line or "" for line in lines.to_series()).encode()

@@ -153,9 +153,11 @@ class JsonStream:
         except UnicodeDecodeError as error:
             raise self._wrong(f"not UTF-8: byte 0x{error.object[error.start]:02x}") from None
         self._ended = not raw
+        if not raw and not text:  # what is held stays where it is
+            return False
         self._dropped += self._at
         self._text, self._at = self._text[self._at :] + text, 0
-        return bool(raw) or bool(text)
+        return True
 
     def _wrong(self, problem: str, at: int | None = None) -> ValueError:
         place = self._dropped + (self._at if at is None else at) + 1

@@ -189,7 +189,7 @@ def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
         format.unit,
         format.cells,
         format.is_table,
-        None if isinstance(file, Path) and file.is_dir() else file,
+        file,
         None if format.facts is None else partial(_facts, format.facts, path),
     )
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
 from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
+from levelfield.io.reading import pairs
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.stats.resampling import Family, check_margins, margin_option
+from levelfield.stats.resampling import Family, Resampling, check_margins, margin_option
 from levelfield.workers.place_options import WorkPlace
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ else:
 Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
 
-DEFAULT = ("composite",)
+DEFAULT: tuple[Named, ...] = ("composite",)
 """What is measured where neither a metric nor a task is named: the members of the family that the
 samples have the fields for."""
 
@@ -221,3 +223,62 @@ class ScoreOptions(Options):
     def scoring_task(self) -> ScoringTask | None:
         """The task, if any."""
         return TASKS[self.task] if self.task else None
+
+    @property
+    def resampling(self) -> Resampling:
+        """How intervals and tests are drawn."""
+        return Resampling(seed=self.seed, family=self.family, margin=self.margin)
+
+
+def directions(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the words of `--direction` as a mapping.
+
+    Raises:
+        UserError: a word is not SCORE=higher or SCORE=lower.
+    """
+    return check_directions(pairs("--direction", words))
+
+
+def check_directions(directions: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns directions.
+
+    Raises:
+        UserError: one is neither `higher` nor `lower`.
+    """
+    for score, direction in directions.items():
+        if direction not in ("higher", "lower"):
+            raise UserError(
+                f"direction of {score}: expected higher or lower, which end is better; found "
+                f"{direction}"
+            )
+    return dict(directions)
+
+
+_OF_RUNS = ("task", "content", "by", "corpus_by")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Options):
+    """What `levelfield compare` compares and how.
+
+    Raises:
+        UserError: a direction that is none, or directions of metrics, which have their own.
+    """
+
+    scoring: ScoreOptions = group(ScoreOptions(), without=_OF_RUNS)
+    direction: Mapping[str, Direction] = option(
+        {},
+        "Score of logs and which end of it is better, higher or lower, where the logs do not say; "
+        "may be given again.",
+        metavar="SCORE=END",
+        read=directions,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_directions(self.direction)
+
+    @property
+    def are_named(self) -> bool:
+        """Whether something else is named to compare by than the default."""
+        return self.scoring.metrics != DEFAULT

@@ -87,9 +87,8 @@ def lm_eval_rows(path: Path) -> Iterator[Row]:
     number = 0
     for task, file in run.samples.items():
         scores, filters = _scores(file), dict[str, str]()
-        for line, record in jsonl(file):
-            if not isinstance(record, Wrong):
-                record = _record(record, task, run, scores, filters)
+        for line, row in jsonl(file):
+            record = row if isinstance(row, Wrong) else _record(row, task, run, scores, filters)
             if isinstance(record, Wrong):
                 is_beside = file != path and line
                 yield (

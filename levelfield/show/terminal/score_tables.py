@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from levelfield.core.direction import Direction
 from levelfield.io.problems import printable
+from levelfield.scoring.compare import SystemComparisons
 from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
 from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import Scale, p_value, scale_of
+from levelfield.scoring.summary import GroupSummary
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table, print_wrapped
 from levelfield.stats.multiplicity import adjustment
@@ -69,6 +71,27 @@ def _print_rankings(table: ResultTable, out: Console) -> None:
             print_wrapped(out, f"{title}: {whole}", bold=len(title))
 
 
+def print_comparisons(comparisons: SystemComparisons) -> None:
+    """Prints for each metric the systems with their means, and every comparison."""
+    out = console()
+    for s in comparisons.summaries:
+        scale = scale_of(s)
+        print_pairs(
+            out,
+            s.metric,
+            s.comparisons,
+            direction=s.direction,
+            scale=scale,
+            family=comparisons.resampling.family,
+            groups=s.groups,
+        )
+    out.print()
+    if checked := comparisons.equal_to_stated:
+        out.print(Text(f"{checked:,} means are those that the logs state", "dim"))
+    for s in comparisons.summaries:
+        out.print(Text(s.signature, "dim"), soft_wrap=True)
+
+
 def print_pairs(
     out: Console,
     metric: str,
@@ -77,8 +100,13 @@ def print_pairs(
     direction: Direction,
     scale: Scale,
     family: Family,
+    groups: Sequence[GroupSummary] = (),
 ) -> None:
-    """Prints every comparison under a metric, with its numbers, its verdict and its notes."""
+    """Prints every comparison under a metric, with its numbers, its verdict and its notes.
+
+    Args:
+        groups: systems whose means are printed before.
+    """
     for i, c in enumerate(comparisons):
         if i == 0:
             out.print()
@@ -88,6 +116,8 @@ def print_pairs(
                     (f"  p by {adjustment(family)}; intervals are not adjusted", "dim"),
                 )
             )
+            for group in groups:
+                _print_mean(out, group, scale)
         p = f"p = {p_value(c.p_adjusted)}, d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         p = p.replace("= <", "<")
         left = f", {c.left_out:,} left out" if c.left_out else ""
@@ -100,3 +130,12 @@ def print_pairs(
         out.print(Text(printable(line)), soft_wrap=True)
         if c.note:
             out.print(Text(printable(f"    {c.note}"), "dim"), soft_wrap=True)
+
+
+def _print_mean(out: Console, group: GroupSummary, scale: Scale) -> None:
+    undefined = f", {group.undefined:,} undefined" if group.undefined else ""
+    line = (
+        f"  {group.group}: {scale(group.mean.value)} "
+        f"[{scale(group.mean.low)}, {scale(group.mean.high)}], n = {group.mean.n:,}{undefined}"
+    )
+    out.print(Text(printable(line)), soft_wrap=True)
