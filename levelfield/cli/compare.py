@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
-@takes(CompareOptions, "chosen")
-@takes(ReadingOptions, "reading", without=("prompt",), among={"ids": ("given", "file")})
+@takes(CompareOptions, "chosen", without=("shard",))
+@takes(ReadingOptions, "reading", without=("prompt", "ids"))
 @delivers("latex", "markdown")
 def compare(
     files: tuple[str, ...], chosen: CompareOptions, reading: ReadingOptions, delivery: Delivery

@@ -128,6 +128,10 @@ class Source:
         """Returns a source for each input; an id may be in several of them."""
         return [Source([each], self._rules, self._ids, self._refusal) for each in self.inputs]
 
+    def with_ids(self, ids: Ids) -> Source:
+        """Returns the same records with ids that are read otherwise."""
+        return Source(self.inputs, self._rules, ids, self._refusal)
+
     def __iter__(self) -> Iterator[Sample]:
         """Yields the samples in the order of the files.
 

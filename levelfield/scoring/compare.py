@@ -231,7 +231,7 @@ def compare(
     if chosen.direction:
         raise UserError("--direction is for scores of logs; metrics have theirs")
     result = measure(
-        source,
+        source.with_ids("file") if len(source.inputs) > 1 else source,
         chosen.scoring.replace(by="system"),
         files=paths_of(texts),
         stages=stages,

@@ -18,6 +18,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_choices
 from levelfield.core.strings import natural
+from levelfield.io.hub import ReadOnce
 from levelfield.io.logged import LogFacts, LoggedScores, is_logged, logged_scores
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.source import Input, Source
@@ -57,21 +58,22 @@ def are_logs(source: Source) -> bool:
     Raises:
         UserError: some do and others don't.
     """
-    logs = [_is_log(each) for each in source.inputs]
-    if any(logs) and not all(logs):
-        name = source.inputs[logs.index(False)].name
+    kinds = [_is_log(each) for each in source.inputs]
+    if True in kinds and False in kinds:
+        name = source.inputs[kinds.index(False)].name
         raise UserError(
-            f"{name}: holds no scores of its samples, as the logs beside it do; name metrics to "
-            "score the texts with, or compare logs only"
+            f"{name}: holds no scores of its samples, as the logs beside it do; compare logs only, "
+            "or name a metric to score all texts with"
         )
-    return all(logs) and bool(logs)
+    return True in kinds
 
 
-def _is_log(each: Input) -> bool:
-    if each.facts is not None:
-        return True
+def _is_log(each: Input) -> bool | None:
+    """Returns whether an input is a log; None if its first record can't be read."""
+    if each.facts is not None or isinstance(each.rows, ReadOnce):  # the hub has no logs
+        return each.facts is not None
     record = next((record for _, record in each.rows()), Wrong(""))
-    return not isinstance(record, Wrong) and is_logged(record)
+    return None if isinstance(record, Wrong) else is_logged(record)
 
 
 @dataclass(frozen=True)
@@ -176,13 +178,13 @@ class _SetOfLogs:
                 if alone := [item for item in items if item not in self.items[rival]]:
                     yield (
                         f"{len(alone):,} of {len(items):,} samples of {system} are not in {rival}: "
-                        f"{_named(alone)}"
+                        f"{_list(alone)}"
                     )
             shared = [item for item in of_a if of_a[item] and of_b.get(item)]
             if otherwise := [item for item in shared if of_a[item] != of_b[item]]:
                 yield (
-                    f"{len(otherwise):,} of {len(shared):,} samples were asked otherwise in {a} than "
-                    f"in {b}: {_named(otherwise)}; they are paired by their ids"
+                    f"{len(otherwise):,} of {len(shared):,} samples were asked otherwise in {a} "
+                    f"than in {b}: {_list(otherwise)}; they are paired by their ids"
                 )
 
 
@@ -353,6 +355,6 @@ def is_equal(mean: float, stated: float) -> bool:
     return abs(mean - stated) <= _EQUAL * max(1.0, abs(stated))
 
 
-def _named(items: Sequence[str]) -> str:
+def _list(items: Sequence[str]) -> str:
     names = sorted(items, key=natural)
     return ", ".join([*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])])

@@ -162,7 +162,8 @@ def score(
     return ScoreResult(**vars(run), scores=values)
 
 
-def _listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+def listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+    """Returns metrics as a tuple; a single one as a tuple of one."""
     if isinstance(metrics, str) or not isinstance(metrics, Sequence):
         return (metrics,)
     return tuple(metrics)

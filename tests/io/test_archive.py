@@ -29,9 +29,9 @@ def test_members_that_zstandard_packed_are_read(tmp_path: Path, indent: int | No
 @given(st.recursive(st.text() | st.integers(), st.lists, max_leaves=5), st.sampled_from([None, 2]))
 def test_a_json_document_comes_out_of_zstandard_as_it_went_in(value: object, indent: int | None):
     content = json.dumps(value, ensure_ascii=False, indent=indent)
-    assert json.loads(without_zstandard(zstandard(content.encode("utf-8", "replace")))) == json.loads(
-        content.encode("utf-8", "replace")
-    )
+    assert json.loads(
+        without_zstandard(zstandard(content.encode("utf-8", "replace")))
+    ) == json.loads(content.encode("utf-8", "replace"))
 
 
 def test_what_real_compressors_write_is_read():
@@ -45,9 +45,10 @@ def test_what_real_compressors_write_is_read():
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_the_last_member_of_a_name_counts_and_all_are_there_by_place(tmp_path: Path, method: int):
     path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", method) as file, pytest.warns(UserWarning, match="Duplicate"):
+    with zipfile.ZipFile(path, "w", method) as file:
         file.writestr("a", "1")
-        file.writestr("a", "2")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            file.writestr("a", "2")
     with Archive(path) as archive:
         assert (archive.read("a"), archive.read(0), archive.read(1)) == (b"2", b"1", b"2")
         assert "a" in archive
@@ -63,7 +64,10 @@ def test_what_is_no_zip_file_is_refused(tmp_path: Path):
 
 def test_an_unknown_method_and_damage_are_refused_with_the_member_s_name(tmp_path: Path):
     path = write_zip(tmp_path / "a.zip", {"one.json": b"abc"}, method=97)
-    with Archive(path) as archive, pytest.raises(ArchiveError, match=r"one\.json: .*97|compression"):
+    with (
+        Archive(path) as archive,
+        pytest.raises(ArchiveError, match=r"one\.json: .*97|compression"),
+    ):
         archive.read(0)
     path = write_zip(tmp_path / "b.zip", {"one.json": b'{"a": 1}' * 100})
     path.write_bytes(path.read_bytes().replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfe", 1))
@@ -74,6 +78,8 @@ def test_an_unknown_method_and_damage_are_refused_with_the_member_s_name(tmp_pat
 def test_a_member_longer_than_the_limit_is_refused(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("levelfield.io.archive.LIST_BYTES", 10)
     path = write_zip(tmp_path / "a.zip", {"one.json": b"x" * 11, "two.json": b"x" * 5})
-    with Archive(path) as archive:
-        with pytest.raises(ArchiveError, match=r"one\.json: more than 10 bytes"):
-            archive.read(0)
+    with (
+        Archive(path) as archive,
+        pytest.raises(ArchiveError, match=r"one\.json: more than 10 bytes"),
+    ):
+        archive.read(0)

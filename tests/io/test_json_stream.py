@@ -14,7 +14,9 @@ from levelfield.io.json_stream import JsonStream
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -81,8 +83,7 @@ def test_numbers_that_json_has_none_of_are_read_as_python_writes_them():
 def test_a_broken_document_says_where_it_breaks(text: str, problem: str):
     parts = JsonStream(io.BytesIO(text.encode()))
     with pytest.raises(ValueError, match="not JSON: ") as caught:
-        for _ in parts.items():
-            parts.value()
+        [parts.value() for _ in parts.items()]
     assert problem in str(caught.value)
 
 
@@ -97,7 +98,7 @@ def test_a_part_longer_than_the_limit_is_refused_and_shorter_ones_are_not():
     assert [parts.value() for _ in parts.items()] == document
     parts = JsonStream(io.BytesIO(json.dumps(document).encode()), most=50_000)
     with pytest.raises(ValueError, match="a part of more than 50,000 characters"):
-        list(parts.value() for _ in parts.items())
+        [parts.value() for _ in parts.items()]
 
 
 def test_a_document_of_many_parts_is_not_held(tmp_path):

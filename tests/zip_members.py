@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _RAW_BLOCK = 0
@@ -22,11 +22,14 @@ def zstandard(content: bytes) -> bytes:
     return frame
 
 
-def write_zip(path: Path, members: Mapping[str, bytes], *, method: int = 93) -> Path:
+def write_zip(
+    path: Path, members: Mapping[str, bytes] | Sequence[tuple[str, bytes]], *, method: int = 93
+) -> Path:
     """Writes a zip file whose members have a method of compression that `zipfile` may not know."""
+    pairs = list(members.items()) if isinstance(members, Mapping) else members
     with path.open("wb") as file:
         entries = b""
-        for name, content in members.items():
+        for name, content in pairs:
             packed = zstandard(content) if method == 93 else content
             encoded, offset = name.encode(), file.tell()
             sizes = (zlib.crc32(content), len(packed), len(content), len(encoded), 0)
@@ -34,7 +37,7 @@ def write_zip(path: Path, members: Mapping[str, bytes], *, method: int = 93) -> 
             file.write(b"PK\x03\x04" + common + encoded + packed)
             entries += b"PK\x01\x02" + struct.pack("<H", 20) + common
             entries += struct.pack("<HHHII", 0, 0, 0, 0, offset) + encoded
-        start, n = file.tell(), len(members)
+        start, n = file.tell(), len(pairs)
         file.write(entries)
         file.write(b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, n, n, len(entries), start, 0))
     assert zipfile.is_zipfile(path)
