@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any, Protocol
 
 from levelfield.core.limits import LIST_BYTES
 
@@ -13,6 +13,13 @@ _CHUNK = 1 << 16
 _SPACE = " \t\n\r"
 _NUMBER = 40
 """A number is shorter than this, so one with as many characters after it has ended."""
+
+
+class ReadsBytes(Protocol):
+    """A file, or what is read as one."""
+
+    def read(self, size: int, /) -> bytes:
+        """Returns the next bytes, as many at most; none at the end."""
 
 
 class JsonStream:
@@ -31,11 +38,13 @@ class JsonStream:
     Args:
         file: UTF-8, perhaps with a byte order mark.
         most: characters of one part.
+        chunk: bytes that are read at a time, and more where a part is longer.
     """
 
-    def __init__(self, file: IO[bytes], most: int = LIST_BYTES) -> None:
+    def __init__(self, file: ReadsBytes, most: int = LIST_BYTES, chunk: int = _CHUNK) -> None:
         self._file = file
         self._most = most
+        self._chunk = chunk
         self._decoded = codecs.getincrementaldecoder("utf-8-sig")()
         self._decode = json.JSONDecoder().raw_decode
         self._text = ""
@@ -147,7 +156,7 @@ class JsonStream:
             return False
         if held > self._most:
             raise self._wrong(f"a part of more than {self._most:,} characters")
-        raw = self._file.read(max(_CHUNK, held))
+        raw = self._file.read(max(self._chunk, held))
         try:
             text = self._decoded.decode(raw, final=not raw)
         except UnicodeDecodeError as error:

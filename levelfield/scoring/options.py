@@ -123,7 +123,7 @@ else:
 Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
 
-DEFAULT: tuple[Named, ...] = ("composite",)
+DEFAULT = ("composite",)
 """What is measured where neither a metric nor a task is named: the members of the family that the
 samples have the fields for."""
 

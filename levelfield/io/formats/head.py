@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from levelfield.io.json_stream import JsonStream
 
-_BYTES = 1 << 20
+_BYTES = 1 << 12
+"""Of the content that is held."""
+
+_MOST_BYTES = 1 << 20
+"""Of the content that is looked through for the names of members."""
 
 
 class Head:
@@ -46,7 +50,7 @@ class Head:
     def begins(self) -> str:
         """The first character of a text that is no white space; empty if there is none."""
         with suppress(ValueError):
-            return self._stream().next
+            return JsonStream(io.BytesIO(self.content)).next
         return ""
 
     @cached_property
@@ -74,11 +78,13 @@ class Head:
     def record(self) -> Mapping[str, Any]:
         """The members of the first object: the document, the first of a list, or the first line.
 
-        What the beginning cuts off is None.
+        What the beginning of the file cuts off is None.
         """
-        stream = self._stream()
-        with suppress(ValueError):
-            if stream.next == "[":
+        if self.begins not in ("{", "["):
+            return {}
+        with self.path.open("rb") as file, suppress(ValueError):
+            stream = JsonStream(_Beginning(file), chunk=_BYTES)
+            if self.begins == "[":
                 next(stream.items(), None)
             return dict(_members(stream))
         return {}
@@ -86,15 +92,27 @@ class Head:
     @cached_property
     def inner(self) -> Mapping[str, Any]:
         """The members of the first object in the list that is the first member of a document."""
-        stream = self._stream()
-        with suppress(ValueError):
-            if stream.next == "{" and next(stream.members(), None) is not None:
+        if self.begins != "{":
+            return {}
+        with self.path.open("rb") as file, suppress(ValueError):
+            stream = JsonStream(_Beginning(file), chunk=_BYTES)
+            if next(stream.members(), None) is not None:
                 next(stream.items(), None)
                 return dict(_members(stream))
         return {}
 
-    def _stream(self) -> JsonStream:
-        return JsonStream(io.BytesIO(self.content))
+
+class _Beginning:
+    """The beginning of a file, read as it is asked for."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._left = _MOST_BYTES
+
+    def read(self, size: int, /) -> bytes:
+        content = self._file.read(min(self._left, size))
+        self._left -= len(content)
+        return content
 
 
 def _members(stream: JsonStream) -> Iterator[tuple[str, Any]]:
