@@ -37,7 +37,7 @@ def test_two_logs_are_compared_in_one_command(run: Run, logs: tuple[str, str]):
     assert "  lab/b: 0.25 [0.12, 0.45], n = 24" in lines
     (line,) = [line for line in lines if line.startswith("  lab/a − lab/b = 0.50 [")]
     assert line.endswith("n = 24 inputs: lab/a > lab/b")
-    assert "2 means are those that the logs state" in lines
+    assert "means equal to those that the logs state: 2" in lines
 
 
 def test_json_has_means_that_logs_state_and_verdicts(run: Run, logs: tuple[str, str]):

@@ -45,8 +45,8 @@ def games(path):
 def states(path):
     return LogFacts({("chess", "points"): float(path.read_text("utf-8").split()[1])})
 
-def is_games(head):
-    return head.content.startswith(b"GAMES ")
+def is_games(preview):
+    return preview.content.startswith(b"GAMES ")
 
 ARROWS = Format(rows, suffixes=(".arrows",))
 GAMES = Format(games, unit="game ", fits=is_games, facts=states)
@@ -159,7 +159,7 @@ def test_an_installed_format_of_logs_is_told_by_content_and_compared(tmp_path: P
         path.write_text("\n".join([f"GAMES {mean}", *lines]))
     said = levelfield("compare", *(str(tmp_path / f"{player}.txt") for player in ("ann", "bo")))
     assert "ann − bo = 0.500 " in said
-    assert "1 means are those that the logs state" in said
+    assert "means equal to those that the logs state: 1" in said
 
 
 @pytest.mark.usefixtures("elsewhere")

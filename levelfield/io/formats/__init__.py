@@ -19,7 +19,7 @@ from levelfield.io.formats import (
     table,
     text,
 )
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
 from levelfield.io.logged import LogFacts
 from levelfield.io.problems import printable, shown
@@ -45,7 +45,7 @@ class Format:
     unit: str = ""
     cells: bool = False
     is_table: bool = False
-    fits: Callable[[Head], bool] | None = None
+    fits: Callable[[Preview], bool] | None = None
     facts: Callable[[Path], LogFacts] | None = None
 
 
@@ -97,7 +97,7 @@ def format_at(path: Path) -> Format:
         UserError: neither says it.
         OSError: it can't be read.
     """
-    head = Head(path)
+    preview = Preview(path)
     broken: UserError | None = None
     for name in FORMATS:
         try:
@@ -105,9 +105,9 @@ def format_at(path: Path) -> Format:
         except UserError as error:  # a format of another distribution: is it needed at all?
             broken = error
             continue
-        if format.fits is not None and format.fits(head):
+        if format.fits is not None and format.fits(preview):
             return format
-    if head.is_folder:
+    if preview.is_folder:
         raise UserError(
             f"{printable(str(path))}: is a folder; name the files in it, or a folder with one run "
             "of lm-evaluation-harness or HELM, or with annotations of Potato"

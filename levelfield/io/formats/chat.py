@@ -6,25 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row, json_list, jsonl
+from levelfield.io.json_input import list_of, object_of
 from levelfield.io.problems import Wrong, kind
 
+_ASSISTANT = "assistant"
 _INSTRUCTIONS = ("system", "developer")
 
 
-def is_chat(head: Head) -> bool:
-    """Whether a file holds objects with `messages`, each with a role, and without a text."""
-    if head.begins not in ("{", "[") or "text" in head.record:
+def is_chat(preview: Preview) -> bool:
+    """Whether a file holds objects with `messages`, an answer among them, and without a text."""
+    if "text" in preview.record:
         return False
-    messages = head.record.get("messages", ())
+    messages = preview.record.get("messages", ())
     if messages is None:  # longer than the beginning
-        return b'"role"' in head.content
-    return (
-        isinstance(messages, list)
-        and bool(messages)
-        and all(isinstance(m, Mapping) and "role" in m for m in messages)
-    )
+        return b'"role"' in preview.content
+    return any(object_of(message).get("role") == _ASSISTANT for message in list_of(messages))
 
 
 def chats(path: Path) -> Iterator[Row]:
@@ -33,7 +31,7 @@ def chats(path: Path) -> Iterator[Row]:
     The text is the last message of the assistant, the context what was said before it. What the
     system was told stands in `instructions`, and is no turn of the context.
     """
-    rows = json_list if Head(path).begins == "[" else jsonl
+    rows = json_list if Preview(path).begins == "[" else jsonl
     for number, record in rows(path):
         yield number, record if isinstance(record, Wrong) else chat_record(record)
 
@@ -47,12 +45,11 @@ def chat_record(record: Mapping[str, Any]) -> dict[str, Any] | Wrong:
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             return Wrong(f"message {number}: expected an object with role and content", "messages")
-    answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    answers = [i for i, message in enumerate(messages) if message["role"] == _ASSISTANT]
     if not answers:
         return Wrong("no message of the assistant, which is the text", "messages")
-    rest = {name: value for name, value in record.items() if name != "messages"}
-    before = messages[: answers[-1]]
-    return {**asked(before), **rest, "text": message_text(messages[answers[-1]].get("content"))}
+    before, answer = messages[: answers[-1]], messages[answers[-1]]
+    return {**asked(before), **record, "text": message_text(answer.get("content"))}
 
 
 def asked(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -72,6 +69,5 @@ def message_text(content: object) -> str:
     """
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    texts = [object_of(part).get("text", part) for part in list_of(content)]
     return "\n".join(text for text in texts if isinstance(text, str))

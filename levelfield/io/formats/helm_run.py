@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
 from levelfield.io.json_input import list_of, number_of, object_of
 from levelfield.io.json_stream import JsonStream
@@ -32,11 +32,11 @@ _Stats = dict[tuple[str, int], dict[str, float | None]]
 """Instance and trial -> statistic -> value."""
 
 
-def is_helm(head: Head) -> bool:
+def is_helm(preview: Preview) -> bool:
     """Whether a folder is a run of HELM, or a file its `scenario_state.json`."""
-    if head.is_folder:
-        return _STATE in head.names
-    return "adapter_spec" in head.record and head.begins == "{" and head.suffix == ".json"
+    if preview.is_folder:
+        return _STATE in preview.names
+    return "adapter_spec" in preview.record and preview.begins == "{" and preview.suffix == ".json"
 
 
 def helm_rows(path: Path) -> Iterator[Row]:

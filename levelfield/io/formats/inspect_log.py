@@ -18,7 +18,7 @@ from levelfield.core.direction import Direction
 from levelfield.core.strings import finite_number
 from levelfield.io.archive import Archive, ArchiveError
 from levelfield.io.formats.chat import asked, message_text
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
 from levelfield.io.json_input import list_of, number_of, object_of
 from levelfield.io.json_stream import JsonStream
@@ -43,16 +43,16 @@ Resolve = Callable[[str], str]
 """Text for the name of an attachment."""
 
 
-def is_inspect(head: Head) -> bool:
+def is_inspect(preview: Preview) -> bool:
     """Whether a file is a log of Inspect."""
-    if head.content.startswith(_ZIP):
-        return any(name.encode() in head.content for name in _HEADERS)
-    return head.begins == "{" and {"eval", "status"} <= head.record.keys()
+    if preview.content.startswith(_ZIP):
+        return any(name.encode() in preview.content for name in _HEADERS)
+    return preview.begins == "{" and {"eval", "status"} <= preview.record.keys()
 
 
 def inspect_rows(path: Path) -> Iterator[Row]:
     """Yields a record for each sample and epoch of a log."""
-    if Head(path).content.startswith(_ZIP):
+    if Preview(path).content.startswith(_ZIP):
         yield from _zipped_rows(path)
         return
     number, header = 0, dict[str, Any]()
@@ -90,7 +90,7 @@ def inspect_facts(path: Path) -> LogFacts:
 
 
 def _header_of(path: Path) -> dict[str, Any]:
-    if Head(path).content.startswith(_ZIP):
+    if Preview(path).content.startswith(_ZIP):
         with Archive(path) as archive:
             return _header(archive)
     header: dict[str, Any] = {}

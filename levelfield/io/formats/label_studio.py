@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.io.formats.answers import ratings_among
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
 from levelfield.io.formats.text import Row, json_list
 from levelfield.io.json_input import list_of, object_of, parse_json
@@ -26,12 +26,14 @@ _NUMBERS = ("rating", "number")
 _PLACE = ("start", "end", "x", "y")
 
 
-def is_label_studio(head: Head) -> bool:
+def is_label_studio(preview: Preview) -> bool:
     """Whether a file is an export of Label Studio in which answers have their annotators."""
-    if head.begins == "[":
-        is_task = "annotations" in head.record and isinstance(head.record.get("data"), Mapping)
-        return is_task or head.record.keys() >= _SHORT
-    return set(head.columns) >= _SHORT
+    if preview.begins == "[":
+        is_task = "annotations" in preview.record and isinstance(
+            preview.record.get("data"), Mapping
+        )
+        return is_task or preview.record.keys() >= _SHORT
+    return set(preview.columns) >= _SHORT
 
 
 def label_studio_ratings(path: Path) -> Iterator[Row]:
@@ -40,8 +42,14 @@ def label_studio_ratings(path: Path) -> Iterator[Row]:
 
 
 def _answers(path: Path) -> Iterator[tuple[int, dict[str, Any] | Wrong]]:
-    head = Head(path)
-    read = json_list if head.begins == "[" else tab_separated if head.has_tabs else comma_separated
+    preview = Preview(path)
+    read = (
+        json_list
+        if preview.begins == "["
+        else tab_separated
+        if preview.has_tabs
+        else comma_separated
+    )
     for number, record in read(path):
         if isinstance(record, Wrong):
             yield number, record

@@ -19,7 +19,7 @@ from typing import Any
 from levelfield.core.direction import Direction
 from levelfield.core.strings import finite_number
 from levelfield.io.formats.chat import asked
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row, jsonl
 from levelfield.io.json_input import list_of, number_of, object_of, parse_json, reason
 from levelfield.io.logged import LOGGED, LogFacts, logged_field
@@ -34,21 +34,18 @@ _KNOWN = frozenset(
 )
 """Fields of a line that are no metrics, in logs whose lines don't name their metrics."""
 
-_KEPT = ("doc", "target", "resps", "filtered_resps")
-"""Fields that `--map` may name."""
-
 _NO_FILTER = "none"
 
 
-def is_lm_eval(head: Head) -> bool:
+def is_lm_eval(preview: Preview) -> bool:
     """Whether a folder, or one of its files, is of a run with samples."""
-    if head.is_folder:
-        return any(_SAMPLES.fullmatch(name) for name in head.names) or any(
-            name.startswith("results_") and name.endswith(".json") for name in head.names
+    if preview.is_folder:
+        return any(_SAMPLES.fullmatch(name) for name in preview.names) or any(
+            name.startswith("results_") and name.endswith(".json") for name in preview.names
         )
-    if head.suffix == ".json":
-        return head.path.name.startswith("results") and "results" in head.record
-    return {"doc_id", "filtered_resps"} <= head.record.keys() and "text" not in head.record
+    if preview.suffix == ".json":
+        return preview.path.name.startswith("results") and "results" in preview.record
+    return {"doc_id", "filtered_resps"} <= preview.record.keys() and "text" not in preview.record
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,7 @@ def _record(
     target = line.get("target")
     content = line.get("doc_hash") or content_digest((turns["context"], target))
     return {
-        **{name: line[name] for name in _KEPT if name in line},
+        **line,  # for --map
         "id": f"{task}/{item}" if len(run.samples) > 1 else item,
         "text": _text(line, requests),
         **turns,

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row, jsonl
 from levelfield.io.json_input import list_of, object_of
 from levelfield.io.json_stream import JsonStream
@@ -28,9 +28,9 @@ _SCORE = "score"
 """The aspect of a score that has no name."""
 
 
-def is_pearmut(head: Head) -> bool:
+def is_pearmut(preview: Preview) -> bool:
     """Whether a file holds answers of annotators, a line each or by campaign."""
-    return head.record.keys() >= _FIELDS or head.inner.keys() >= _FIELDS
+    return preview.record.keys() >= _FIELDS or preview.inner.keys() >= _FIELDS
 
 
 def pearmut_ratings(path: Path) -> Iterator[Row]:
@@ -71,7 +71,7 @@ def pearmut_ratings(path: Path) -> Iterator[Row]:
 
 def _answers(path: Path) -> Iterator[tuple[int, str, Mapping[str, Any] | Wrong]]:
     """Yields number, campaign and answer; a file of lines is of one campaign without a name."""
-    if Head(path).record.keys() >= _FIELDS:
+    if Preview(path).record.keys() >= _FIELDS:
         for number, answer in jsonl(path):
             yield number, "", answer
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.io.formats.answers import ratings_among
-from levelfield.io.formats.head import Head
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
 from levelfield.io.formats.text import Row, jsonl
 from levelfield.io.json_input import list_of, object_of, reason
@@ -31,19 +31,21 @@ _JOINTS = (":::", ".")
 _MARKED = (True, "true", "True")
 
 
-def is_potato(head: Head) -> bool:
+def is_potato(preview: Preview) -> bool:
     """Whether a file or folder holds annotations of Potato."""
-    if head.is_folder:
+    if preview.is_folder:
         return any(
-            (head.path / name / file).is_file() for name in head.names for file in (_STATE, _OLD)
+            (preview.path / name / file).is_file()
+            for name in preview.names
+            for file in (_STATE, _OLD)
         )
-    record = head.record
-    if head.begins == "{":
+    record = preview.record
+    if preview.begins == "{":
         is_answer = isinstance(record.get("labels"), Mapping) and "user_id" in record
         is_old = isinstance(record.get("label_annotations"), Mapping)
         named = record.keys() & {"instance_id", "id"}
         return _ANSWERS in record or bool(named and (is_answer or is_old))
-    columns = set(head.columns)
+    columns = set(preview.columns)
     has_answers = any(joint in column for column in columns for joint in _JOINTS)
     return "instance_id" in columns and bool(columns & {"user_id", "user"}) and has_answers
 
@@ -83,17 +85,17 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
                 number += 1
                 yield number, record
         return
-    head = Head(path)
-    if _ANSWERS in head.record:
+    preview = Preview(path)
+    if _ANSWERS in preview.record:
         yield from _states(path)
-    elif head.begins == "{":
+    elif preview.begins == "{":
         for number, record in jsonl(path):
             if isinstance(record, Wrong) or {"user_id", "user"} & record.keys():
                 yield number, record
             else:  # a file of one annotator, whose folder bears the name
                 yield number, {**record, "user_id": path.resolve().parent.name}
     else:
-        for number, row in (tab_separated if head.has_tabs else comma_separated)(path):
+        for number, row in (tab_separated if preview.has_tabs else comma_separated)(path):
             yield number, row if isinstance(row, Wrong) else _unfolded(row)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -86,8 +87,8 @@ def print_comparisons(comparisons: SystemComparisons) -> None:
             groups=s.groups,
         )
     out.print()
-    if checked := comparisons.equal_to_stated:
-        out.print(Text(f"{checked:,} means are those that the logs state", "dim"))
+    if equal := comparisons.equal_to_stated:
+        out.print(Text(f"means equal to those that the logs state: {equal:,}", "dim"))
     for s in comparisons.summaries:
         out.print(Text(s.signature, "dim"), soft_wrap=True)
 
@@ -95,7 +96,7 @@ def print_comparisons(comparisons: SystemComparisons) -> None:
 def print_pairs(
     out: Console,
     metric: str,
-    comparisons: Iterable[Comparison],
+    comparisons: Sequence[Comparison],
     *,
     direction: Direction,
     scale: Scale,
@@ -107,17 +108,14 @@ def print_pairs(
     Args:
         groups: systems whose means are printed before.
     """
-    for i, c in enumerate(comparisons):
-        if i == 0:
-            out.print()
-            out.print(
-                Text.assemble(
-                    (metric, "bold"),
-                    (f"  p by {adjustment(family)}; intervals are not adjusted", "dim"),
-                )
-            )
-            for group in groups:
-                _print_mean(out, group, scale)
+    if not (comparisons or groups):
+        return
+    adjusted = f"  p by {adjustment(family)}; intervals are not adjusted" if comparisons else ""
+    out.print()
+    out.print(Text.assemble((metric, "bold"), (adjusted, "dim")))
+    for group in groups:
+        _print_mean(out, group, scale)
+    for c in comparisons:
         p = f"p = {p_value(c.p_adjusted)}, d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         p = p.replace("= <", "<")
         left = f", {c.left_out:,} left out" if c.left_out else ""
@@ -134,8 +132,7 @@ def print_pairs(
 
 def _print_mean(out: Console, group: GroupSummary, scale: Scale) -> None:
     undefined = f", {group.undefined:,} undefined" if group.undefined else ""
-    line = (
-        f"  {group.group}: {scale(group.mean.value)} "
-        f"[{scale(group.mean.low)}, {scale(group.mean.high)}], n = {group.mean.n:,}{undefined}"
-    )
+    mean = group.mean
+    interval = "" if math.isnan(mean.low) else f" [{scale(mean.low)}, {scale(mean.high)}]"
+    line = f"  {group.group}: {scale(mean.value)}{interval}, n = {mean.n:,}{undefined}"
     out.print(Text(printable(line)), soft_wrap=True)

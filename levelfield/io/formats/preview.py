@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 20
 """Of the content that is looked through for the names of members."""
 
 
-class Head:
+class Preview:
     """What is read of a file or folder to tell its format.
 
     Attributes:
