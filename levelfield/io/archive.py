@@ -28,7 +28,7 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
         names: of the members, in the order in which they were written.
 
     Raises:
-        ArchiveError: it is no zip file.
+        ArchiveError: it is not a whole zip file.
         OSError: it can't be opened.
     """
 
@@ -36,7 +36,7 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
         self._path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, UnicodeDecodeError, struct.error) as error:
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
             raise ArchiveError(f"not a whole zip file: {error}") from None
         self._members = self._zip.infolist()
         self._last = {member.filename: member for member in self._members}
@@ -59,16 +59,15 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
         if max(member.file_size, member.compress_size) > LIST_BYTES:
             raise ArchiveError(f"{member.filename}: more than {LIST_BYTES:,} bytes")
         try:
-            return self._zip.read(member)
-        except (NotImplementedError, RuntimeError) as error:
-            if member.compress_type != ZSTANDARD:
-                raise ArchiveError(f"{member.filename}: {error}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            if member.compress_type == ZSTANDARD:
+                return without_zstandard(self._packed(member))
+            if member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                return self._zip.read(member)
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError) as error:
             raise ArchiveError(f"{member.filename}: damaged: {error}") from None
-        try:
-            return without_zstandard(self._packed(member))
-        except ValueError as error:
+        except (RuntimeError, ValueError) as error:  # encrypted, among others
             raise ArchiveError(f"{member.filename}: {error}") from None
+        raise ArchiveError(f"{member.filename}: packed by method {member.compress_type}")
 
     def _packed(self, member: zipfile.ZipInfo) -> bytes:
         with self._path.open("rb") as file:

@@ -60,13 +60,19 @@ def test_what_is_no_zip_file_is_refused(tmp_path: Path):
     path.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(ArchiveError, match="not a whole zip file"):
         Archive(path)
+    write_zip(path, {"one.json": b"abc"})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 151
+    path.write_bytes(content)
+    with pytest.raises(ArchiveError, match=r"not a whole zip file: zip file version 15\.1"):
+        Archive(path)
 
 
 def test_an_unknown_method_and_damage_are_refused_with_the_member_s_name(tmp_path: Path):
     path = write_zip(tmp_path / "a.zip", {"one.json": b"abc"}, method=97)
     with (
         Archive(path) as archive,
-        pytest.raises(ArchiveError, match=r"one\.json: .*97|compression"),
+        pytest.raises(ArchiveError, match=r"one\.json: packed by method 97"),
     ):
         archive.read(0)
     path = write_zip(tmp_path / "b.zip", {"one.json": b'{"a": 1}' * 100})

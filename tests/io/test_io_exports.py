@@ -218,7 +218,8 @@ def test_sliders_of_pearmut_are_aspects(tmp_path: Path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"annotation": [], "item_i": 0}', "expected an answer with user_id and item_i"),
+        ('{"annotation": [], "item_i": 0}', "expected an answer with user_id, item_i and ann"),
+        ('{"user_id": "ann", "item_i": 0}', "expected an answer with user_id, item_i and ann"),
         ("{", "not JSON"),
     ],
 )

@@ -41,8 +41,9 @@ def pearmut_ratings(path: Path) -> Iterator[Row]:
             yield number, answer
             continue
         user, item = answer.get("user_id"), answer.get("item_i")
-        if not isinstance(user, str | int) or not isinstance(item, str | int):
-            yield number, Wrong("expected an answer with user_id and item_i")
+        is_named = isinstance(user, str | int) and isinstance(item, str | int)
+        if not is_named or "annotation" not in answer:
+            yield number, Wrong("expected an answer with user_id, item_i and annotation")
             continue
         key = campaign, str(user), str(item)
         answers.pop(key, None)
