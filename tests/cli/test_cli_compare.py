@@ -125,3 +125,5 @@ def test_correlate_takes_scores_of_a_log_by_their_path(run: Run, here: Path, wri
     )  # fmt: skip
     assert ran.code == 0, ran
     assert json.dumps(ran.json).count('"match"') > 0
+    unnamed = run("correlate", "log.json", "--ratings", "ratings.jsonl").complaint
+    assert unnamed.endswith("for example --map metric.match=logged.scores.match")
