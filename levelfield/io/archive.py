@@ -1,4 +1,4 @@
-"""Members of a zip file, those packed with Zstandard among them."""
+"""Members of a zip file, also those that Zstandard packed."""
 
 from __future__ import annotations
 

@@ -5,21 +5,38 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 from levelfield.core.limits import LIST_BYTES
+from levelfield.io.streams import open_bytes
 
 _CHUNK = 1 << 16
 _SPACE = " \t\n\r"
 _NUMBER = 40
-"""A number is shorter than this, so one with as many characters after it has ended."""
+"""Characters that a number may have at most; one with as many after it has ended."""
+
+
+def json_value(path: Path) -> Any:
+    """Returns the value in a JSON file of another program.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: it is not one JSON value.
+    """
+    with open_bytes(path) as file:
+        stream = JsonStream(file)
+        value = stream.value()
+        if stream.next:
+            raise ValueError("not JSON: there is more after the end of the value")
+        return value
 
 
 class ReadsBytes(Protocol):
-    """A file, or what is read as one."""
+    """A file, or another source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Returns the next bytes, as many at most; none at the end."""
+        """Returns the next bytes, `size` at most; none at the end."""
 
 
 class JsonStream:
@@ -54,7 +71,7 @@ class JsonStream:
 
     @property
     def next(self) -> str:
-        """The next character that is no white space; empty at the end.
+        """The next character that isn't white space; empty at the end.
 
         Raises:
             ValueError: the bytes are not UTF-8.
@@ -90,7 +107,7 @@ class JsonStream:
         """Yields the names of an object, each with its value next.
 
         Raises:
-            ValueError: it is not JSON or no object.
+            ValueError: it is not JSON or not an object.
         """
         yield from self._parts("{", "}", "an object")
 
@@ -98,7 +115,7 @@ class JsonStream:
         """Yields the numbers of the items of a list from 1 on, each with the item next.
 
         Raises:
-            ValueError: it is not JSON or no list.
+            ValueError: it is not JSON or not a list.
         """
         for number, _ in enumerate(self._parts("[", "]", "a list"), 1):
             yield number
@@ -109,7 +126,7 @@ class JsonStream:
         self._at += 1
         while self.next != end:
             name = self._name() if begin == "{" else ""
-            self._pass_space()  # so that a look at what comes next is no step
+            self._pass_space()  # so that `next` moves nothing
             place = self._place
             yield name
             if self._place == place:

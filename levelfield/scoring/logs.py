@@ -99,7 +99,7 @@ class _Log:
         """Yields each sample with its system and what the log says of it.
 
         Raises:
-            InputError: of one, that is not as it should be.
+            InputError: a sample's field `logged` is not as it should be.
         """
         for sample in self.source:
             try:
@@ -260,10 +260,10 @@ def compare_logs(
 
 
 class _Titles:
-    """How scores of several data sets are named, and what the user says of them.
+    """Names of the scores of several data sets, and what the user chooses for them.
 
     Raises:
-        UserError: the user names a score that there is not.
+        UserError: no log has a score that the user names.
     """
 
     def __init__(
@@ -274,16 +274,16 @@ class _Titles:
     ) -> None:
         self.several = len(sets) > 1
         self._scores, self._directions = scores, directions
-        there = {
+        names = {
             name: None
             for dataset, of_set in sets.items()
             for score, _ in of_set.scores()
             for name in (score, self.title(dataset, score))
         }
         for name in (*scores, *directions):
-            if name not in there:
-                names = ", ".join(there) or "no scores"
-                raise UserError(f"no log has the score {printable(name)}; there are {names}")
+            if name not in names:
+                known = ", ".join(names) or "no scores"
+                raise UserError(f"no log has the score {printable(name)}; there are {known}")
 
     def title(self, dataset: str, score: str) -> str:
         """Returns the name of a score, with its data set if there are several."""

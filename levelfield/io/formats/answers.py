@@ -1,4 +1,4 @@
-"""Answers of people in exports of annotation tools, of which those that are numbers are ratings."""
+"""Ratings among the answers in exports of annotation tools: the answers that are numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCALE = re.compile(r"scale[_-](\d+)")
 
 
 def number_in(answer: object) -> float | None:
-    """Returns the number that an answer is, or that its name says; None if it is none.
+    """Returns the number that an answer is or that its name ends with; None for other answers.
 
     >>> number_in("4"), number_in(0.5), number_in("scale_3"), number_in("good"), number_in(True)
     (4.0, 0.5, 3.0, None, None)
@@ -35,12 +35,12 @@ def number_in(answer: object) -> float | None:
 def ratings_among(
     rows: Iterable[tuple[int, Mapping[str, Any] | Wrong]],
 ) -> Iterator[Row]:
-    """Yields the rows whose `value` is a number, and a problem if answers are but none is one.
+    """Yields the rows whose `value` is a number, and a problem if there are only other answers.
 
     Args:
         rows: of ratings, whose `value` is any answer.
     """
-    others: dict[str, object] = {}
+    unrated: dict[str, object] = {}
     any_rating = False
     for number, row in rows:
         if isinstance(row, Wrong):
@@ -49,16 +49,16 @@ def ratings_among(
             continue
         value = number_in(row["value"])
         if value is None:
-            others.setdefault(str(row["aspect"]), row["value"])
+            unrated.setdefault(str(row["aspect"]), row["value"])
         else:
             any_rating = True
             yield number, {**row, "value": value}
-    if others and not any_rating:
-        aspect, answer = next(iter(others.items()))
+    if unrated and not any_rating:
+        aspect, answer = next(iter(unrated.items()))
         yield (
             0,
             Wrong(
-                f"no answer is a number: the questions are {listed(others)}, and an answer to "
+                f"no answer is a number: the questions are {listed(unrated)}, and an answer to "
                 f"{shown(aspect)} is {shown(answer)}; ratings are numbers"
             ),
         )

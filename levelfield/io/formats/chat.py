@@ -28,8 +28,8 @@ def is_chat(preview: Preview) -> bool:
 def chats(path: Path) -> Iterator[Row]:
     """Yields the chats of a file, one JSON object a line, or the objects of a list.
 
-    The text is the last message of the assistant, the context what was said before it. What the
-    system was told stands in `instructions`, and is no turn of the context.
+    The text is the last message of the assistant; the messages before it are the context. System
+    messages are kept as `instructions` and aren't turns of the context.
     """
     rows = json_list if Preview(path).begins == "[" else jsonl
     for number, record in rows(path):
@@ -37,7 +37,7 @@ def chats(path: Path) -> Iterator[Row]:
 
 
 def chat_record(record: Mapping[str, Any]) -> dict[str, Any] | Wrong:
-    """Returns a record of samples for one with `messages`."""
+    """Returns a record of a sample for a record with `messages`."""
     messages = record.get("messages")
     if not isinstance(messages, list):
         problem = "missing" if messages is None else f"expected a list, found {kind(messages)}"
@@ -54,11 +54,13 @@ def chat_record(record: Mapping[str, Any]) -> dict[str, Any] | Wrong:
 
 def asked(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the context that messages make, and the instructions where there are any."""
-    told = {True: [], False: []}  # type: dict[bool, list[str]]
+    instructions: list[str] = []
+    context: list[str] = []
     for message in messages:
-        told[message.get("role") in _INSTRUCTIONS].append(message_text(message.get("content")))
-    instructions = "\n\n".join(told[True])
-    return {"context": told[False], **({"instructions": instructions} if instructions else {})}
+        turns = instructions if message.get("role") in _INSTRUCTIONS else context
+        turns.append(message_text(message.get("content")))
+    told = "\n\n".join(instructions)
+    return {"context": context, **({"instructions": told} if told else {})}
 
 
 def message_text(content: object) -> str:

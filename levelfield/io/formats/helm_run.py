@@ -9,7 +9,6 @@ out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,10 +18,10 @@ from typing import Any
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
 from levelfield.io.json_input import list_of, number_of, object_of
-from levelfield.io.json_stream import JsonStream
+from levelfield.io.json_stream import JsonStream, json_value
 from levelfield.io.logged import LOGGED, LogFacts, logged_field
 from levelfield.io.problems import Wrong, printable
-from levelfield.io.streams import content_digest, open_bytes, read_text
+from levelfield.io.streams import content_digest, open_bytes
 
 _STATE, _PER_INSTANCE, _STATS = "scenario_state.json", "per_instance_stats.json", "stats.json"
 _MODEL_WORD = re.compile(r",?\bmodel(_deployment)?=[^,]*")
@@ -91,7 +90,7 @@ def _items(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _stats(file: Path) -> _Stats:
-    """Returns the statistics of instances; several entries of one are put together."""
+    """Returns the statistics of instances; several entries of an instance are put together."""
     stats: _Stats = {}
     for entry in _items(file):
         if entry.get("perturbation") is not None:
@@ -110,8 +109,8 @@ def _name(folder: Path) -> str:
     name: object = None
     file = folder / "run_spec.json"
     if file.is_file():
-        with suppress(ValueError, RecursionError):  # the folder has the name, too
-            name = object_of(json.loads(read_text(file))).get("name")
+        with suppress(ValueError):  # the folder has the name, too
+            name = object_of(json_value(file)).get("name")
     run = name if isinstance(name, str) and name else folder.resolve().name
     return _MODEL_WORD.sub("", run).rstrip(":,") or run
 
@@ -128,7 +127,7 @@ def _record(
     stats: _Stats,
     seen: set[tuple[str, int]],
 ) -> dict[str, Any] | Wrong | None:
-    """Returns the record of an instance; None of a request that isn't the answer to one."""
+    """Returns the record of an instance; None for a request that isn't its answer."""
     instance, trial = object_of(state.get("instance")), state.get("train_trial_index", 0)
     if not isinstance(instance.get("id"), str | int) or not isinstance(trial, int):
         return Wrong("expected a request with instance.id and train_trial_index")

@@ -1,4 +1,4 @@
-"""Logs of Inspect: `.eval`, a zip file with a member a sample, and the same as one JSON document.
+"""Logs of Inspect: `.eval`, a zip file with a member a sample, and `.json`, the same as a document.
 
 What is read of a sample: `id`, `epoch`, `input`, `target`, `output`, `messages` where there is no
 output, `scores`, `metadata`, `attachments`; and of the log: `status`, `eval.task`, `eval.model`,
@@ -243,7 +243,7 @@ def _followed(text: str, follow: Resolve) -> str:
 
 
 def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yields the scores of a sample, None for those that are no numbers; a list is no score."""
+    """Yields the scores of a sample, None for those that aren't numbers; lists are skipped."""
     for scorer, score in scores.items():
         value = object_of(score).get("value")
         if isinstance(value, Mapping):
@@ -257,7 +257,7 @@ def _score_name(scorer: object, name: object) -> str:
 
 
 def _number(value: object) -> float | None:
-    """Returns the number of a value, as Inspect's own `value_to_float` has it; None of others.
+    """Returns the number of a value, as Inspect's own `value_to_float` has it; None for others.
 
     >>> _number("C"), _number("P"), _number("no"), _number(True), _number("0.5"), _number("good")
     (1.0, 0.5, 0.0, 1.0, 0.5, None)

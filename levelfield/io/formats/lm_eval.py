@@ -8,7 +8,6 @@ scores are named `METRIC,FILTER`, as in the results.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -21,10 +20,11 @@ from levelfield.core.strings import finite_number
 from levelfield.io.formats.chat import asked
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row, jsonl
-from levelfield.io.json_input import list_of, number_of, object_of, parse_json, reason
+from levelfield.io.json_input import list_of, number_of, object_of, parse_json
+from levelfield.io.json_stream import json_value
 from levelfield.io.logged import LOGGED, LogFacts, logged_field
 from levelfield.io.problems import Wrong, listed, shown
-from levelfield.io.streams import content_digest, read_text
+from levelfield.io.streams import content_digest
 
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[\d.-]+)$")
 _SAMPLES = re.compile(r"samples_(.+)\.jsonl")
@@ -32,7 +32,7 @@ _KNOWN = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
     | {"doc_hash", "prompt_hash", "target_hash", "task_name"}
 )
-"""Fields of a line that are no metrics, in logs whose lines don't name their metrics."""
+"""Fields of a line that aren't metrics, in logs whose lines don't name their metrics."""
 
 _NO_FILTER = "none"
 
@@ -122,7 +122,7 @@ def _run(path: Path) -> _Run:
     """Returns the run that a folder holds, or that a file belongs to.
 
     Raises:
-        Wrong: there are no samples, or several runs; or the results are no JSON.
+        Wrong: there are no samples, or several runs; or the results are not JSON.
     """
     folder = path if path.is_dir() else path.parent
     results = [path] if path.name.startswith("results") else sorted(folder.glob("results_*.json"))
@@ -147,23 +147,22 @@ def _run(path: Path) -> _Run:
 
 
 def _date(path: Path) -> str:
-    found = _DATE.search(path.stem)
-    return found[1] if found else ""
+    date = _DATE.search(path.stem)
+    return date[1] if date else ""
 
 
 def _task(file: Path) -> str:
-    found = _SAMPLES.fullmatch(file.name)
-    return _DATE.sub("", found[1]) if found else file.stem
+    name = _SAMPLES.fullmatch(file.name)
+    return _DATE.sub("", name[1]) if name else file.stem
 
 
 def _results(files: list[Path]) -> Mapping[str, Any]:
     if not files:
         return {}
     try:
-        return object_of(json.loads(read_text(files[0])))
-    except (ValueError, RecursionError) as error:
-        problem = reason(error) if isinstance(error, json.JSONDecodeError) else str(error)
-        raise Wrong(f"{files[0].name}: {problem}") from None
+        return object_of(json_value(files[0]))
+    except ValueError as error:
+        raise Wrong(f"{files[0].name}: {error}") from None
 
 
 def _scores(file: Path) -> dict[str, dict[str, float | None]]:

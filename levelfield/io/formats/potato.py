@@ -9,7 +9,6 @@ number in its name, such as `4` or `scale_4`. Spans, links and times are not rea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from levelfield.io.formats.answers import ratings_among
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
 from levelfield.io.formats.text import Row, jsonl
-from levelfield.io.json_input import list_of, object_of, reason
+from levelfield.io.json_input import list_of, object_of
+from levelfield.io.json_stream import json_value
 from levelfield.io.problems import Wrong, printable, shown
-from levelfield.io.streams import read_text
 
 _STATE = "user_state.json"
 _OLD = "annotated_instances.jsonl"
@@ -92,7 +91,7 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
         for number, record in jsonl(path):
             if isinstance(record, Wrong) or {"user_id", "user"} & record.keys():
                 yield number, record
-            else:  # a file of one annotator, whose folder bears the name
+            else:  # a file of one annotator, whose folder has the name
                 yield number, {**record, "user_id": path.resolve().parent.name}
     else:
         for number, row in (tab_separated if preview.has_tabs else comma_separated)(path):
@@ -101,11 +100,9 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
 
 def _states(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
     try:
-        state = object_of(json.loads(read_text(path)))
-    except (ValueError, RecursionError) as error:
-        is_json = isinstance(error, json.JSONDecodeError | RecursionError)
-        problem = reason(error) if is_json else printable(str(error))
-        yield 0, Wrong(f"{path.name}: {problem}")
+        state = object_of(json_value(path))
+    except ValueError as error:
+        yield 0, Wrong(f"{path.name}: {printable(str(error))}")
         return
     user = state.get("user_id", path.resolve().parent.name)
     for number, (instance, labels) in enumerate(object_of(state.get(_ANSWERS)).items(), 1):
@@ -125,7 +122,7 @@ def _states(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
 
 
 def _unfolded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row of a table as an answer; an empty cell is no answer."""
+    """Returns a row of a table as an answer; empty cells are skipped."""
     labels: dict[str, dict[str, Any]] = {}
     for column, cell in row.items():
         joint = next((joint for joint in _JOINTS if joint in column), None)

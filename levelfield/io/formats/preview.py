@@ -1,4 +1,4 @@
-"""The beginning of a file, or the names in a folder: what a format is told by."""
+"""The beginning of a file, or the names in a folder, by which a format is recognised."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import IO, Any
 from levelfield.io.json_stream import JsonStream
 
 _BYTES = 1 << 12
-"""Of the content that is held."""
+"""Bytes of the content that are held."""
 
 _MOST_BYTES = 1 << 20
-"""Of the content that is looked through for the names of members."""
+"""Bytes of the content that are searched for the names of members."""
 
 
 class Preview:
-    """What is read of a file or folder to tell its format.
+    """The part of a file or folder that is read to recognise its format.
 
     Attributes:
         path: of the file or folder.
@@ -48,14 +48,14 @@ class Preview:
 
     @cached_property
     def begins(self) -> str:
-        """The first character of a text that is no white space; empty if there is none."""
+        """The first character of a text that isn't white space; empty if there is none."""
         with suppress(ValueError):
             return JsonStream(io.BytesIO(self.content)).next
         return ""
 
     @cached_property
     def first_line(self) -> str:
-        """The first line; empty if it is no text."""
+        """The first line; empty if it isn't text."""
         try:
             return self.content.partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
         except UnicodeDecodeError:
