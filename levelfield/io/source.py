@@ -126,7 +126,7 @@ class Source:
 
     def apart(self) -> list[Source]:
         """Returns a source for each input; an id may be in several of them."""
-        return [Source([each], self._rules, self._ids, self._refusal) for each in self.inputs]
+        return [Source([file], self._rules, self._ids, self._refusal) for file in self.inputs]
 
     def with_ids(self, ids: Ids) -> Source:
         """Returns the same records with ids that are read otherwise."""

@@ -21,6 +21,7 @@ from levelfield.io.source import Source
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.comparison import Comparison, conclusion, grounds
 from levelfield.scoring.logs import are_logs, compare_logs, is_equal
+from levelfield.scoring.options import DEFAULT as DEFAULT_METRICS
 from levelfield.scoring.options import CompareOptions, Note
 from levelfield.scoring.result import (
     Grouping,
@@ -242,11 +243,11 @@ def compare(
 
 def _logged_scores(chosen: CompareOptions) -> list[str] | None:
     """Returns the scores to compare logs by, none for all; None where metrics are asked for."""
-    names = [name for name in chosen.scoring.metrics if isinstance(name, str)]
-    if not chosen.are_named:
+    metrics = chosen.scoring.metrics
+    if metrics == DEFAULT_METRICS:
         return []
-    are_scores = len(names) == len(chosen.scoring.metrics) and not any(map(is_metric, names))
-    return names if are_scores else None
+    names = [name for name in metrics if isinstance(name, str) and not is_metric(name)]
+    return names if len(names) == len(metrics) else None
 
 
 def _by_logs(source: Source, names: Sequence[str], chosen: CompareOptions) -> SystemComparisons:

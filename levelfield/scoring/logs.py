@@ -58,7 +58,7 @@ def are_logs(source: Source) -> bool:
     Raises:
         UserError: some do and others don't.
     """
-    kinds = [_is_log(each) for each in source.inputs]
+    kinds = [_is_log(file) for file in source.inputs]
     if True in kinds and False in kinds:
         name = source.inputs[kinds.index(False)].name
         raise UserError(
@@ -68,11 +68,11 @@ def are_logs(source: Source) -> bool:
     return True in kinds
 
 
-def _is_log(each: Input) -> bool | None:
+def _is_log(file: Input) -> bool | None:
     """Returns whether an input is a log; None if its first record can't be read."""
-    if each.facts is not None or isinstance(each.rows, ReadOnce):  # the hub has no logs
-        return each.facts is not None
-    record = next((record for _, record in each.rows()), Wrong(""))
+    if file.facts is not None or isinstance(file.rows, ReadOnce):  # the hub has no logs
+        return file.facts is not None
+    record = next((record for _, record in file.rows()), Wrong(""))
     return None if isinstance(record, Wrong) else is_logged(record)
 
 

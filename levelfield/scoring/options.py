@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.direction import Direction
@@ -230,30 +231,6 @@ class ScoreOptions(Options):
         return Resampling(seed=self.seed, family=self.family, margin=self.margin)
 
 
-def directions(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the words of `--direction` as a mapping.
-
-    Raises:
-        UserError: a word is not SCORE=higher or SCORE=lower.
-    """
-    return check_directions(pairs("--direction", words))
-
-
-def check_directions(directions: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns directions.
-
-    Raises:
-        UserError: one is neither `higher` nor `lower`.
-    """
-    for score, direction in directions.items():
-        if direction not in ("higher", "lower"):
-            raise UserError(
-                f"direction of {score}: expected higher or lower, which end is better; found "
-                f"{direction}"
-            )
-    return dict(directions)
-
-
 _OF_RUNS = ("task", "content", "by", "corpus_by")
 
 
@@ -262,7 +239,7 @@ class CompareOptions(Options):
     """What `levelfield compare` compares and how.
 
     Raises:
-        UserError: a direction that is none, or directions of metrics, which have their own.
+        UserError: a direction is neither `higher` nor `lower`.
     """
 
     scoring: ScoreOptions = group(ScoreOptions(), without=_OF_RUNS)
@@ -271,14 +248,14 @@ class CompareOptions(Options):
         "Score of logs and which end of it is better, higher or lower, where the logs do not say; "
         "may be given again.",
         metavar="SCORE=END",
-        read=directions,
+        read=partial(pairs, "--direction"),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_directions(self.direction)
-
-    @property
-    def are_named(self) -> bool:
-        """Whether something else is named to compare by than the default."""
-        return self.scoring.metrics != DEFAULT
+        for score, direction in self.direction.items():
+            if direction not in ("higher", "lower"):
+                raise UserError(
+                    f"direction of {score}: expected higher or lower, which end is better; found "
+                    f"{direction}"
+                )

@@ -115,8 +115,9 @@ def _name(folder: Path) -> str:
     return _MODEL_WORD.sub("", run).rstrip(":,") or run
 
 
-def _dataset(run: str, of: Mapping[str, Any]) -> str:
-    parts = [str(of[key]) for key in ("split", "sub_split") if of.get(key)]
+def _dataset(run: str, instance: Mapping[str, Any]) -> str:
+    """Returns the name of a run with the split, if it is not that of the test."""
+    parts = [str(instance[key]) for key in ("split", "sub_split") if instance.get(key)]
     return run if parts in ([], [_MAIN_SPLIT]) else f"{run} ({', '.join(parts)})"
 
 
