@@ -86,6 +86,12 @@ def test_potato_exports_tables(tmp_path: Path, joint: str, user: str):
         assert ratings(path) == POTATO_RATINGS
 
 
+def test_a_table_with_our_own_columns_is_no_export_of_potato(tmp_path: Path):
+    path = tmp_path / "ratings.csv"
+    path.write_text("instance_id,user,ratings.quality\ni1,ann,4\n")
+    assert format_at(path) is FORMATS["csv"]
+
+
 @pytest.mark.parametrize("as_pairs", [False, True])
 def test_potato_keeps_a_state_an_annotator(tmp_path: Path, as_pairs: bool):
     folder = tmp_path / "annotation_output"

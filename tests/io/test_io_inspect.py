@@ -146,10 +146,12 @@ def test_a_log_is_told_by_its_content(written, tmp_path: Path):
     assert len(load_samples(other)) == 3
 
 
-def test_a_list_of_objects_is_no_log(tmp_path: Path):
-    path = tmp_path / "texts.json"
-    path.write_text('[{"text": "x", "eval": 1, "status": 2}]')
-    assert format_at(path) is FORMATS["json"]
+def test_records_with_such_fields_are_no_log(tmp_path: Path):
+    record = '{"text": "x", "eval": 1, "status": 2}'
+    for suffix, content in (("json", f"[{record}]"), ("jsonl", record)):
+        path = tmp_path / f"texts.{suffix}"
+        path.write_text(content)
+        assert format_at(path) is FORMATS[suffix]
 
 
 def test_a_sample_in_chunks_is_read_with_its_attachments(tmp_path: Path):

@@ -47,7 +47,8 @@ def is_inspect(preview: Preview) -> bool:
     """Whether a file is a log of Inspect."""
     if preview.content.startswith(_ZIP):
         return any(name.encode() in preview.content for name in _HEADERS)
-    return preview.begins == "{" and {"eval", "status"} <= preview.record.keys()
+    is_object = preview.begins == "{" and {"eval", "status"} <= preview.record.keys()
+    return is_object and isinstance(preview.record["eval"], Mapping | None)
 
 
 def inspect_rows(path: Path) -> Iterator[Row]:

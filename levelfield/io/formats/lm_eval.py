@@ -44,7 +44,8 @@ def is_lm_eval(preview: Preview) -> bool:
             name.startswith("results_") and name.endswith(".json") for name in preview.names
         )
     if preview.suffix == ".json":
-        return preview.path.name.startswith("results") and "results" in preview.record
+        is_object = preview.begins == "{" and "results" in preview.record
+        return is_object and preview.path.name.startswith("results")
     return {"doc_id", "filtered_resps"} <= preview.record.keys() and "text" not in preview.record
 
 

@@ -20,6 +20,7 @@ from levelfield.io.formats.text import Row, jsonl
 from levelfield.io.json_input import list_of, object_of
 from levelfield.io.json_stream import json_value
 from levelfield.io.problems import Wrong, printable, shown
+from levelfield.io.records import FIELDS
 
 _STATE = "user_state.json"
 _OLD = "annotated_instances.jsonl"
@@ -45,7 +46,8 @@ def is_potato(preview: Preview) -> bool:
         named = record.keys() & {"instance_id", "id"}
         return _ANSWERS in record or bool(named and (is_answer or is_old))
     columns = set(preview.columns)
-    has_answers = any(joint in column for column in columns for joint in _JOINTS)
+    questions = {c.partition(joint)[0] for c in columns for joint in _JOINTS if joint in c}
+    has_answers = bool(questions - {*FIELDS, "metric"})  # `ratings.quality` is a column of ours
     return "instance_id" in columns and bool(columns & {"user_id", "user"}) and has_answers
 
 
