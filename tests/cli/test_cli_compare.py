@@ -78,6 +78,8 @@ def test_other_files_are_scored(run: Run, write: Write):
     ran = run("compare", one, two, "-m", "rouge-1.references", "--no-cache")
     assert ran.code == 0, ran
     assert "  one − two = " in ran.out
+    ran = run("compare", one, two, "-m", "diversity.distinct-1", "--no-cache")
+    assert "  two: 0.125, n = 1" in ran.out.splitlines()  # a value of a corpus has no interval
 
 
 @pytest.mark.parametrize(

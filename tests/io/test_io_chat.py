@@ -64,6 +64,15 @@ def test_texts_that_have_messages_besides_are_read_as_ever(tmp_path: Path):
     assert load_samples(path)[0].text == "x"
 
 
+def test_messages_can_be_mapped_as_ever(tmp_path: Path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text(json.dumps(CHAT))
+    assert load_samples(path, mapping={"text": "messages.2.content"})[0].text == "The ferryman."
+    path.write_text(json.dumps({"messages": CHAT["messages"][:2], "reply": "Nobody."}))
+    assert format_at(path) is FORMATS["jsonl"]
+    assert load_samples(path, mapping={"text": "reply"})[0].text == "Nobody."
+
+
 def test_a_chat_longer_than_the_beginning_of_a_file_is_told(tmp_path: Path):
     path = tmp_path / "chats.jsonl"
     long = {"role": "user", "content": "x" * 2_000_000}

@@ -112,9 +112,9 @@ def test_the_document_decides_whether_two_runs_asked_the_same(tmp_path: Path):
 
 def test_columns_that_map_names_are_there(tmp_path: Path):
     run = write_lm_eval(tmp_path / "run", {"lakes": LINES})
-    mapping = {"text": "filtered_resps.0", "source": "doc.question"}
+    mapping = {"id": "doc_hash", "text": "filtered_resps.0", "source": "doc.question"}
     (first, *_) = load_samples(run, mapping=mapping)
-    assert (first.text, first.source) == (ANSWERS[0], QUESTIONS[0])
+    assert (first.id, first.text, first.source) == ("doc0", ANSWERS[0], QUESTIONS[0])
 
 
 def problem(path: Path) -> str:
