@@ -44,6 +44,7 @@ SCRIPTS = sorted(
     path for name in ("benchmarks", "examples", "tools") for path in (ROOT / name).rglob("*.py")
 )
 RUN = (
+    "others-logs.md",
     "own-metric.md",
     "estimate.md",
     "strengths.md",

@@ -182,7 +182,7 @@ class StrengthOptions(Options):
         read=columns,
     )
     format: str | None = option(
-        None, "Format of the files.", metavar="NAME", otherwise="what their suffix says"
+        None, "Format of the files.", metavar="NAME", otherwise="what content and suffix say"
     )
     samples: Samples = option(
         (),

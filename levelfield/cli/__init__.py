@@ -23,6 +23,7 @@ from levelfield.version import __version__
 
 _HELP = {
     "score": "Score texts, compare systems.",
+    "compare": "Compare systems, or the logs of two runs, pair by pair.",
     "generate": "Generate texts under control.",
     "calibrate-strength": "Find the strength that a budget allows a technique.",
     "correlate": "Say how far metrics agree with people.",

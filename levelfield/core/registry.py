@@ -166,6 +166,12 @@ def matching(name: str) -> tuple[str, ...]:
     return members
 
 
+def is_metric(name: str) -> bool:
+    """Returns whether a name is that of a metric, a family or a class in a file."""
+    is_installed = any(n == name or n.startswith(f"{name}.") for n in installed())
+    return is_installed or name in _in_files or MetricFile.parse(name) is not None
+
+
 def metric_class(name: str) -> Callable[..., Metric]:
     """Returns the class (or factory) behind one metric's name."""
     file = MetricFile.parse(name)

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from levelfield.io.logged import LOGGED, is_logged
+
 NAMES = ("id", "source", "system", "dataset")
 """Fields that tell samples apart. They may be made of several columns, others in other files."""
 
@@ -172,7 +174,12 @@ def numbers_mapping(record: Mapping[str, Any], entry: str) -> dict[str, str]:
 
 
 def scores_mapping(record: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the guess of the columns of metrics, or of one value a row where one names it."""
+    """Returns the guess of the columns of metrics, or of one value a row where one names it.
+
+    The scores of a log are its columns.
+    """
+    if is_logged(record) and (scores := record[LOGGED]["scores"]):
+        return {f"metric.{_name(score)}": f"{LOGGED}.scores.{score}" for score in scores}
     of_metrics = numbers_mapping(record, "metric")
     named = next((column for column in record if _field(column) == "metric"), None)
     if named is None or len(of_metrics) != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,28 @@ def reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "not JSON: lists or objects nested too deeply"
     return "not JSON: a number of too many digits"
+
+
+def object_of(value: object) -> Mapping[str, Any]:
+    """Returns an object of another program's document; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """Returns a list of another program's document; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def number_of(value: object) -> float | None:
+    """Returns a number of another program's document, true and false among them; None for NaN and
+    anything else.
+
+    >>> number_of(True), number_of(0.5), number_of("0.5"), number_of(float("nan"))
+    (1.0, 0.5, None, None)
+    """
+    if not isinstance(value, int | float) or value != value:
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None

@@ -18,8 +18,9 @@ from levelfield.core.options import keywords
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io import hub
-from levelfield.io.formats import FORMATS, Format, format_named, format_of
+from levelfield.io.formats import FORMATS, Format, format_at, format_named, format_of
 from levelfield.io.formats.text import Row, without_end
+from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, kind, printable
 from levelfield.io.reading import PathLike, ReadingOptions
 from levelfield.io.records import Rules, as_record
@@ -34,8 +35,9 @@ def open_samples(
     """Returns samples in files, read when they are iterated.
 
     Args:
-        paths: files; `-` is standard input; `hf:NAME?split=test` is a data set of the Hugging
-            Face hub, or a folder laid out like one.
+        paths: files, and folders with a run of a harness; `-` is standard input;
+            `hf:NAME?split=test` is a data set of the Hugging Face hub, or a folder laid out like
+            one.
         reading: how they are read.
         words: options of `ReadingOptions`, instead of those there.
 
@@ -164,19 +166,36 @@ def _input(path: str, label: str, chosen: Format | None) -> Input:
         reason = error.strerror if isinstance(error, OSError) else "no name of a file"
         a_text = "; texts are given as a list" if any(c.isspace() for c in path) else ""
         raise UserError(f"{name}: {reason}; check the name{a_text}") from None
-    if stat.S_ISDIR(mode):
-        raise UserError(f"{name}: is a folder; name the files in it")
     if not os.access(path, os.R_OK):
         raise UserError(f"{name}: may not be read; change its permissions")
-    format = chosen or format_of(path)
-    return _file(name, label, format, Path(path) if stat.S_ISREG(mode) else Spool(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe is read once only
+        return _file(name, label, chosen or format_of(path), Spool(path))
+    try:
+        format = format_at(Path(path)) if chosen is None or stat.S_ISDIR(mode) else chosen
+    except OSError as error:
+        reason = printable(error.strerror or str(error))
+        raise UserError(f"{name}: can't be read: {reason}") from None
+    return _file(name, label, format, Path(path))
 
 
 def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
-    def rows() -> Iterator[Row]:
-        return format.rows(file.file if isinstance(file, Spool) else file)
+    def path() -> Path:
+        return file.file if isinstance(file, Spool) else file
 
-    return Input(name, label, rows, format.unit, format.cells, format.is_table, file)
+    return Input(
+        name,
+        label,
+        lambda: format.rows(path()),
+        format.unit,
+        format.cells,
+        format.is_table,
+        file,
+        None if format.facts is None else partial(_facts, format.facts, path),
+    )
+
+
+def _facts(read: Callable[[Path], LogFacts], path: Callable[[], Path]) -> LogFacts:
+    return read(path())
 
 
 def _in_memory(items: Sequence[Any], reading: ReadingOptions) -> Source:

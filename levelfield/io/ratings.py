@@ -76,7 +76,7 @@ def load_ratings(
 
     Args:
         paths: files; `-` is standard input.
-        format: of all files; by default what a file's suffix says.
+        format: of all files; by default what content and suffix of each say.
         mapping: our field -> their field; also of `aspect`, `rater` and `value`.
         optional: fields of the mapping that no record needs to have.
 

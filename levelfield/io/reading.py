@@ -49,7 +49,7 @@ class ReadingOptions(Options):
     """How samples are read."""
 
     format: str | None = option(
-        None, "Format of the files.", metavar="NAME", otherwise="what their suffix says"
+        None, "Format of the files.", metavar="NAME", otherwise="what content and suffix say"
     )
     mapping: Mapping[str, str] = option(
         {},

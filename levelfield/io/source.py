@@ -15,10 +15,11 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
+from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
 from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
-from levelfield.io.streams import STDIN, copy_limited, open_bytes, sha256
+from levelfield.io.streams import STDIN, content_digest, copy_limited, open_bytes, sha256
 from levelfield.io.writing import lasting_folder
 
 PROGRESS_EVERY = 1_000
@@ -56,7 +57,8 @@ class Input:
         label: short and different from those of all other inputs.
         rows: opens it and reads from the start.
         unit, cells, is_table: as in `Format`.
-        file: that holds the records; None where no file does.
+        file: the file, or the folder, that holds the records; None where none does.
+        facts: returns what a log says of all of its samples; None where there is no log.
     """
 
     name: str
@@ -66,12 +68,18 @@ class Input:
     cells: bool = False
     is_table: bool = False
     file: Path | Spool | None = None
+    facts: Callable[[], LogFacts] | None = None
 
     @functools.cached_property
     def digest(self) -> str:
-        """The sha256 of the file; empty where there is none."""
+        """The sha256 of the file, or of the files in the folder; empty where there is none."""
         path = self.file.file if isinstance(self.file, Spool) else self.file
-        return "" if path is None else sha256(path)
+        if path is None:
+            return ""
+        if not path.is_dir():
+            return sha256(path)
+        files = sorted(file for file in path.iterdir() if file.is_file())
+        return content_digest([(file.name, sha256(file)) for file in files])
 
     def place(self, number: int) -> str:
         return f"{self.name}:{self.unit}{number}" if number else self.name
@@ -115,6 +123,14 @@ class Source:
         """
         rules = replace(self._rules, required=required)
         return Source(self.inputs, rules, self._ids, refusal)
+
+    def apart(self) -> list[Source]:
+        """Returns a source for each input; an id may be in several of them."""
+        return [Source([file], self._rules, self._ids, self._refusal) for file in self.inputs]
+
+    def with_ids(self, ids: Ids) -> Source:
+        """Returns the same records with ids that are read otherwise."""
+        return Source(self.inputs, self._rules, ids, self._refusal)
 
     def __iter__(self) -> Iterator[Sample]:
         """Yields the samples in the order of the files.

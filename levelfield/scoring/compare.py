@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -11,18 +11,31 @@ import polars as pl
 from levelfield.core.direction import higher_is_better
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
+from levelfield.core.options import distributed, keywords
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.registry import is_metric
 from levelfield.core.scores import Scores
-from levelfield.io.opening import load_samples
+from levelfield.io.opening import load_samples, open_source
+from levelfield.io.reading import ReadingOptions
+from levelfield.io.source import Source
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.comparison import Comparison, conclusion, grounds
-from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
-from levelfield.scoring.score import Texts, score
+from levelfield.scoring.logs import are_logs, compare_logs, is_equal
+from levelfield.scoring.options import DEFAULT as DEFAULT_METRICS
+from levelfield.scoring.options import CompareOptions, Note
+from levelfield.scoring.result import (
+    Grouping,
+    ScoreSummary,
+    comparison_documents,
+    group_document,
+)
+from levelfield.scoring.score import Texts, listed, measure, paths_of
 from levelfield.scoring.sensitivity import SHARE
 from levelfield.scoring.standing import Scale, p_value
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.multiplicity import adjustment
-from levelfield.stats.resampling import DEFAULT, Family, Resampling
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 _SYSTEMS = Grouping("system")
 
@@ -35,11 +48,15 @@ class SystemComparisons:
         n: texts.
         summaries: one a metric, with means and comparisons; p is adjusted over those of its family.
         resampling: how intervals and tests are drawn.
+        notes: what a reader must know, such as which samples one of two logs has alone.
+        stated: metric and system -> the mean that the system's log states.
     """
 
     n: int
     summaries: tuple[MetricSummary, ...]
     resampling: Resampling = DEFAULT
+    notes: tuple[str, ...] = ()
+    stated: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[MetricSummary, Comparison]]:
         """Every comparison with the metric that it is under."""
@@ -47,16 +64,35 @@ class SystemComparisons:
             for comparison in summary.comparisons:
                 yield summary, comparison
 
+    @property
+    def equal_to_stated(self) -> int:
+        """How many means are those that logs state."""
+        return sum(
+            is_equal(group.mean.value, stated)
+            for s in self.summaries
+            for group in s.groups
+            if (stated := self.stated.get((s.metric, group.group))) is not None
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the comparisons of `levelfield score --json`, each with its verdict."""
+        """As JSON has it: the comparisons of `levelfield score --json`, each with its verdict, and
+        the means of the systems."""
         return {
             "n": self.n,
             "family": self.resampling.family,
+            "notes": list(self.notes),
             "metrics": [
                 {
                     "metric": s.metric,
                     "signature": s.signature,
                     "higher_is_better": higher_is_better(s.direction),
+                    "systems": [
+                        {
+                            **group_document(group),
+                            "stated": self.stated.get((s.metric, group.group)),
+                        }
+                        for group in s.groups
+                    ],
                     "comparisons": [
                         {**document, "verdict": conclusion(c, s.direction)}
                         for c, document in zip(
@@ -77,12 +113,12 @@ class SystemComparisons:
         ]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
-    def to_latex(self) -> str:
-        """A booktabs table: a row a metric and pair of systems."""
+    def table(self) -> Table:
+        """A row a metric and pair of systems."""
         write = Scale(3, scientific=False)
         names = [TableColumn(name, words=True) for name in ("metric", "a", "b")]
         numbers = ("n", "a − b", "low", "high", "d_z", "p", "detectable")
-        table = Table(
+        return Table(
             [*names, *(TableColumn(name) for name in numbers)],
             [
                 [
@@ -100,9 +136,17 @@ class SystemComparisons:
             f"p by {adjustment(self.resampling.family)}; "
             f"{100 * self.resampling.level:g} % intervals, not adjusted; "
             f"detectable: where no difference is shown, the one that {SHARE} of such studies show",
+            notes=self.notes,
             signatures=[s.signature for s in self.summaries],
         )
-        return table.to_latex()
+
+    def to_latex(self) -> str:
+        """The table for documents that load booktabs."""
+        return self.table().to_latex()
+
+    def to_markdown(self) -> str:
+        """The table as `levelfield compare --markdown` writes it."""
+        return self.table().to_markdown() + "\n"
 
 
 _SCHEMA = {
@@ -131,28 +175,32 @@ _SCHEMA = {
 }
 
 
+@keywords(CompareOptions, ReadingOptions)
 def compare(
     texts: Texts | ScoreSummary,
     metrics: str | Metric | Sequence[str | Metric] = (),
+    chosen: CompareOptions | None = None,
+    reading: ReadingOptions | None = None,
     *,
     scores: Sequence[Scores] = (),
-    seed: int = 0,
-    family: Family = "metric",
-    margin: Mapping[str, float] = {},
-    **options: Any,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+    **words: Any,
 ) -> SystemComparisons:
     """Compares systems on equal inputs: paired tests, p adjusted over each family.
 
+    Logs of other programs that hold scores of their samples are compared by these, paired by
+    sample: `compare([Path("a.eval"), Path("b.eval")])`.
+
     Args:
         texts: as for `score`; or what `score` returned, whose comparisons are taken as they are.
-        metrics: what to compare them by, as for `score`.
-        scores: or values of the same samples that are there already.
-        seed: of resampling.
-        family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`, by
-            Holm; or of the run for the false discovery rate, `fdr`.
-        margin: metric, family or `all` -> a difference that is too small to matter; verdicts say
-            whether two systems are alike within it.
-        options: as for `score`; with `scores`, how the texts are read.
+        metrics: what to compare them by, as for `score`; of logs, the names of scores that they
+            hold. None stands for all scores of logs, else for `composite`.
+        chosen: what is compared and how.
+        reading: how files are read.
+        scores: values of the same samples that are there already.
+        stages, note: as for `score`.
+        words: options of `CompareOptions` and `ReadingOptions`, instead of those there.
 
     Raises:
         UserError: there are fewer than two systems, or the scores are of other samples.
@@ -171,14 +219,48 @@ def compare(
         if texts.grouping.by != _SYSTEMS.by:
             raise UserError(f"these scores are grouped by {texts.grouping.by}; score by='system'")
         return _compared(texts.n, texts.summaries, texts.resampling)
-    if not scores:
-        result = score(
-            texts, metrics, by="system", seed=seed, family=family, margin=margin, **options
-        )
-        return _compared(result.n, result.summaries, result.resampling)
-    resampling = Resampling(seed=seed, family=family, margin=margin)
+    of_comparing, of_reading = distributed(words, CompareOptions, ReadingOptions)
+    if metrics or chosen is None:
+        of_comparing["metrics"] = listed(metrics)
+    chosen = CompareOptions.of(chosen, **of_comparing)
+    if scores:
+        reading = ReadingOptions.of(reading, **of_reading)
+        return _by_scores(texts, scores, chosen.scoring.resampling, reading)
+    source = open_source(texts, reading, **of_reading)
+    if (names := _logged_scores(chosen)) is not None and are_logs(source):
+        return _by_logs(source, names, chosen)
+    if chosen.direction:
+        raise UserError("--direction is for scores of logs; metrics have theirs")
+    result = measure(
+        source.with_ids("file") if len(source.inputs) > 1 else source,
+        chosen.scoring.replace(by="system"),
+        files=paths_of(texts),
+        stages=stages,
+        note=note,
+    )
+    return _compared(result.n, result.summaries, result.resampling, result.notes)
+
+
+def _logged_scores(chosen: CompareOptions) -> list[str] | None:
+    """Returns the scores to compare logs by, none for all; None where metrics are asked for."""
+    metrics = chosen.scoring.metrics
+    if metrics == DEFAULT_METRICS:
+        return []
+    names = [name for name in metrics if isinstance(name, str) and not is_metric(name)]
+    return names if len(names) == len(metrics) else None
+
+
+def _by_logs(source: Source, names: Sequence[str], chosen: CompareOptions) -> SystemComparisons:
+    resampling = chosen.scoring.resampling
+    logged = compare_logs(source, scores=names, directions=chosen.direction, resampling=resampling)
+    return SystemComparisons(logged.n, logged.summaries, resampling, logged.notes, logged.stated)
+
+
+def _by_scores(
+    texts: Texts, scores: Sequence[Scores], resampling: Resampling, reading: ReadingOptions
+) -> SystemComparisons:
     tally = RunTally()
-    for sample in load_samples(texts, **options):
+    for sample in load_samples(texts, reading):
         tally.add(sample, _SYSTEMS.group(sample))
     for metric_scores in scores:
         tally.add_scores(metric_scores)
@@ -191,7 +273,10 @@ def compare(
 
 
 def _compared(
-    n: int, summaries: Sequence[MetricSummary], resampling: Resampling
+    n: int,
+    summaries: Sequence[MetricSummary],
+    resampling: Resampling,
+    notes: Sequence[str] = (),
 ) -> SystemComparisons:
     systems = {group.group for summary in summaries for group in summary.groups}
     if len(systems) < 2:
@@ -199,4 +284,4 @@ def _compared(
             f"texts of one system only ('{', '.join(systems)}') can't be compared; "
             "name the system of each text"
         )
-    return SystemComparisons(n, tuple(summaries), resampling)
+    return SystemComparisons(n, tuple(summaries), resampling, tuple(notes))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
 from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
+from levelfield.io.reading import pairs
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.stats.resampling import Family, check_margins, margin_option
+from levelfield.stats.resampling import Family, Resampling, check_margins, margin_option
 from levelfield.workers.place_options import WorkPlace
 
 if TYPE_CHECKING:
@@ -221,3 +224,38 @@ class ScoreOptions(Options):
     def scoring_task(self) -> ScoringTask | None:
         """The task, if any."""
         return TASKS[self.task] if self.task else None
+
+    @property
+    def resampling(self) -> Resampling:
+        """How intervals and tests are drawn."""
+        return Resampling(seed=self.seed, family=self.family, margin=self.margin)
+
+
+_OF_RUNS = ("task", "content", "by", "corpus_by")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Options):
+    """What `levelfield compare` compares and how.
+
+    Raises:
+        UserError: a direction is neither `higher` nor `lower`.
+    """
+
+    scoring: ScoreOptions = group(ScoreOptions(), without=_OF_RUNS)
+    direction: Mapping[str, Direction] = option(
+        {},
+        "Score of logs and which end of it is better, higher or lower, where the logs do not say; "
+        "may be given again.",
+        metavar="SCORE=END",
+        read=partial(pairs, "--direction"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for score, direction in self.direction.items():
+            if direction not in ("higher", "lower"):
+                raise UserError(
+                    f"direction of {score}: expected higher or lower, which end is better; found "
+                    f"{direction}"
+                )

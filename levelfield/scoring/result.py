@@ -256,7 +256,7 @@ class ScoreSummary:
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and group; a group named `all` is all samples together."""
         rows = [
-            {"metric": s.metric, **_group_document(group), "mean": defined(group.mean.value)}
+            {"metric": s.metric, **group_document(group), "mean": defined(group.mean.value)}
             for s in self.summaries
             for group in _rows(s)
         ]
@@ -339,8 +339,8 @@ def summary_document(summary: MetricSummary) -> dict[str, Any]:
         "metric": summary.metric,
         "signature": summary.signature,
         "higher_is_better": higher_is_better(summary.direction),
-        "overall": _group_document(summary.overall),
-        "groups": [_group_document(group) for group in summary.groups],
+        "overall": group_document(summary.overall),
+        "groups": [group_document(group) for group in summary.groups],
         "comparisons": comparison_documents(summary.comparisons),
         "undefined": dict(summary.reasons),
     }
@@ -375,7 +375,8 @@ def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, An
     ]
 
 
-def _group_document(group: GroupSummary) -> dict[str, Any]:
+def group_document(group: GroupSummary) -> dict[str, Any]:
+    """A group's mean as JSON has it."""
     mean = group.mean
     return {
         "group": group.group,

@@ -144,7 +144,7 @@ def score(
     """
     of_scoring, of_reading = distributed(words, ScoreOptions, ReadingOptions)
     if metrics or chosen is None:
-        of_scoring["metrics"] = _listed(metrics)
+        of_scoring["metrics"] = listed(metrics)
     chosen = ScoreOptions.of(chosen, **of_scoring)
     source = open_source(texts, reading, **of_reading)
     scored: dict[str, list[Scores]] = {}
@@ -162,7 +162,8 @@ def score(
     return ScoreResult(**vars(run), scores=values)
 
 
-def _listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+def listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+    """Returns metrics as a tuple; a single one as a tuple of one."""
     if isinstance(metrics, str) or not isinstance(metrics, Sequence):
         return (metrics,)
     return tuple(metrics)
@@ -222,7 +223,7 @@ def measure(
             "shard has only some of them; measure it without --shard"
         )
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
-    resampling = Resampling(seed=options.seed, family=options.family, margin=options.margin)
+    resampling = options.resampling
     joint_names = [f"joint.{name}" for name in MEANS] if criteria else []
     resampling.check_metrics([*(m.name for m in of_samples), *joint_names])
     states = [corpus.states for corpus in corpora]

@@ -116,15 +116,22 @@ class _Texts(NamedTuple):
 
 
 def mean_with_seeds(
-    texts: SeededTexts, *, votes: int, limits: Range, level: float
+    texts: SeededTexts, *, votes: int, limits: Range, level: float, by_input: bool = False
 ) -> Estimate | None:
     """Returns the mean of one system's texts with an interval that holds prompts and seeds.
 
     The interval is that of `contrast` within the limits of the values, of shares that of
     `share_ends` with its variance. None where seeds are no sample.
+
+    Args:
+        by_input: whether every input weighs the same, rather than every text.
     """
     n = texts.values.size
-    c = texts.mean(np.full(n, 1 / n)) if n else None
+    weights = np.full(n, 1 / max(n, 1))
+    if by_input and n:
+        _, code, counts = np.unique(texts.inputs, return_inverse=True, return_counts=True)
+        weights = 1 / (counts.size * counts[code])
+    c = texts.mean(weights) if n else None
     if c is None or not c.of_seeds or not c.variance:
         return None
     K = np.unique(texts.clusters[texts.inputs]).size

@@ -100,19 +100,39 @@ def summarise(
     split: Container[str] = (),
     resampling: Resampling = DEFAULT,
 ) -> list[MetricSummary]:
-    """Summaries of every metric of a run.
+    """Summaries of every metric of a run, with p adjusted over its comparisons.
+
+    The result does not depend on the order of the samples. Arguments and errors are those of
+    `unadjusted`.
+    """
+    return adjusted(
+        unadjusted(tally, compare=compare, split=split, resampling=resampling), resampling
+    )
+
+
+def unadjusted(
+    tally: RunTally,
+    *,
+    compare: bool = True,
+    split: Container[str] = (),
+    by_input: bool = False,
+    resampling: Resampling = DEFAULT,
+) -> list[MetricSummary]:
+    """Summaries of every metric of a run whose p are yet to be adjusted.
 
     Means are over the defined values of a group, with the intervals of `cluster_mean`, or those
     of `mean_with_seeds` for systems with several seeds; neither leaves the `natural_range` of the
     values. `compared_systems` compares every two
     systems on the inputs that both have a value for; the defined values of a system on one input
-    (several seeds) are averaged. The result does not depend on the order of the samples.
+    (several seeds) are averaged.
 
     Args:
         tally: the samples and scores.
         compare: whether the groups are systems. Labels or datasets are not compared with each
             other: their inputs differ, so a difference says nothing of who is better.
         split: the metrics whose groups are split by labels as well.
+        by_input: whether in the mean of a system with several seeds every input weighs the same,
+            however many of its texts have a value.
         resampling: how intervals and tests are drawn.
 
     Raises:
@@ -141,7 +161,7 @@ def summarise(
             if infinite
             else mean_of_rows(
                 values, rows, clusters, pairing, code,
-                votes=votes, limits=limits, level=resampling.level,
+                votes=votes, limits=limits, level=resampling.level, by_input=by_input,
             )
         )  # fmt: skip
         return GroupSummary(name, n, undefined, mean, points, infinite)
@@ -206,7 +226,7 @@ def summarise(
                 ),
             )
         )
-    return adjusted(summaries, resampling)
+    return summaries
 
 
 def mean_of_rows(
@@ -219,6 +239,7 @@ def mean_of_rows(
     votes: int,
     limits: Range,
     level: float,
+    by_input: bool = False,
 ) -> Estimate:
     """The mean of the defined values of some rows: that of `mean_with_seeds` for a system with
     several seeds, else `cluster_mean`; it has no interval from fewer than five clusters.
@@ -229,12 +250,15 @@ def mean_of_rows(
         pairing: None if groups are not systems.
         code: of the group that the rows are of; None of several.
         votes, limits, level: as for `cluster_mean`.
+        by_input: as for `mean_with_seeds`.
     """
     v = values[rows]
     if pairing is not None and code is not None:
         texts = pairing.seeded(np.where(rows, values, np.nan), code)
         if texts is not None and texts.values.size == np.count_nonzero(~np.isnan(v)):
-            mean = mean_with_seeds(texts, votes=votes, limits=limits, level=level)
+            mean = mean_with_seeds(
+                texts, votes=votes, limits=limits, level=level, by_input=by_input
+            )
             if mean is not None:
                 return mean
     return without_few_clusters(

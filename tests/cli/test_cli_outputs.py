@@ -22,6 +22,7 @@ WORDS = {
     *("--aspect", "--attribute", "--base-path", "--by", "--content", "--control", "--corpus-by"),
     *(
         "--device",
+        "--direction",
         "--engine",
         "--encoder",
         "--format",

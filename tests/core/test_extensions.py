@@ -21,6 +21,7 @@ from levelfield.core.extensions import Verb
 from levelfield.datasets.registry import DataSet
 from levelfield.generation.table import TechniqueEntry
 from levelfield.io.formats import Format
+from levelfield.io.logged import LogFacts
 
 def rows(path):
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
@@ -32,7 +33,23 @@ def hello():
     """Say hello."""
     click.echo("hello from elsewhere")
 
+def games(path):
+    for number, line in enumerate(path.read_text("utf-8").splitlines()[1:], 1):
+        player, game, points = line.split(" ")
+        scores = {"points": float(points)}
+        yield number, {
+            "id": game, "text": "x", "system": player, "dataset": "chess",
+            "logged": {"item": game, "scores": scores},
+        }
+
+def states(path):
+    return LogFacts({("chess", "points"): float(path.read_text("utf-8").split()[1])})
+
+def is_games(preview):
+    return preview.content.startswith(b"GAMES ")
+
 ARROWS = Format(rows, suffixes=(".arrows",))
+GAMES = Format(games, unit="game ", fits=is_games, facts=states)
 HELLO = Verb("elsewhere:hello", "Say hello.")
 ECHO = TechniqueEntry("echo", "elsewhere:Echo", "none", "Says it again.", "nothing", "none", "")
 FABLES = DataSet(
@@ -43,6 +60,8 @@ FABLES = DataSet(
 ENTRIES = """
 [levelfield.formats]
 arrows = elsewhere:ARROWS
+games = elsewhere:GAMES
+broken = nowhere:NOTHING
 
 [levelfield.commands]
 hello = elsewhere:HELLO
@@ -129,6 +148,25 @@ def test_an_installed_format_reads_files_by_suffix_and_by_name(tmp_path: Path):
     words = ("--metric", "diversity.distinct-1", "--json", "--no-cache", "--out", out)
     assert '"n": 1' in levelfield("score", str(tmp_path / "a.arrows"), *words)
     assert "diversity" in levelfield("score", str(tmp_path / "b.txt"), "--format", "arrows", *words)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_installed_format_of_logs_is_told_by_content_and_compared(tmp_path: Path):
+    for player, points in (("ann", (1, 0, 1, 1)), ("bo", (0, 0, 0, 1))):
+        lines = [f"{player} g{i} {value}" for i, value in enumerate(points)]
+        mean = sum(points) / 4 if player == "ann" else 0.75
+        path = tmp_path / f"{player}.txt"  # a suffix of another format
+        path.write_text("\n".join([f"GAMES {mean}", *lines]))
+    said = levelfield("compare", *(str(tmp_path / f"{player}.txt") for player in ("ann", "bo")))
+    assert "ann − bo = 0.500 " in said
+    assert "means equal to those that the logs state: 1" in said
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_broken_format_is_named_where_no_other_fits(tmp_path: Path):
+    path = tmp_path / "a.unknown"
+    path.write_text("x")
+    assert "entry point 'broken' of levelfield.formats" in levelfield("score", str(path), code=2)
 
 
 @pytest.mark.usefixtures("elsewhere")

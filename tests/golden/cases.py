@@ -280,6 +280,11 @@ COMMANDS = [
     ),
     Case("drift", f"{COHERENCE} --drift --correction bonferroni --compare spearman --json"),
     Case("the metrics", "metrics --json"),
+    Case("a comparison of texts", "compare rewrites.jsonl -m rouge-1.references --json"),
+    Case("a comparison of logs",
+         "compare logs/inspect-small.json logs/inspect-large.json --json"),
+    Case("a comparison of runs", "compare logs/lm-eval-small logs/lm-eval-large --json"),
+    Case("agreement on an export", "agreement logs/potato.jsonl --json"),
 ]  # fmt: skip
 
 AT_SERVER = "--no-cache -o base_url=SERVER -o model=some-model -o concurrency=1"

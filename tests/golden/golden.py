@@ -77,6 +77,7 @@ def workspace(folder: Path) -> Path:
     for file in EXAMPLES.glob("*.jsonl"):
         shutil.copy(file, folder)
     unrun = shutil.ignore_patterns("*.study", "__pycache__")
+    shutil.copytree(EXAMPLES / "logs", folder / "logs", dirs_exist_ok=True)
     shutil.copytree(EXAMPLES / "study", folder / "study", dirs_exist_ok=True, ignore=unrun)
     return folder
 

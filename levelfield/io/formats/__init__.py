@@ -8,14 +8,26 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import Extensible
-from levelfield.io.formats import table, text
+from levelfield.io.formats import (
+    chat,
+    helm_run,
+    inspect_log,
+    label_studio,
+    lm_eval,
+    pearmut,
+    potato,
+    table,
+    text,
+)
+from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
+from levelfield.io.logged import LogFacts
 from levelfield.io.problems import printable, shown
 
 
 @dataclass(frozen=True)
 class Format:
-    """How one kind of file is read.
+    """How one kind of file or folder is read.
 
     Attributes:
         rows: the records of a file, problems among them.
@@ -23,6 +35,9 @@ class Format:
         unit: what is counted, if not lines; stands before the number in messages.
         cells: whether values have no types, only text.
         is_table: whether all records have the same fields.
+        fits: whether a file or folder has this format by its content, which counts before a suffix.
+        facts: what a log says of all of its samples; its records have the field `logged`
+            (`levelfield.io.logged`).
     """
 
     rows: Callable[[Path], Iterator[Row]]
@@ -30,6 +45,8 @@ class Format:
     unit: str = ""
     cells: bool = False
     is_table: bool = False
+    fits: Callable[[Preview], bool] | None = None
+    facts: Callable[[Path], LogFacts] | None = None
 
 
 _OWN = {
@@ -40,6 +57,23 @@ _OWN = {
     "parquet": Format(table.parquet_rows, (".parquet",), unit="row ", is_table=True),
     "text": Format(text.plain, (".txt",), is_table=True),
     "ctrleval": Format(table.ctrleval_rows, cells=True, is_table=True),
+    "inspect": Format(
+        inspect_log.inspect_rows,
+        (".eval",),
+        unit="sample ",
+        fits=inspect_log.is_inspect,
+        facts=inspect_log.inspect_facts,
+    ),
+    "lm-eval": Format(lm_eval.lm_eval_rows, fits=lm_eval.is_lm_eval, facts=lm_eval.lm_eval_facts),
+    "helm": Format(
+        helm_run.helm_rows, unit="request ", fits=helm_run.is_helm, facts=helm_run.helm_facts
+    ),
+    "chat": Format(chat.chats, fits=chat.is_chat),
+    "potato": Format(potato.potato_ratings, unit="answer ", fits=potato.is_potato),
+    "pearmut": Format(pearmut.pearmut_ratings, unit="answer ", fits=pearmut.is_pearmut),
+    "label-studio": Format(
+        label_studio.label_studio_ratings, unit="task ", fits=label_studio.is_label_studio
+    ),
 }
 
 FORMATS: Mapping[str, Format] = Extensible("levelfield.formats", Format, _OWN)
@@ -54,6 +88,34 @@ def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise UserError(f"there is no format {shown(name)}; there are {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+def format_at(path: Path) -> Format:
+    """Returns the format of a file or folder: by its content, else by its name.
+
+    Raises:
+        UserError: neither says it.
+        OSError: it can't be read.
+    """
+    preview = Preview(path)
+    broken: UserError | None = None
+    for name in FORMATS:
+        try:
+            format = FORMATS[name]
+        except UserError as error:  # a format of another distribution: is it needed at all?
+            broken = error
+            continue
+        if format.fits is not None and format.fits(preview):
+            return format
+    if preview.is_folder:
+        raise UserError(
+            f"{printable(str(path))}: is a folder; name the files in it, or a folder with one run "
+            "of lm-evaluation-harness or HELM, or with annotations of Potato"
+        )
+    try:
+        return format_of(str(path))
+    except UserError as error:
+        raise broken or error from None
 
 
 def format_of(path: str) -> Format:

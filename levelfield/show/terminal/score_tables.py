@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from levelfield.core.direction import Direction
 from levelfield.io.problems import printable
+from levelfield.scoring.compare import SystemComparisons
 from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
 from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import Scale, p_value, scale_of
+from levelfield.scoring.summary import GroupSummary
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table, print_wrapped
 from levelfield.stats.multiplicity import adjustment
@@ -69,25 +72,50 @@ def _print_rankings(table: ResultTable, out: Console) -> None:
             print_wrapped(out, f"{title}: {whole}", bold=len(title))
 
 
+def print_comparisons(comparisons: SystemComparisons) -> None:
+    """Prints for each metric the systems with their means, and every comparison."""
+    out = console()
+    for s in comparisons.summaries:
+        scale = scale_of(s)
+        print_pairs(
+            out,
+            s.metric,
+            s.comparisons,
+            direction=s.direction,
+            scale=scale,
+            family=comparisons.resampling.family,
+            groups=s.groups,
+        )
+    out.print()
+    if equal := comparisons.equal_to_stated:
+        out.print(Text(f"means equal to those that the logs state: {equal:,}", "dim"))
+    for s in comparisons.summaries:
+        out.print(Text(s.signature, "dim"), soft_wrap=True)
+
+
 def print_pairs(
     out: Console,
     metric: str,
-    comparisons: Iterable[Comparison],
+    comparisons: Sequence[Comparison],
     *,
     direction: Direction,
     scale: Scale,
     family: Family,
+    groups: Sequence[GroupSummary] = (),
 ) -> None:
-    """Prints every comparison under a metric, with its numbers, its verdict and its notes."""
-    for i, c in enumerate(comparisons):
-        if i == 0:
-            out.print()
-            out.print(
-                Text.assemble(
-                    (metric, "bold"),
-                    (f"  p by {adjustment(family)}; intervals are not adjusted", "dim"),
-                )
-            )
+    """Prints every comparison under a metric, with its numbers, its verdict and its notes.
+
+    Args:
+        groups: systems whose means are printed before.
+    """
+    if not (comparisons or groups):
+        return
+    adjusted = f"  p by {adjustment(family)}; intervals are not adjusted" if comparisons else ""
+    out.print()
+    out.print(Text.assemble((metric, "bold"), (adjusted, "dim")))
+    for group in groups:
+        _print_mean(out, group, scale)
+    for c in comparisons:
         p = f"p = {p_value(c.p_adjusted)}, d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         p = p.replace("= <", "<")
         left = f", {c.left_out:,} left out" if c.left_out else ""
@@ -100,3 +128,11 @@ def print_pairs(
         out.print(Text(printable(line)), soft_wrap=True)
         if c.note:
             out.print(Text(printable(f"    {c.note}"), "dim"), soft_wrap=True)
+
+
+def _print_mean(out: Console, group: GroupSummary, scale: Scale) -> None:
+    undefined = f", {group.undefined:,} undefined" if group.undefined else ""
+    mean = group.mean
+    interval = "" if math.isnan(mean.low) else f" [{scale(mean.low)}, {scale(mean.high)}]"
+    line = f"  {group.group}: {scale(mean.value)}{interval}, n = {mean.n:,}{undefined}"
+    out.print(Text(printable(line)), soft_wrap=True)

@@ -1,0 +1,422 @@
+"""Logs are compared by the scores that they hold, and their means are those that they state."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levelfield import compare
+from levelfield.core.errors import InputError, UserError
+from levelfield.scoring.compare import SystemComparisons
+from levelfield.scoring.logs import is_equal
+from levelfield.stats.sign_flip import sign_flips
+from others_logs import (
+    inspect_log,
+    inspect_sample,
+    lm_eval_line,
+    number,
+    write_helm,
+    write_inspect_eval,
+    write_inspect_json,
+    write_lm_eval,
+)
+
+
+def letters(
+    seed: int, n: int, epochs: int = 1, alphabet: str = "CIP"
+) -> dict[tuple[int, int], object]:
+    draw = random.Random(seed)
+    keys = itertools.product(range(n), range(1, epochs + 1))
+    return {key: draw.choice(alphabet) for key in keys}
+
+
+def inspect_pair(folder: Path, of_a: dict, of_b: dict, **words: object) -> list[Path]:
+    a = write_inspect_eval(folder / "a.eval", inspect_log("lab/a", of_a, **words))
+    return [a, write_inspect_json(folder / "b.json", inspect_log("lab/b", of_b, **words))]
+
+
+def means(comparisons: SystemComparisons) -> dict[tuple[str, str], float]:
+    return {(s.metric, g.group): g.mean.value for s in comparisons.summaries for g in s.groups}
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_means_of_inspect_are_those_that_the_log_states(tmp_path: Path, epochs: int):
+    of_a, of_b = ({"match": letters(seed, 30, epochs)} for seed in (1, 2))
+    found = compare(inspect_pair(tmp_path, of_a, of_b, epochs=epochs))
+    assert found.stated.keys() == means(found).keys() == {("match", "lab/a"), ("match", "lab/b")}
+    for key, mean in means(found).items():
+        assert mean == pytest.approx(found.stated[key], abs=1e-9)
+    assert found.equal_to_stated == 2
+    assert found.notes == ()
+
+
+def test_where_epochs_lack_values_every_sample_still_weighs_the_same(tmp_path: Path):
+    values = letters(3, 25, 4)
+    for id, epoch in values:
+        if epoch > 1 + id % 4 and values[id, 1] == "C":
+            values[id, epoch] = float("nan")
+    found = compare(
+        inspect_pair(tmp_path, {"match": values}, {"match": letters(4, 25, 4)}, epochs=4)
+    )
+    numbers = [v for v in map(number, values.values()) if v is not None]
+    of_texts = sum(numbers) / len(numbers)
+    stated = found.stated["match", "lab/a"]
+    assert abs(of_texts - stated) > 0.01
+    assert means(found)["match", "lab/a"] == pytest.approx(stated, abs=1e-9)
+
+
+def test_means_of_lm_eval_are_those_of_its_results(tmp_path: Path):
+    draw = random.Random(5)
+    runs = [
+        write_lm_eval(
+            tmp_path / model,
+            {
+                "gsm": [
+                    lm_eval_line(i, {"exact_match": draw.choice([0, 1])}, filter=filter)
+                    for filter in ("strict", "flexible")
+                    for i in range(23)
+                ],
+                "arc": [lm_eval_line(i, {"acc": draw.random()}) for i in range(17)],
+            },
+            model=model,
+        )
+        for model in ("one", "two")
+    ]
+    found = compare(runs)
+    assert [s.metric for s in found.summaries] == [
+        "arc.acc,none",
+        "gsm.exact_match,strict",
+        "gsm.exact_match,flexible",
+    ]
+    assert len(found.stated) == found.equal_to_stated == 6
+    for key, mean in means(found).items():
+        assert mean == pytest.approx(found.stated[key], abs=1e-9)
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_means_of_helm_are_those_of_its_stats(tmp_path: Path, trials: int):
+    draw = random.Random(6)
+    runs = [
+        write_helm(
+            tmp_path / model,
+            {
+                "exact_match": {
+                    (f"id{i}", trial): float(draw.random() < 0.6)
+                    for i in range(20)
+                    for trial in range(trials)
+                },
+                "f1_score": {
+                    (f"id{i}", trial): draw.random() for i in range(20) for trial in range(trials)
+                },
+            },
+            model=model,
+            trials=trials,
+        )
+        for model in ("one", "two")
+    ]
+    found = compare(runs)
+    assert len(found.stated) == found.equal_to_stated == 4
+    for key, mean in means(found).items():
+        assert mean == pytest.approx(found.stated[key], abs=1e-9)
+
+
+def test_a_difference_is_that_of_pairs_of_one_sample_with_the_test_of_sign_flips(tmp_path: Path):
+    of_a, of_b = letters(7, 12), letters(8, 11)  # few enough for all signs to be tried
+    found = compare(inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}))
+    ((_, c),) = found
+    pairs = [(number(of_a[key]), number(of_b[key])) for key in of_b]
+    d = np.array([a - b for a, b in pairs])
+    assert c.inputs == 11
+    assert c.difference == pytest.approx(d.mean(), abs=1e-12)
+    n = d.size
+    tests = sign_flips(d[:, None] / n, np.full((n, 1), 1 / n), mid=np.array([False]))
+    assert c.p == pytest.approx(tests.p[0], rel=1e-9)
+    assert (c.low, c.high) == pytest.approx((tests.low[0], tests.high[0]), rel=1e-9)
+
+
+def test_epochs_are_seeds_of_the_test(tmp_path: Path):
+    of_a, of_b = letters(9, 30, 3), letters(10, 30, 3)
+    found = compare(inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}, epochs=3))
+    ((_, c),) = found
+    assert "3 seeds each: t test with prompts and seeds as samples" in c.note
+    of_samples: dict[int, list[float]] = defaultdict(list)
+    for (id, epoch), value in of_a.items():
+        of_samples[id].append(number(value) - number(of_b[id, epoch]))
+    assert c.difference == pytest.approx(
+        np.mean([np.mean(d) for d in of_samples.values()]), abs=1e-12
+    )
+
+
+def test_samples_that_only_one_log_has_are_named(tmp_path: Path):
+    of_a, of_b = letters(1, 12), letters(2, 30)
+    del of_b[4, 1]
+    found = compare(inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}))
+    assert found.notes == (
+        "1 of 12 samples of lab/a are not in lab/b: 4",
+        "18 of 29 samples of lab/b are not in lab/a: 12, 13, 14, 15, 16, …",
+    )
+    ((_, c),) = found
+    assert (c.inputs, c.left_out) == (11, 19)
+
+
+def test_scores_that_only_one_log_has_are_named_and_not_compared(tmp_path: Path):
+    of_a = {"match": letters(1, 9), "fluency": letters(2, 9)}
+    found = compare(inspect_pair(tmp_path, of_a, {"match": letters(3, 9)}))
+    assert [s.metric for s in found.summaries] == ["match"]
+    assert found.notes == ("fluency: only in lab/a",)
+
+
+def test_a_missing_score_is_undefined_and_bounds_the_difference(tmp_path: Path):
+    of_a, of_b = letters(1, 30, alphabet="CCCI"), letters(2, 30, alphabet="CIII")
+    for id in range(6):
+        of_a[id, 1] = None
+    found = compare(inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}))
+    (summary,) = found.summaries
+    (c,) = summary.comparisons
+    assert summary.reasons == {"no score in the log": 6}
+    assert summary.groups[0].undefined == 6
+    assert c.inputs == 24
+    assert c.bounds is not None
+    assert c.bounds.only_a == 6
+
+
+def test_one_sample_gives_a_difference_without_an_interval(tmp_path: Path):
+    found = compare(inspect_pair(tmp_path, {"match": {(1, 1): "C"}}, {"match": {(1, 1): "I"}}))
+    ((_, c),) = found
+    assert (c.difference, c.inputs) == (1.0, 1)
+    assert math.isnan(c.low)
+    assert "one input: no interval" in c.note
+    assert found.to_dict()["metrics"][0]["systems"][0]["mean"] == 1.0
+
+
+def test_a_log_that_contradicts_its_samples_is_named(tmp_path: Path):
+    a = inspect_log("lab/a", {"match": letters(1, 20)}, stated={"match": 0.9})
+    b = inspect_log("lab/b", {"match": letters(2, 20)})
+    found = compare(
+        [write_inspect_json(tmp_path / f"{i}.json", log) for i, log in enumerate((a, b))]
+    )
+    (note,) = found.notes
+    mean = means(found)["match", "lab/a"]
+    assert note == (
+        f"lab/a: its log states 0.9 for match, and the mean of its samples is {mean:.6g}; what it "
+        "states may be no mean"
+    )
+    assert found.equal_to_stated == 1
+
+
+def test_equal_is_within_a_billionth():
+    assert is_equal(0.5, 0.5 + 9e-10)
+    assert not is_equal(0.5, 0.5 + 2e-9)
+    assert is_equal(5e6, 5e6 + 4e-3)
+
+
+def test_samples_that_were_asked_otherwise_are_named_and_still_paired(tmp_path: Path):
+    a, b = (inspect_log(m, {"match": letters(s, 10)}) for m, s in (("lab/a", 1), ("lab/b", 2)))
+    for sample in b["samples"][2:5]:
+        sample["input"] += " Answer briefly."
+    found = compare(
+        [write_inspect_json(tmp_path / f"{i}.json", log) for i, log in enumerate((a, b))]
+    )
+    assert found.notes == (
+        "3 of 10 samples were asked otherwise in lab/a than in lab/b: 2, 3, 4; they are paired by "
+        "their ids",
+    )
+    assert next(iter(found))[1].inputs == 10
+
+
+def test_two_logs_of_one_model_bear_the_names_of_their_files(tmp_path: Path):
+    files = [
+        write_inspect_json(
+            tmp_path / f"{name}.json", inspect_log("lab/a", {"match": letters(seed, 8)})
+        )
+        for seed, name in enumerate(("before", "after"))
+    ]
+    ((_, c),) = compare(files)
+    assert {c.a, c.b} == {"before", "after"}
+
+
+def test_three_logs_give_every_pair_with_p_adjusted(tmp_path: Path):
+    files = [
+        write_inspect_json(
+            tmp_path / f"{i}.json", inspect_log(f"lab/{i}", {"match": letters(i, 30)})
+        )
+        for i in range(3)
+    ]
+    comparisons = [c for _, c in compare(files)]
+    assert [(c.a, c.b) for c in comparisons] == [
+        ("lab/0", "lab/1"), ("lab/0", "lab/2"), ("lab/1", "lab/2"),
+    ]  # fmt: skip
+    assert any(c.p_adjusted > c.p for c in comparisons)
+
+
+def runs_of_two_tasks(folder: Path) -> list[Path]:
+    return [
+        write_lm_eval(
+            folder / model,
+            {
+                task: [lm_eval_line(i, {"acc": (i * k) % 3 == 0}) for i in range(n)]
+                for task, n in (("arc", 12), ("gsm", 15))
+            },
+            model=model,
+        )
+        for k, model in enumerate(("one", "two"), 1)
+    ]
+
+
+def test_a_score_is_named_alone_or_with_its_data_set(tmp_path: Path):
+    runs = runs_of_two_tasks(tmp_path)
+    both = compare(runs, "acc,none")
+    assert [s.metric for s in both.summaries] == ["arc.acc,none", "gsm.acc,none"]
+    assert [s.metric for s in compare(runs, "gsm.acc,none").summaries] == ["gsm.acc,none"]
+    with pytest.raises(UserError, match=r"no log has the score f1; there are acc,none, arc\.acc"):
+        compare(runs, "f1")
+
+
+def test_a_margin_and_a_family_hold_for_data_sets_together(tmp_path: Path):
+    runs = runs_of_two_tasks(tmp_path)
+    found = compare(runs, margin={"gsm": 0.5})
+    margins = {s.metric: s.comparisons[0].margin for s in found.summaries}
+    assert math.isnan(margins["arc.acc,none"])
+    assert margins["gsm.acc,none"] == 0.5
+    of_run = [c for _, c in compare(runs, family="run")]
+    assert [c.p_adjusted for c in of_run] == pytest.approx(
+        [min(1.0, max(2 * min(c.p for c in of_run), c.p)) for c in of_run]
+    )
+
+
+def test_a_task_that_only_one_run_has_is_named(tmp_path: Path):
+    lines = [lm_eval_line(i, {"acc": i % 2}) for i in range(8)]
+    one = write_lm_eval(tmp_path / "one", {"arc": lines, "gsm": lines}, model="one")
+    two = write_lm_eval(tmp_path / "two", {"arc": lines[:6]}, model="two")
+    found = compare([one, two])
+    assert [s.metric for s in found.summaries] == ["arc.acc,none"]
+    assert "gsm: only in one" in found.notes
+
+
+def test_directions_come_from_the_logs_or_from_the_user(tmp_path: Path):
+    lines = [
+        [lm_eval_line(i, {"perplexity": v, "length": v}) for i in range(30)] for v in (2.0, 3.0)
+    ]
+    for of_run, k in zip(lines, (0.0, 0.1), strict=True):
+        for line in of_run:
+            line["perplexity"] = line["length"] = line["length"] + k * (line["doc_id"] % 3)
+    runs = [
+        write_lm_eval(tmp_path / model, {"t": of_run}, model=model)
+        for model, of_run in zip(("one", "two"), lines, strict=True)
+    ]
+    found = {s.metric: s.direction for s in compare(runs).summaries}
+    assert found == {"perplexity,none": "lower", "length,none": "none"}
+    document = compare(runs, direction={"length,none": "higher"}).to_dict()
+    verdicts = {m["metric"]: m["comparisons"][0]["verdict"] for m in document["metrics"]}
+    assert verdicts == {"perplexity,none": "one > two", "length,none": "two > one"}
+    with pytest.raises(UserError, match="direction of length,none: expected higher or lower"):
+        compare(runs, direction={"length,none": "up"})
+    with pytest.raises(UserError, match="no log has the score size"):
+        compare(runs, direction={"size": "higher"})
+
+
+def test_json_lines_with_the_field_are_a_log(tmp_path: Path):
+    for name, values in (("a", (1, 0, None)), ("b", (0, 0, 1))):
+        lines = [
+            {"text": "x", "system": name, "logged": {"item": f"q{i}", "scores": {"match": value}}}
+            for i, value in enumerate(values)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ((_, c),) = compare([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    assert (c.inputs, c.difference) == (2, 0.5)
+
+
+def test_a_score_that_is_no_number_names_the_sample(tmp_path: Path):
+    for name in ("a", "b"):
+        line = {"id": "q", "text": "x", "system": name, "logged": {"scores": {"match": "good"}}}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line))
+    with pytest.raises(
+        InputError, match=r"a\.jsonl: id q: logged\.scores\.match: expected a number"
+    ):
+        compare([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+
+
+def test_logs_of_other_data_sets_and_one_log_alone_are_refused(tmp_path: Path):
+    a = write_inspect_json(tmp_path / "a.json", inspect_log("lab/a", {"match": letters(1, 5)}))
+    other = inspect_log("lab/b", {"match": letters(1, 5)}, task="boats")
+    b = write_inspect_json(tmp_path / "b.json", other)
+    with pytest.raises(UserError, match="no two of these logs have a score in common: lakes: only"):
+        compare([a, b])
+    with pytest.raises(UserError, match=r"one system only \(lab/a\); name a second log"):
+        compare([a])
+
+
+def test_logs_without_scores_in_common_are_refused(tmp_path: Path):
+    files = inspect_pair(tmp_path, {"match": letters(1, 5)}, {"other": letters(2, 5)})
+    with pytest.raises(UserError, match=r"match: only in lab/a; other: only in lab/b"):
+        compare(files)
+    empty = [
+        write_inspect_json(
+            tmp_path / f"{name}.json", inspect_log(name, {}, samples=[inspect_sample(1, 1, {})])
+        )
+        for name in ("c", "d")
+    ]
+    with pytest.raises(UserError, match="they hold none"):
+        compare(empty)
+
+
+def test_a_log_beside_texts_without_scores_is_refused(tmp_path: Path):
+    a = write_inspect_json(tmp_path / "a.json", inspect_log("lab/a", {"match": letters(1, 5)}))
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "x"}\n')
+    with pytest.raises(UserError, match=r"texts\.jsonl: holds no scores of its samples"):
+        compare([a, texts])
+
+
+def test_with_a_metric_the_texts_of_logs_are_scored(tmp_path: Path):
+    files = inspect_pair(tmp_path, {"match": letters(1, 6)}, {"match": letters(2, 6)})
+    found = compare(files, "rouge-1.references", cache=False)
+    assert [s.metric for s in found.summaries] == ["rouge-1.references"]
+    assert found.stated == {}
+    assert next(iter(found))[1].inputs == 6
+    with pytest.raises(UserError, match="--direction is for scores of logs"):
+        compare(files, "rouge-1.references", cache=False, direction={"match": "higher"})
+
+
+def test_all_that_is_wrong_with_logs_is_said_at_once(tmp_path: Path):
+    files = []
+    for name in ("a", "b"):
+        log = inspect_log(name, {}, samples=[inspect_sample(1, 1, {})] * 2)
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    with pytest.raises(InputError) as caught:
+        compare(files)
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [*map(str, files)]
+
+
+def test_a_signature_names_the_logs_by_their_content(tmp_path: Path):
+    files = inspect_pair(tmp_path, {"match": letters(1, 6)}, {"match": letters(2, 6)})
+    before = compare(files).summaries[0].signature
+    assert compare(files).summaries[0].signature == before
+    assert before.startswith("logged.match|lab/a:")
+    inspect_pair(tmp_path, {"match": letters(3, 6)}, {"match": letters(2, 6)})
+    assert compare(files).summaries[0].signature != before
+    run = runs_of_two_tasks(tmp_path)
+    before = compare(run).summaries[0].signature
+    results = next(run[0].glob("results_*.json"))
+    results.write_text(results.read_text() + "\n")
+    assert compare(run).summaries[0].signature != before
+
+
+def test_the_order_of_samples_changes_nothing(tmp_path: Path):
+    files = inspect_pair(
+        tmp_path, {"match": letters(1, 20, 2)}, {"match": letters(2, 20, 2)}, epochs=2
+    )
+    before = compare(files)
+    log = json.loads(files[1].read_text())
+    log["samples"].reverse()
+    files[1].write_text(json.dumps(log))
+    after = compare(files)
+    assert [c for _, c in after] == [c for _, c in before]
+    assert means(after) == means(before)
