@@ -7,10 +7,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.core.extensions import entries
 from levelfield.io.problems import shown
 from levelfield.study.ask.callable_worker import GROUP
 from levelfield.study.ask.files import file_of
@@ -56,8 +56,8 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
         case CallableSource() as source:
             module = source.target.partition(":")[0].replace(".", "/")
             files = [folder / f"{module}.py", folder / module / "__init__.py"]
-            installed = entry_points(group=GROUP, name=source.target)
-            versions = [entry.dist.version for entry in installed if entry.dist]
+            installed = entries(GROUP).get(source.target)
+            versions = [installed.dist.version] if installed and installed.dist else []
             definition += [source.target, dict(source.options), versions]
         case FilesSource() as source:
             files = [file_of(source, key, folder)]

@@ -45,9 +45,9 @@ def identical_seeds(part: StudyPart) -> Faults:
     bytes_too = True
     by_values: dict[str, set[int]] = {}
     for dataset, cells in grouped(part.cells, lambda cell: cell.key.dataset).items():
-        for first, second in combinations(cells, 2):
-            texts = part.study.texts
-            equal, total = _equal_texts(texts[first.key], texts[second.key])
+        answers = [_by_request(part.study.texts[cell.key]) for cell in cells]
+        for (first, x), (second, y) in combinations(zip(cells, answers, strict=True), 2):
+            equal, total = _equal_texts(x, y)
             long = [text for text in equal if text.letters]
             seeds = {first.key.seed, second.key.seed}
             if total and (2 * len(equal) >= total or len(long) >= max(_FEW, 0.05 * total)):
@@ -70,9 +70,12 @@ def identical_seeds(part: StudyPart) -> Faults:
         yield Fault("serious", told, n, len(part.cells), dataset=only(by_values))
 
 
-def _equal_texts(first: Sequence[Text], second: Sequence[Text]) -> tuple[list[Text], int]:
-    """Texts of the first cell that the second has too, and how many requests both answer."""
-    answers, others = _by_request(first), _by_request(second)
+_Answers = Mapping[tuple[object, int], Text]
+"""(request, turn) -> text."""
+
+
+def _equal_texts(answers: _Answers, others: _Answers) -> tuple[list[Text], int]:
+    """Texts of a cell that another has too, and how many requests both answer."""
     shared = answers.keys() & others.keys()
     long = {text.letters for text in others.values()} - {""}
     equal = [
@@ -101,7 +104,7 @@ def _nearly_the_same(text: Text, other: Text) -> bool:
     return len(runs & others) >= _MOST * max(len(runs), len(others))
 
 
-def _by_request(texts: Iterable[Text]) -> dict[tuple[object, int], Text]:
+def _by_request(texts: Iterable[Text]) -> _Answers:
     """Texts by request; a request that was made several times is told apart by its turn."""
     turns: Counter[object] = Counter()
     by_request: dict[tuple[object, int], Text] = {}

@@ -19,6 +19,7 @@ from levelfield.study.audit.findings import (
     p_of_order,
     p_of_shares,
     percent,
+    share_above,
 )
 from levelfield.study.audit.judged import rights
 from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
@@ -138,14 +139,14 @@ def _between(side: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tupl
     if min(len(side.lengths), len(other.lengths)) >= _ENOUGH:
         means = [fmean(s.lengths) for s in (side, other)]
         factor = max(means) / min(means)
-        if factor >= _LONGER and p_of_order(side.lengths, other.lengths)[1] < LEVEL:
+        if factor >= _LONGER and p_of_order(side.lengths, other.lengths) < LEVEL:
             numbers = (f"{means[0]:.3g}", f"{means[1]:.3g}")
             yield "words in the mean", False, math.log(factor), numbers
     for metric in side.values.keys() & other.values.keys():
         x, y = side.values[metric], other.values[metric]
         if min(len(x), len(y)) >= _ENOUGH:
-            above, p = p_of_order(x, y)
-            if abs(above - 0.5) >= _ORDER and p < LEVEL:
+            above = share_above(x, y)
+            if abs(above - 0.5) >= _ORDER and p_of_order(x, y) < LEVEL:
                 numbers = (f"{median(x):.3g}", f"{median(y):.3g}")
                 yield f"median of {metric}", True, abs(above - 0.5), numbers
 

@@ -7,10 +7,10 @@ import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.extensions import entries
 from levelfield.core.options import Options, choices, json_schema, option, table_schema
 from levelfield.core.sample import Control
 from levelfield.io.problems import kind, printable, shown
@@ -129,7 +129,7 @@ def _callable(table: TomlTable, fields: dict[str, Any]) -> CallableSource:
         if not _MODULE_NAME.fullmatch(target):
             table.wrong_field("callable", f"expected MODULE:NAME; found {shown(target)}")
     elif target:
-        names = sorted(entry.name for entry in entry_points(group=callable_worker.GROUP))
+        names = list(entries(callable_worker.GROUP))
         if target not in names:
             hint = suggestion(target, names) if names else "no installed package has any"
             table.wrong_field(
