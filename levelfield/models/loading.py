@@ -220,9 +220,9 @@ def reading(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (LevelfieldError, MemoryError):
+    except (LevelfieldError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception as error:
+    except BaseException as error:  # the panic of a library in Rust is not an Exception
         first = first_line(error)
         if isinstance(error, KeyError):
             first = f"{first} is missing"

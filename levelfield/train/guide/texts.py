@@ -130,8 +130,10 @@ def _is_set(name: str) -> bool:
 
 
 def readable(rows: Labelled, base: LanguageModel, tokens: int) -> tuple[Labelled, list[list[int]]]:
-    """Returns the texts that have tokens, and the first tokens of each."""
-    ids = [text_ids[:tokens] for text_ids in base.tokens.ids(rows.texts)]
+    """Returns the texts that have tokens, and the first tokens of each, as many as the model takes
+    after a first token."""
+    most = min(tokens, base.tokens.limit - 1)
+    ids = [text_ids[:most] for text_ids in base.tokens.ids(rows.texts)]
     has_tokens = np.array([bool(text_ids) for text_ids in ids], np.bool_)
     return rows.only(has_tokens), [text_ids for text_ids in ids if text_ids]
 
