@@ -23,7 +23,7 @@ $(1); tests=$$?; \
 wait $$mypy; types=$$?; cat .mypy.said; exit $$((tests + types))
 endef
 
-.PHONY: demo check test test-slow test-all light lint style format clean
+.PHONY: demo check test test-slow test-all light docs lint style format clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -55,6 +55,10 @@ light: $(INSTALLED_DEV) $(LIGHT)/.installed
 	rm -rf build *.egg-info
 	LEVELFIELD_LIGHT_PYTHON=$(CURDIR)/$(LIGHT)/bin/python $(BIN)/pytest tests/test_light_core.py
 
+# the documentation site, in site/html; broken links and anchors are errors
+docs: $(INSTALLED_DEV)
+	$(BIN)/python -m tools.website
+
 lint: style
 	$(BIN)/mypy
 
@@ -82,7 +86,7 @@ $(INSTALLED): $(VENV)/bin/python pyproject.toml rating/pyproject.toml reproducti
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(PIP) --no-build-isolation --editable '.[all,dev]' $(DISTRIBUTIONS)
+	$(PIP) --no-build-isolation --editable '.[all,dev,docs]' $(DISTRIBUTIONS)
 	./tools/debian
 	touch $@
 
@@ -93,4 +97,4 @@ $(LIGHT)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LIGHT) demo build *.egg-info */*.egg-info
+	rm -rf $(VENV) $(LIGHT) demo site build *.egg-info */*.egg-info
