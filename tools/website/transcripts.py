@@ -113,10 +113,11 @@ def _is_near(shown: str, printed: str) -> bool:
 
 def _prepare(folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
-    program = folder / ".bin" / "levelfield"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m levelfield "$@"\n', "utf-8")
-    program.chmod(0o755)
+    (folder / ".bin").mkdir()
+    for name, words in {"levelfield": " -m levelfield", "python": ""}.items():
+        program = folder / ".bin" / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n', "utf-8")
+        program.chmod(0o755)
 
 
 def _run(command: str, folder: Path) -> str:
