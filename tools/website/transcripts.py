@@ -1,6 +1,8 @@
 """Transcripts: what a page shows of a terminal is what the commands print.
 
-    python -m tools.website.transcripts docs/tutorials/texts.md    # writes the output anew
+    python -m tools.website.transcripts                      # runs every page with a transcript
+    python -m tools.website.transcripts docs/hardware.md     # runs this page
+    python -m tools.website.transcripts --write docs/hardware.md   # writes its output anew
 
 Blocks of a page run in their order, in one folder that has `examples`:
 
@@ -21,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.website.pages import ROOT
+from tools.website.pages import DOCS, ROOT
 
 ANYTHING = "…"
 _BLOCK = re.compile(
@@ -148,8 +150,24 @@ def _other(block: re.Match[str], folder: Path) -> None:
         subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
 
 
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
+def main(words: list[str]) -> int:
+    """Runs pages, all that have a transcript unless some are named; returns the exit code."""
+    writes = "--write" in words
+    pages = [Path(word) for word in words if word != "--write"] or [
+        page for page in sorted(DOCS.rglob("*.md")) if "\n```console\n" in page.read_text("utf-8")
+    ]
+    failed = 0
+    for page in pages:
         with tempfile.TemporaryDirectory() as place:
-            text = updated(Path(name), Path(place))
-        Path(name).write_text(text, "utf-8")
+            if writes:
+                page.write_text(updated(page, Path(place)), "utf-8")
+                continue
+            problems = list(differences(page, Path(place)))
+        failed += len(problems)
+        print(f"{page}: {len(problems)} differences" if problems else f"{page}: as shown")
+        print("".join(map(str, problems)), end="", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
