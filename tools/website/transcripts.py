@@ -32,6 +32,8 @@ _BLOCK = re.compile(
 )
 _COMMAND = re.compile(r"^\$ (?P<command>(?:.*\\\n)*.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d[\d,]*\.\d+")
+_PROGRESS = re.compile(r"^levelfield: \w+ing .* left.*\n", re.MULTILINE)
+"""A line that a slow machine adds each minute."""
 _WIDTH = "80"
 
 
@@ -139,7 +141,7 @@ def _run(command: str, folder: Path) -> str:
         text=True,
         check=False,
     )
-    return run.stdout
+    return _PROGRESS.sub("", run.stdout)
 
 
 def _other(block: re.Match[str], folder: Path) -> None:
