@@ -55,9 +55,9 @@ def show_rating(view: Page, address: str) -> None:
         view.locator("button.main").click()
     view.wait_for_selector(_READY)
     for bar in view.locator("[role=slider]").all():
-        box = bar.bounding_box()
-        assert box is not None
-        bar.click(position={"x": 0.8 * box["width"], "y": box["height"] / 2})
+        place = bar.bounding_box()
+        assert place is not None
+        bar.click(position={"x": 0.8 * place["width"], "y": place["height"] / 2})
 
 
 def picture(view: Page, ends: str) -> Image.Image:

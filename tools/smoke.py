@@ -29,7 +29,7 @@ MAPPING = [
 REWRITES = ROOT / "examples" / "rewrites.jsonl"
 TEXTS = ROOT / "examples" / "texts.jsonl"
 RATINGS = ROOT / "examples" / "ratings.csv"
-LIGHT = (
+LIGHT: tuple[list[str | Path], ...] = (
     ["score", REWRITES, "--metric", "bleu.references", "--report", "page.html", "--latex", "t.tex"],
     ["agreement", RATINGS, *MAPPING],
     ["score", TEXTS, "--metric", "diversity.distinct-2"],
@@ -38,9 +38,15 @@ LIGHT = (
     ["metrics"],
 )
 """What the light install does."""
-ADDED = (["rate", "init", "study"], ["rate", "check", "study/STUDY.toml"], ["reproduce", "--help"])
+ADDED: tuple[list[str | Path], ...] = (
+    ["rate", "init", "study"],
+    ["rate", "check", "study/STUDY.toml"],
+    ["reproduce", "--help"],
+)
 """What the other distributions add."""
-OFFLINE = (["score", TEXTS, "--metric", "ctrleval", "--out", "models.jsonl"],)
+OFFLINE: tuple[list[str | Path], ...] = (
+    ["score", TEXTS, "--metric", "ctrleval", "--out", "models.jsonl"],
+)
 
 
 def missing_files(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ from tools.website.lists import with_wide_lists
 from tools.website.pages import DOCS, Page, WebsiteError, written_pages
 from tools.website.reference import reference_pages
 
-_FILES = (".svg", ".png", ".css")
+_FILES = (".svg", ".png", ".css", ".js")
 """Kinds of files in `docs` that the site has beside its pages."""
 
 
