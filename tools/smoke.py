@@ -42,6 +42,7 @@ ADDED: tuple[list[str | Path], ...] = (
     ["rate", "init", "study"],
     ["rate", "check", "study/STUDY.toml"],
     ["reproduce", "--help"],
+    ["convert", "--help"],
 )
 """What the other distributions add."""
 OFFLINE: tuple[list[str | Path], ...] = (
