@@ -23,7 +23,7 @@ $(1); tests=$$?; \
 wait $$mypy; types=$$?; cat .mypy.said; exit $$((tests + types))
 endef
 
-.PHONY: demo check test test-slow test-all light lint style format clean
+.PHONY: demo check test test-slow test-all light docs dist lint style format clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -55,6 +55,19 @@ light: $(INSTALLED_DEV) $(LIGHT)/.installed
 	rm -rf build *.egg-info
 	LEVELFIELD_LIGHT_PYTHON=$(CURDIR)/$(LIGHT)/bin/python $(BIN)/pytest tests/test_light_core.py
 
+# the documentation site, in site/html; broken links and anchors are errors, and so is a page whose
+# commands print something else than it shows
+docs: $(INSTALLED_DEV)
+	$(BIN)/python -m tools.website
+	$(BIN)/python -m tools.website.transcripts
+
+# wheels and source distributions of the three distributions, in dist/, tried in empty environments
+dist: $(INSTALLED_DEV)
+	rm -rf dist
+	for place in . rating reproductions; do $(BIN)/python -m build --no-isolation --outdir dist $$place || exit; done
+	rm -rf build *.egg-info */build */*.egg-info
+	$(BIN)/python tools/smoke.py dist
+
 lint: style
 	$(BIN)/mypy
 
@@ -82,7 +95,7 @@ $(INSTALLED): $(VENV)/bin/python pyproject.toml rating/pyproject.toml reproducti
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(PIP) --no-build-isolation --editable '.[all,dev]' $(DISTRIBUTIONS)
+	$(PIP) --no-build-isolation --editable '.[all,dev,docs]' $(DISTRIBUTIONS)
 	./tools/debian
 	touch $@
 
@@ -93,4 +106,4 @@ $(LIGHT)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LIGHT) demo build *.egg-info */*.egg-info
+	rm -rf $(VENV) $(LIGHT) demo site dist build *.egg-info */*.egg-info

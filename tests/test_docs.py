@@ -38,6 +38,8 @@ PAGES = [
     ROOT / "README.md",
     *sorted(DOCS.rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
+    ROOT / "rating" / "README.md",
+    ROOT / "reproductions" / "README.md",
 ]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SCRIPTS = sorted(

@@ -11,7 +11,6 @@ options that another class declares in the same way.
 
 from __future__ import annotations
 
-import functools
 import pkgutil
 import re
 import sys
@@ -26,7 +25,7 @@ _PLACE = re.compile(
     r".*?(?P<end><!-- end of options -->)",
     re.DOTALL,
 )
-_HEAD = ("| option | values | default | |", "|---|---|---|---|")
+HEAD = ("| option | values | default | |", "|---|---|---|---|")
 
 
 def updated(text: str) -> str:
@@ -38,16 +37,25 @@ def _with_table(place: re.Match[str]) -> str:
     known = choices(pkgutil.resolve_name(place["name"]))
     other = choices(pkgutil.resolve_name(place["other"])) if place["other"] else {}
     own = [choice for name, choice in known.items() if choice != other.get(name)]
-    row = functools.partial(_row, flags=bool(place["flags"]))
-    table = "\n".join([*_HEAD, *map(row, own)])
+    table = "\n".join([*HEAD, *(row(choice, flags=bool(place["flags"])) for choice in own)])
     return f"{place['begin']}\n{table}\n\n{place['end']}"
 
 
-def _row(choice: Declaration, *, flags: bool) -> str:
+def row(choice: Declaration, *, flags: bool, metavars: bool = False) -> str:
+    """Returns the row of a choice.
+
+    Args:
+        choice: the declaration.
+        flags: whether it is named as on the command line, not as in a file.
+        metavars: whether what stands for a text in `--help` stands for it here.
+    """
     names = choice.flags if flags else (choice.key,)
+    values = _values(choice)
+    if metavars and choice.rule.metavar and values in ("", "text"):
+        values = f"`{choice.rule.metavar}`"
     cells = (
         ", ".join(f"`{name}`" for name in names),
-        "" if flags and choice.is_flag else _values(choice),
+        "" if flags and choice.is_flag else values,
         "" if flags and choice.is_flag else _default(choice),
         choice.rule.help,
     )

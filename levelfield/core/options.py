@@ -530,6 +530,7 @@ def keywords(*classes: type[Options]) -> Callable[[C], C]:
     """Shows the options of classes in the signature and the help of a function.
 
     The function takes them as `**words`; `help` and editors then name each with type and default.
+    `__choices__` has the declarations, for the reference on the site.
     """
     declared = {name: choice for cls in classes for name, choice in choices(cls).items()}
 
@@ -551,6 +552,7 @@ def keywords(*classes: type[Options]) -> Callable[[C], C]:
         lines = [f"    {name}: {choice.rule.help}" for name, choice in shown.items()]
         documented = cast(Any, function)
         documented.__signature__ = signature.replace(parameters=parameters)
+        documented.__choices__ = shown
         documented.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
         return function
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from levelfield.version import __version__
+from levelfield.version import SIGNED
 
 _RESERVED = str.maketrans({"|": "/", "\n": " ", "\r": " "})
 
@@ -18,7 +18,7 @@ def signature(metric: str, choices: Mapping[str, object]) -> str:
     Two runs with equal signatures give equal numbers. A `|` in a choice (a model folder may hold
     one) is written as `/`.
     """
-    return f"{with_choices(metric, choices)}|v:{__version__}"
+    return f"{with_choices(metric, choices)}|v:{SIGNED}"
 
 
 def with_choices(metric: str, choices: Mapping[str, object]) -> str:

@@ -18,9 +18,9 @@ from levelfield.core.options import Options, choices, make, option, parsed, unde
 from levelfield.io.json_input import read_json
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import folder_replacement
-from levelfield.train.builder import Card, write_card
 
 if TYPE_CHECKING:
+    from levelfield.train.builder import Card
     from levelfield_reproductions.convert.reading import PublishedFiles
 
 
@@ -147,6 +147,7 @@ def convert(
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with folder_replacement(out) as folder:  # its name is that of guides and models
+            from levelfield.train.builder import write_card
             from levelfield_reproductions.convert.reading import PublishedFiles
 
             files = PublishedFiles(source, chosen.allow_pickle)
@@ -159,6 +160,7 @@ def convert(
 
 def _card(folder: Path, name: str, source: Path, entry: Layout, converted: Converted) -> Card:
     from levelfield.models.guides import ABOUT
+    from levelfield.train.builder import Card
 
     facts = {"Layout": entry.name, "Paper": entry.paper, "Source": source.name}
     if (folder / ABOUT).is_file():

@@ -413,7 +413,7 @@ class TestFingerprint:
             for folder in (here, there, other)
         }
         assert of[here] == of[there] != of[other]
-        monkeypatch.setattr("levelfield.core.signature.__version__", "9.9")
+        monkeypatch.setattr("levelfield.core.signature.SIGNED", "9.9")
         assert self.of(tmp_path, TechniqueSource("base", {"model": str(here)})) == of[here]
 
     def test_another_model_makes_a_finished_cell_stale(

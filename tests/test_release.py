@@ -1,0 +1,66 @@
+"""One version everywhere, and the checks of pages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import levelfield_rating.version
+import levelfield_reproductions.version
+from levelfield import __version__
+from tools.website.transcripts import differences, fits
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_distributions_citation_and_changelog_have_one_version():
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
+    heading = re.search(r"^## (\d.+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert citation
+    assert heading
+    assert citation[1] == heading[1] == __version__
+    assert levelfield_rating.version.__version__ == __version__
+    assert levelfield_reproductions.version.__version__ == __version__
+
+
+def test_supported_pythons_are_those_of_the_classifiers_and_of_both_workflows():
+    page = (ROOT / "docs" / "support.md").read_text("utf-8")
+    supported = re.findall(r"3\.\d+", re.search(r"\| 0\.2 \| (.+) \|", page)[1])
+    for place in ("", "rating", "reproductions"):
+        project = tomllib.loads((ROOT / place / "pyproject.toml").read_text("utf-8"))["project"]
+        marks = [mark.rpartition(" ")[2] for mark in project["classifiers"]]
+        assert [mark for mark in marks if re.fullmatch(r"3\.\d+", mark)] == supported
+    for name in ("ci", "release"):
+        text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8")
+        assert re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.+)\]", text)[0]) == supported
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "fit"),
+    [
+        ("r 0.12\n", "r 0.13\n", True),
+        ("r 0.12\n", "r 0.14\n", False),
+        ("r −0.12\n", "r 0.12\n", False),
+        ("a\n…\nb\n", "a\nx\ny\nb\n", True),
+        ("a\n…\nb\n", "a\nx\n", False),
+        ("model@…|v\n", "model@53aa|v\n", True),
+        ("12 texts\n", "13 texts\n", False),
+    ],
+)
+def test_a_transcript_fits_what_is_printed(shown: str, printed: str, fit: bool):
+    assert fits(shown, printed) is fit
+
+
+def test_a_page_runs_with_its_files_and_says_what_it_shows_wrongly(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        '```text title="words.txt"\none\ntwo\n```\n\n'
+        "```console\n$ wc -l < words.txt\n2\n$ cat words.txt\none\nthree\n```\n",
+        "utf-8",
+    )
+    (tmp_path / "work").mkdir()
+    (wrong,) = differences(page, tmp_path / "work")
+    assert (wrong.command, wrong.printed) == ("cat words.txt", "one\ntwo\n")
