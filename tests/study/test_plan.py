@@ -346,7 +346,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
         ('files = "{seed}"', 'files: "{seed}" doesn\'t say the format'),
         (
             'files = "{seed}"\nformat = "xls"',
-            'format: expected jsonl, json, csv, tsv, parquet, text or ctrleval; found "xls"',
+            "format: expected jsonl, json, csv, tsv, parquet, text, ctrleval, inspect, ",
         ),
         ('files = "a.csv"\nmap = { txt = "o" }', "map: txt: mapping txt=o"),
         ('callable = "a b:c"', "callable: expected MODULE:NAME; found"),
