@@ -88,6 +88,20 @@ class Labelled:
             times=self.times[indices],
         )
 
+    def columns(self, attribute: str = "") -> dict[str, tuple[str, ...]]:
+        """Returns attribute -> its labels, in the order of the columns.
+
+        Args:
+            attribute: that of texts whose labels are all of one.
+        """
+        owners = self.of or (attribute,) * len(self.labels)
+        return {
+            name: tuple(
+                label for label, owner in zip(self.labels, owners, strict=True) if owner == name
+            )
+            for name in dict.fromkeys(owners)
+        }
+
     @property
     def digest(self) -> str:
         """Names texts, targets and weights."""

@@ -6,10 +6,12 @@ import json
 
 # Annotations of options stay objects here, since options are read from them.
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from scipy.special import bdtrc
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import SEED
@@ -131,11 +133,44 @@ def build_guide(
             **texts.facts,
             **trained.facts,
         }
+        for attribute, doubt in at_chance(trained.settings.get("figures", {}), texts.test, spec):
+            place.notes(f"the guide may have learnt nothing about {attribute}: {doubt}")
+            facts[f"Doubt about {attribute}"] = doubt
         return Trained(kind.summary, facts, trained.history)
 
     account["sources"] = (*texts.sources, *account.get("sources", ()))
     build(train, spec, texts.digest, out, what="guide", **account)
     return guide_named.__wrapped__(str(out))
+
+
+_LEVEL = 0.05
+
+
+def at_chance(
+    figures: Mapping[str, float], test: Labelled, spec: GuideSpec
+) -> Iterator[tuple[str, str]]:
+    """Yields each attribute whose accuracy on held-out texts is not shown to be above chance, and
+    why: P(X ≥ k) > 0.05 for k right ones of n, where a guess is right as often as the most
+    frequent label occurs.
+
+    Args:
+        figures: of the guide: `accuracy`, `accuracy-100` or `accuracy-ATTRIBUTE`, of 1.
+    """
+    for attribute, labels in test.columns(spec.attribute).items():
+        names = ("accuracy", "accuracy-100", f"accuracy-{attribute}")
+        found = next((figures[name] for name in names if name in figures), None)
+        shares = test.targets[:, [test.labels.index(label) for label in labels]]
+        shares = shares[shares.any(axis=1)]
+        n = len(shares)
+        if found is None or not n:
+            continue
+        chance = float(shares.mean(axis=0).max())
+        if bdtrc(round(found * n) - 1, n, chance) > _LEVEL:
+            yield (
+                attribute,
+                f"it is right on {found:.0%} of {n:,} held-out texts, and guessing the most "
+                f"frequent label on {chance:.0%}; more texts, or more held out, would show more",
+            )
 
 
 def write_guide(

@@ -107,22 +107,7 @@ def _labelled(samples: Sequence[Sample], attribute: str, like: Labelled | None =
     attributes = list(dict.fromkeys(name.strip() for name in attribute.split(",")))
     if len(attributes) == 1:
         return from_controls(samples, attributes[0], like.labels if like else ())
-    return from_several_controls(samples, attributes, columns(like) if like else None)
-
-
-def columns(rows: Labelled, attribute: str = "") -> dict[str, tuple[str, ...]]:
-    """Attribute -> its labels, in the order of the columns.
-
-    Args:
-        attribute: that of texts whose labels are all of one.
-    """
-    attributes = rows.of or (attribute,) * len(rows.labels)
-    return {
-        name: tuple(
-            label for label, owner in zip(rows.labels, attributes, strict=True) if owner == name
-        )
-        for name in dict.fromkeys(attributes)
-    }
+    return from_several_controls(samples, attributes, like.columns() if like else None)
 
 
 def _is_set(name: str) -> bool:
@@ -192,7 +177,7 @@ def by_attribute(rows: Labelled, attribute: str) -> list[AttributeRows]:
         attribute: of texts whose labels are all of one.
     """
     parts, first = [], 0
-    for name, labels in columns(rows, attribute).items():
+    for name, labels in rows.columns(attribute).items():
         parts.append(AttributeRows(rows, name, first, labels))
         first += len(labels)
     return parts

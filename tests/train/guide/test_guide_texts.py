@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from levelfield.core.errors import UserError
+from levelfield.train.guide.kinds import GuideSpec, at_chance
 from levelfield.train.guide.texts import as_written, guide_texts
+from levelfield.train.labelled import Labelled
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,39 @@ def test_a_file_without_labels_is_refused(tmp_path):
     file.write_text(json.dumps({"id": "1", "text": "text"}) + "\n")
     with pytest.raises(UserError, match=r"sample '1' has no label; expected one in control\.tone"):
         guide_texts([str(file)], "tone")
+
+
+def held_out(labels: str, names=("negative", "positive"), of=()) -> Labelled:
+    """Texts of these labels, each named by a digit; a dot is a text without any."""
+    targets = np.array([[float(str(i) == c) for i in range(len(names))] for c in labels])
+    return Labelled(tuple(map(str, range(len(labels)))), targets, names, of=of)
+
+
+@pytest.mark.parametrize(
+    ("labels", "accuracy", "doubted"),
+    [
+        ("01" * 50, 0.51, True),
+        ("01" * 50, 0.58, True),
+        ("01" * 50, 0.59, False),  # P(X >= 59) = 0.044 of 100 coins
+        ("01" * 50, 0.3, True),
+        ("0001" * 25, 0.75, True),  # the label that most have
+        ("0001" * 25, 0.85, False),
+        ("01", 1.0, True),  # two texts tell nothing
+    ],
+)
+def test_a_guide_that_is_right_no_more_often_than_a_guess_is_doubted(labels, accuracy, doubted):
+    spec = GuideSpec(kind="vector", attribute="sentiment")
+    found = dict(at_chance({"accuracy": accuracy}, held_out(labels), spec))
+    assert bool(found) is doubted
+    if doubted:
+        assert found["sentiment"].startswith(f"it is right on {accuracy:.0%} of {len(labels)} held")
+
+
+def test_each_attribute_of_several_is_held_against_its_own_labels():
+    spec = GuideSpec(kind="latent", attribute="mood,topic")
+    names, of = ("good", "bad", "sport", "law"), ("mood", "mood", "topic", "topic")
+    test = held_out("01" * 30 + "23" * 40, names, of)
+    found = dict(at_chance({"accuracy-mood": 0.5, "accuracy-topic": 0.7}, test, spec))
+    assert found.keys() == {"mood"}
+    assert "of 60 held-out texts" in found["mood"]
+    assert not dict(at_chance({"perplexity": 3.0}, test, spec))

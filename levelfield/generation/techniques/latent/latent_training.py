@@ -57,7 +57,7 @@ from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
 from levelfield.train.guide.settings import LatentSettings
-from levelfield.train.guide.texts import AttributeRows, at_most, by_attribute, columns, readable
+from levelfield.train.guide.texts import AttributeRows, at_most, by_attribute, readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
@@ -369,7 +369,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     of_prefixes = held_out_figures(model, test, spec.attribute, test_ids, of_test)
     figures = {"texts": len(test), **of_prefixes, **flow_figures}
     about = {
-        **({"attributes": columns(train)} if train.of else {}),
+        **({"attributes": train.columns()} if train.of else {}),
         "encoder": settings.encoder,
         "prefix": asdict(model.decoder.shape),
         "flow": asdict(flow.shape),
