@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from levelfield.generation.calibration import calibrate_strength
     from levelfield.generation.run import generate
     from levelfield.io.opening import load_samples
+    from levelfield.metrics.function_metric import metric
     from levelfield.planning.metrics import plan_metrics
     from levelfield.planning.raters import plan_raters
     from levelfield.planning.systems import plan_systems
@@ -36,6 +37,7 @@ __all__ = [
     "estimate",
     "generate",
     "load_samples",
+    "metric",
     "plan_metrics",
     "plan_raters",
     "plan_systems",
@@ -54,6 +56,7 @@ _MODULES = {
     "estimate": "levelfield.agree.estimate",
     "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
+    "metric": "levelfield.metrics.function_metric",
     "plan_metrics": "levelfield.planning.metrics",
     "plan_raters": "levelfield.planning.raters",
     "plan_systems": "levelfield.planning.systems",

@@ -36,6 +36,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
 from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.frames import Framed
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -197,8 +198,8 @@ class Disagreement:
         return {**asdict(self), "values": dict(self.values)}
 
 
-@dataclass(frozen=True)
-class AgreementReport:
+@dataclass(frozen=True, repr=False)
+class AgreementReport(Framed):
     """Agreement of raters, part by part.
 
     Attributes:
@@ -238,6 +239,9 @@ class AgreementReport:
             "worst": [d.to_dict() for d in self.worst],
             **({"judges": [j.to_dict() for j in self.judges]} if self.judges else {}),
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return self.tables()
 
     def to_polars(self) -> pl.DataFrame:
         """One row an aspect, part and measure; of measures of two raters, one a pair. Measures of a

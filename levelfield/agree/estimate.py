@@ -27,6 +27,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io import Rated
+from levelfield.io.frames import Framed
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.standing import Scale, scale_for
 from levelfield.stats.estimate import Estimate, finite
@@ -151,8 +152,8 @@ def _document(estimate: PoweredEstimate) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Estimation:
+@dataclass(frozen=True, repr=False)
+class Estimation(Framed):
     """Mean ratings with the help of scores.
 
     Attributes:
@@ -186,6 +187,9 @@ class Estimation:
             "differences": [d.to_dict() for d in self.differences],
             "next": [text.to_dict() for text in self.drawn],
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return self.tables()
 
     def to_polars(self) -> pl.DataFrame:
         """One row a mean, and one a difference of systems, which has `b`.

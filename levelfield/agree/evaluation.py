@@ -28,6 +28,8 @@ from levelfield.agree.sources import ManyScores, Ratings, file_names, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
+from levelfield.io.frames import Framed
+from levelfield.io.tables import Table
 from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
@@ -56,8 +58,8 @@ _SCHEMA = {
 }
 
 
-@dataclass(frozen=True)
-class MetaEvaluation:
+@dataclass(frozen=True, repr=False)
+class MetaEvaluation(Framed):
     """Agreement of metrics with ratings, and which metric agrees better.
 
     Attributes:
@@ -188,10 +190,15 @@ class MetaEvaluation:
 
     def to_latex(self, statistics: Sequence[Statistic] = ("pearson", "spearman", "kendall")) -> str:
         """A booktabs table, metric × (aspect × statistic), the best of a column in bold."""
-        table = correlation_table(
+        return self._table(statistics).to_latex() + "\n"
+
+    def _drawn(self) -> Sequence[Table]:
+        return [self._table(("pearson", "spearman", "kendall"))]
+
+    def _table(self, statistics: Sequence[Statistic]) -> Table:
+        return correlation_table(
             self.rows(), statistics, signature=self.signature, subject=self.what
         )
-        return table.to_latex() + "\n"
 
 
 def evaluate(

@@ -22,6 +22,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.frames import Framed
 from levelfield.io.reading import PathLike
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import NONE, Table, TableColumn
@@ -145,8 +146,8 @@ class PairDifference:
                 **numbers}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PreferenceReport:
+@dataclass(frozen=True, repr=False)
+class PreferenceReport(Framed):
     """Agreement of metrics with people's choices.
 
     Attributes:
@@ -177,6 +178,9 @@ class PreferenceReport:
             "agreements": [a.to_dict() for a in self.agreements],
             "differences": [d.to_dict() for d in self.differences],
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return self.tables()
 
     def to_polars(self) -> pl.DataFrame:
         """One row a metric, aspect, two systems (null for all pairs) and statistic."""

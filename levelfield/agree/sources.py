@@ -17,7 +17,8 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, open_samples
-from levelfield.io.opening import open_source
+from levelfield.io.frames import records_of
+from levelfield.io.opening import load_samples, open_source
 from levelfield.io.problems import Wrong
 from levelfield.io.ratings import COLUMNS
 from levelfield.io.reading import PathLike
@@ -30,7 +31,7 @@ from levelfield.stats.estimate import finite
 T = TypeVar("T")
 
 Ratings = PathLike | Rated | Sequence[PathLike] | Sequence[Sample]
-"""Files, what `load_ratings` returns, or samples with ratings."""
+"""Files, what `load_ratings` returns, samples with ratings, or a data frame of them."""
 
 ManyScores = PathLike | Scores | ScoreColumn | Collection[PathLike | Scores | ScoreColumn]
 """Files of scores, or scores."""
@@ -94,6 +95,8 @@ def read_ratings(
         return ratings
     if isinstance(ratings, str | os.PathLike):
         return load_ratings(ratings, format=format, mapping=mapping, optional=optional)
+    if (records := records_of(ratings)) is not None:
+        ratings = load_samples(records, mapping=mapping)
     samples = [item for item in ratings if isinstance(item, Sample)]
     if not samples:
         paths = [item for item in ratings if not isinstance(item, Sample)]

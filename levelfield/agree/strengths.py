@@ -20,6 +20,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.frames import Framed
 from levelfield.io.reading import PathLike
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -111,8 +112,8 @@ class StrengthDifference:
         }
 
 
-@dataclass(frozen=True)
-class StrengthReport:
+@dataclass(frozen=True, repr=False)
+class StrengthReport(Framed):
     """Strengths of systems.
 
     Attributes:
@@ -138,6 +139,9 @@ class StrengthReport:
             "strengths": [s.to_dict() for s in self.strengths],
             "differences": [d.to_dict() for d in self.differences],
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return self.tables()
 
     def to_polars(self) -> pl.DataFrame:
         """One row a system, and one a pair, which has `b`."""

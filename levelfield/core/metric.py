@@ -63,6 +63,7 @@ class Metric(Protocol):
         part_names: of the parts that every value is made of; a run reports the means of each.
         goes_first: whether its model reads each text together with more, such as words after it. A
             run scores such metrics before others, which then find the text read.
+        cacheable: False if the cache must not keep its values; True without it.
         costs: what its values have cost so far, as text for a note; None if nothing.
         counting: a method `counting(texts)`, as `CountsTexts` has it.
         lacking: a method `lacking(attributes)`, as `LacksModels` has it.

@@ -36,6 +36,7 @@ from levelfield.generation.contract import (
     rewrites,
 )
 from levelfield.generation.table import make_technique
+from levelfield.io.frames import Framed
 from levelfield.io.opening import open_source
 from levelfield.io.reading import PathLike
 from levelfield.models.loading import TorchOptions
@@ -139,8 +140,8 @@ def _asked(sample: Sample, labels: Mapping[str, str | Sequence[str]]) -> Iterato
         yield Request(id, sample.prompt, merged, sample.source, references)
 
 
-@dataclass(frozen=True)
-class Generation:
+@dataclass(frozen=True, repr=False)
+class Generation(Framed):
     """The texts of a run, and what they cost.
 
     Attributes:

@@ -20,6 +20,7 @@ from levelfield.core.sample import Sample
 from levelfield.io import hub
 from levelfield.io.formats import FORMATS, Format, format_at, format_named, format_of
 from levelfield.io.formats.text import Row, without_end
+from levelfield.io.frames import records_of
 from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, kind, printable
 from levelfield.io.reading import PathLike, ReadingOptions
@@ -87,9 +88,9 @@ def load_samples(
     """Returns all samples at once, checked.
 
     Args:
-        source: a path as a `str` or `Path`; or a list: of strings, which are texts, of mappings,
-            which are records, of `Sample`s, or of `Path`s. Texts and records without an id are
-            "1", "2", ….
+        source: a path as a `str` or `Path`; a data frame of polars or pandas; or a list: of
+            strings, which are texts, of mappings, which are records, of `Sample`s, or of `Path`s.
+            Texts and records without an id are "1", "2", ….
         reading, words: as for `open_samples`; `format` and `ids` are for files.
 
     Raises:
@@ -115,7 +116,8 @@ def open_source(
     """
     if isinstance(source, str | os.PathLike):
         return open_samples([source], reading, **words)
-    items = list(source)
+    records = records_of(source)
+    items: list[Any] = list(source) if records is None else [*records]
     if items and all(isinstance(item, os.PathLike) for item in items):
         return open_samples([p for p in items if isinstance(p, os.PathLike)], reading, **words)
     return _in_memory(items, ReadingOptions.of(reading, **words))

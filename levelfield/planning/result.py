@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.signature import signature
+from levelfield.io.frames import Framed
 from levelfield.io.tables import NONE, Table, TableColumn
 
 
@@ -30,8 +31,8 @@ class PlanColumn:
     repeated: bool = False
 
 
-@dataclass(frozen=True)
-class SizePlan:
+@dataclass(frozen=True, repr=False)
+class SizePlan(Framed):
     """How large a study has to be.
 
     Attributes:
@@ -69,6 +70,9 @@ class SizePlan:
             "rows": [dict(row) for row in self.rows],
             "notes": list(self.notes),
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return [self.table()]
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a plan, in the columns of `rows`."""

@@ -15,6 +15,7 @@ from levelfield.core.options import distributed, keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import is_metric
 from levelfield.core.scores import Scores
+from levelfield.io.frames import Framed
 from levelfield.io.opening import load_samples, open_source
 from levelfield.io.reading import ReadingOptions
 from levelfield.io.source import Source
@@ -40,8 +41,8 @@ from levelfield.stats.resampling import DEFAULT, Resampling
 _SYSTEMS = Grouping("system")
 
 
-@dataclass(frozen=True)
-class SystemComparisons:
+@dataclass(frozen=True, repr=False)
+class SystemComparisons(Framed):
     """Every two systems under every metric.
 
     Attributes:
@@ -103,6 +104,9 @@ class SystemComparisons:
                 for s in self.summaries
             ],
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return [self.table()]
 
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and pair of systems."""

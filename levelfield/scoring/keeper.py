@@ -97,7 +97,7 @@ class Keeper:
     def begin(self, metric: Metric, samples: Sequence[Sample]) -> Pending[Scores]:
         """Begins to score a partition under a metric of samples."""
         cache = self._cache
-        if cache is None or cache.failure:
+        if cache is None or cache.failure or not getattr(metric, "cacheable", True):
             return self._executor.begin(score_checked, metric, samples)
         signature, fields = metric.signature, fields_read(metric)
         keys = [sample_key(signature, sample, fields) for sample in samples]

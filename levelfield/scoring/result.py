@@ -16,6 +16,8 @@ from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
 from levelfield.core.strings import natural, number_document
 from levelfield.io.census import Census
+from levelfield.io.frames import Framed
+from levelfield.io.tables import Table
 from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.options import TASKS
@@ -195,8 +197,8 @@ class PartTally:
         return means
 
 
-@dataclass(frozen=True)
-class ScoreSummary:
+@dataclass(frozen=True, repr=False)
+class ScoreSummary(Framed):
     """What a run measured.
 
     Attributes:
@@ -253,6 +255,9 @@ class ScoreSummary:
         means = self.parts.get(metric, ())
         return {"parts": [mean.to_dict() for mean in means]} if means else {}
 
+    def _drawn(self) -> Sequence[Table]:
+        return [table.drawn() for table in self.tables()]
+
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and group; a group named `all` is all samples together."""
         rows = [
@@ -299,7 +304,7 @@ class ScoreSummary:
         return "\n\n".join(table.to_markdown() for table in self.tables()) + "\n"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoreResult(ScoreSummary):
     """A run with the value of every sample.
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from levelfield.core.direction import SIGNS, higher_is_better
 from levelfield.core.strings import natural, number_document
+from levelfield.io.frames import Framed
 from levelfield.io.tables import NONE, Table, TableCell, TableColumn
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
 from levelfield.scoring.sensitivity import sensitivity_notes
@@ -144,8 +145,8 @@ class ResultColumn:
         }
 
 
-@dataclass(frozen=True)
-class ResultTable:
+@dataclass(frozen=True, repr=False)
+class ResultTable(Framed):
     """Groups × metrics: means with their intervals, what is shown best, and who is alike.
 
     Attributes:
@@ -244,6 +245,9 @@ class ResultTable:
             "groups": list(self.groups),
             "columns": [column.to_dict() for column in self.columns],
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return [self.drawn()]
 
     def to_polars(self) -> pl.DataFrame:
         """One row a column and group."""

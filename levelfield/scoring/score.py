@@ -125,8 +125,8 @@ def score(
     Does what `levelfield score` does, with the command's words and defaults.
 
     Args:
-        texts: a path as a `str` or `Path`; or a list: of strings, which are texts, of records, of
-            `Sample`s, or of `Path`s.
+        texts: a path as a `str` or `Path`; a data frame of polars or pandas; or a list: of strings,
+            which are texts, of records, of `Sample`s, or of `Path`s.
         metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
             that the texts have the fields for.
         chosen: what is scored and how.
@@ -163,10 +163,10 @@ def score(
 
 
 def listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
-    """Returns metrics as a tuple; a single one as a tuple of one."""
-    if isinstance(metrics, str) or not isinstance(metrics, Sequence):
-        return (metrics,)
-    return tuple(metrics)
+    """Returns metrics as a tuple; a single one as a tuple of one, and for a class what it makes."""
+    several = (metrics,) if isinstance(metrics, str | type) else metrics
+    several = several if isinstance(several, Sequence) else (several,)
+    return tuple(metric() if isinstance(metric, type) else metric for metric in several)
 
 
 def paths_of(texts: Texts) -> tuple[str, ...]:

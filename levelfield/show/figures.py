@@ -28,6 +28,7 @@ from matplotlib.transforms import IdentityTransform, blended_transform_factory
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.direction import in_words
+from levelfield.core.errors import UserError
 from levelfield.scoring.summary import GroupSummary, MetricSummary
 from levelfield.show.words import best_first, shown_name
 
@@ -174,14 +175,28 @@ _LONGEST_NAME = 27
 
 
 def means_figure(summary: MetricSummary) -> Markup:
-    """The mean and interval of every group over its single values, the best group on top.
-
-    Of more than `MOST_POINTS` values as many of every group are drawn at random, which the figure
-    says. Empty if no group has a value.
-    """
-    groups = [_finite_points(g) for g in best_first(summary) if g.mean.n > g.infinite]
+    """The figure of `plot` as an element of a page; empty if no group has a value."""
+    groups = _with_values(summary)
     if not groups:
         return Markup("")
+    return svg(plot(summary), salt=summary.metric, label=_described(summary, groups))
+
+
+def plot(summary: MetricSummary) -> Figure:
+    """Draws the mean and interval of every group over its single values, the best group on top.
+
+    Of more than `MOST_POINTS` values, the same number of every group is drawn at random, which the
+    figure says.
+
+    Args:
+        summary: of a metric, such as `result["ctrleval.coherence"]`.
+
+    Raises:
+        UserError: no group has a value.
+    """
+    groups = _with_values(summary)
+    if not groups:
+        raise UserError(f"{summary.metric} has no values to draw")
     share = MOST_POINTS // len(groups)
     drawn = sum(min(share, len(group.points)) for group in groups)
     note = dots_note(drawn, sum(group.mean.n for group in groups))
@@ -208,7 +223,12 @@ def means_figure(summary: MetricSummary) -> Markup:
     )
     if note:
         figure.text(0.5, 0.04 / height, note, color=MUTED, fontsize=8, ha="center", va="bottom")
-    return svg(figure, salt=summary.metric, label=_described(summary, groups))
+    return figure
+
+
+def _with_values(summary: MetricSummary) -> list[GroupSummary]:
+    """The groups that have values, the best first."""
+    return [_finite_points(g) for g in best_first(summary) if g.mean.n > g.infinite]
 
 
 def _finite_points(group: GroupSummary) -> GroupSummary:

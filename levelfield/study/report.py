@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from levelfield.io.frames import Framed
 from levelfield.io.tables import (
     Table,
     TableCell,
@@ -297,8 +298,8 @@ def _defined(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-@dataclass(frozen=True)
-class StudyReport:
+@dataclass(frozen=True, repr=False)
+class StudyReport(Framed):
     """The tables of a study with the findings of its audit.
 
     Attributes:
@@ -328,6 +329,9 @@ class StudyReport:
             "comparisons": list(comparison_rows(self.summary)),
             "findings": None if findings is None else [f.to_dict() for f in findings],
         }
+
+    def _drawn(self) -> Sequence[Table]:
+        return [results_table(control, self.summary) for control in self.summary.controls]
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a control, system, measure, dataset and value, as in `numbers.csv`."""

@@ -15,6 +15,7 @@ from scipy.special import bdtr, bdtrc, gammaln
 from scipy.stats import mannwhitneyu
 
 from levelfield.core.continuation import prompt_end
+from levelfield.io.frames import Framed
 from levelfield.io.tables import Table, TableColumn
 from levelfield.study.audit.texts import Text
 from levelfield.study.cells import Cell, CellKey, grouped
@@ -358,8 +359,8 @@ def p_of_order(x: Sequence[float], y: Sequence[float]) -> float:
 _COLUMNS = ("check", "severity", "system", "dataset", "control", "seed", "what", "n", "of")
 
 
-@dataclass(frozen=True)
-class AuditReport:
+@dataclass(frozen=True, repr=False)
+class AuditReport(Framed):
     """The findings of an audit.
 
     Attributes:
