@@ -29,7 +29,7 @@ from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.train.guide.kinds import write_guide
-from levelfield.train.guide.texts import at_most, by_attribute, columns, labelled_texts
+from levelfield.train.guide.texts import at_most, by_attribute, labelled_texts
 from levelfield_reproductions.convert import Converted, Converter
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
 
@@ -125,7 +125,7 @@ def latent_guide(
     shape, decoder = _decoder(tensors, base, options.positions)
     tensors.drop(r"(decoder|latent_classify_head)\..*")
     tensors.finish()
-    flow = flow_of(columns(rows, options.attribute), shape.size) if flow_of else None
+    flow = flow_of(rows.columns(options.attribute), shape.size) if flow_of else None
     e = encoder.latents(rows.texts)
     clouds = [
         e[torch.from_numpy(part.at[part.truth == label])].half()
@@ -140,7 +140,7 @@ def latent_guide(
         base=base.name,
         revision=base.revision,
         settings={
-            **({"attributes": columns(rows)} if rows.of else {}),
+            **({"attributes": rows.columns()} if rows.of else {}),
             "reads_bos": False,
             "layers": shape.layers,
             "prefix": asdict(shape),
