@@ -209,7 +209,7 @@ def _found(
             decoding=source.decoding,
             tolerance=chosen.tolerance,
             most=chosen.most,
-            stages=stages,
+            stages=lambda _, total: stages(f"calibrating {system.name}", total),
         ).found
         is_within = True
     except OutOfReachError as error:
