@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from levelfield.agree.evaluation import correlate
     from levelfield.agree.preference import preferences
     from levelfield.agree.strengths import strengths
+    from levelfield.cli.terminal import progress_bar
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
     from levelfield.generation.calibration import calibrate_strength
@@ -42,6 +43,7 @@ __all__ = [
     "plan_raters",
     "plan_systems",
     "preferences",
+    "progress_bar",
     "score",
     "strengths",
 ]
@@ -61,6 +63,7 @@ _MODULES = {
     "plan_raters": "levelfield.planning.raters",
     "plan_systems": "levelfield.planning.systems",
     "preferences": "levelfield.agree.preference",
+    "progress_bar": "levelfield.cli.terminal",
     "score": "levelfield.scoring.score",
     "strengths": "levelfield.agree.strengths",
 }
