@@ -12,18 +12,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def records_of(frame: object) -> list[dict[str, Any]] | None:
+def records_of(frame: Any) -> list[dict[str, Any]] | None:
     """Returns the rows of a data frame of polars or pandas as records; None for anything else.
 
     Missing values are None. The index of a frame of pandas is left out.
     """
-    frame_: Any = frame
     library = type(frame).__module__.partition(".")[0]
     if library == "polars" and hasattr(frame, "to_dicts"):
-        rows: list[dict[str, Any]] = frame_.to_dicts()
+        rows: list[dict[str, Any]] = frame.to_dicts()
         return rows
     if library == "pandas" and hasattr(frame, "columns"):
-        whole = frame_.astype(object).where(frame_.notna(), None)
+        whole = frame.astype(object).where(frame.notna(), None)
         return [
             {str(name): value for name, value in row.items()} for row in whole.to_dict("records")
         ]

@@ -25,8 +25,8 @@ def metric(function: Value | None = None, *, name: str = "", direction: Directio
     """Makes a metric of a function; a decorator, with arguments or without.
 
     The function gets the fields of a sample that its parameters name, such as `text` and `prompt`,
-    and returns the value of that sample. None and NaN mean that it has none. A parameter with a
-    default is a field that need not be there. The signature has a digest of the function's source.
+    and returns the value of that sample. None and NaN mean that it has none. A field that a sample
+    lacks has the default of its parameter; without a default it is required. The signature has a digest of the function's source.
     Values are not kept in the cache, since nothing tells when what the function calls changes.
 
     Args:
@@ -78,6 +78,7 @@ class FunctionMetric(SampleMetric):
     """Base of the metrics that `metric` makes."""
 
     signature = ""
+    reads: frozenset[str]
     _function: Value
     _fields: tuple[str, ...]
 
@@ -85,7 +86,9 @@ class FunctionMetric(SampleMetric):
         return [self._value(sample) for sample in samples]
 
     def _value(self, sample: Sample) -> SampleValue | Undefined:
-        value = self._function(**{name: getattr(sample, name) for name in self._fields})
+        there = {name: getattr(sample, name) for name in self._fields}
+        lacks = {name for name in self.reads if there[name] in (None, "", (), {})}
+        value = self._function(**{n: item for n, item in there.items() if n not in lacks})
         if value is None or math.isnan(value):
             return Undefined(NO_VALUE)
         return SampleValue(float(value), (), False)
