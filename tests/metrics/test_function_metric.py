@@ -42,10 +42,10 @@ def test_parameters_are_fields_and_none_is_no_value():
 def test_a_field_that_a_sample_lacks_has_the_default():
     @metric
     def beginning(text, prompt="none", seed=7):
-        return len(prompt) + (seed or 0)
+        return len(text + prompt) + (seed or 0)
 
     samples = [Sample("1", "A"), Sample("2", "A", prompt="The lake", seed=0)]
-    assert beginning().score(samples).values.tolist() == [11, 8]
+    assert beginning().score(samples).values.tolist() == [12, 9]
 
 
 def test_another_body_has_another_signature():
