@@ -27,7 +27,8 @@ def metric(function: Value | None = None, *, name: str = "", direction: Directio
     The function gets the fields of a sample that its parameters name, such as `text` and `prompt`,
     and returns the value of that sample. None and NaN mean that it has none. A field that a sample
     lacks has the default of its parameter; without a default it is required. The signature has a
-    digest of the function's source. Values are not kept in the cache, since nothing tells when what the function calls changes.
+    digest of the function's source. Values are not kept in the cache, since nothing tells when what
+    the function calls changes.
 
     Args:
         function: of fields of a sample.
