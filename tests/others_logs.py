@@ -13,6 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from levelfield.core.errors import InputError
+from levelfield.io import open_samples
 from zip_members import write_zip
 
 QUESTIONS = ("How deep is the lake?", "Who rows the boat?", "When does it freeze?")
@@ -313,3 +317,12 @@ def helm_mean(values: Mapping[tuple[str, int], float | None]) -> float:
             of_trials[trial].append(value)
     means = [sum(v) / len(v) for v in of_trials.values()]
     return sum(means) / len(means)
+
+
+def problem(path: Path) -> str:
+    """The only problem of a file, in one line."""
+    with pytest.raises(InputError) as caught:
+        open_samples([path]).check()
+    (line,) = caught.value.problems
+    assert "\n" not in line
+    return line

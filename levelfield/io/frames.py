@@ -30,9 +30,9 @@ def records_of(frame: Any) -> list[dict[str, Any]] | None:
 
 
 class Framed(abc.ABC):
-    """A result that is shown as its tables, and can be had as a data frame.
+    """A result that displays its tables and converts to a data frame.
 
-    Without tables it is shown as its frame.
+    A result without tables displays its data frame.
     """
 
     @abc.abstractmethod

@@ -140,8 +140,8 @@ def _values(content: bytes, rng: random.Random) -> bytes:
         record = json.loads(content if whole else lines[at])
     except (ValueError, RecursionError):
         return _flipped(content, rng)
-    made = json.dumps(_changed(record, rng)).encode()
-    return made if whole else b"\n".join([*lines[:at], made, *lines[at + 1 :]])
+    changed = json.dumps(_changed(record, rng)).encode()
+    return changed if whole else b"\n".join([*lines[:at], changed, *lines[at + 1 :]])
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
@@ -191,8 +191,8 @@ def run(fed: Fed, folder: Path, number: int | str) -> tuple[int, str]:
         shutil.copytree(folder / "models/gpt2", folder / model / fed.inside)
     with at_most(LONGEST_S):
         code, _, err = golden.run(fed.words.replace("MODEL", model).split(), folder)
-    for made in ("made", model):
-        shutil.rmtree(folder / made, ignore_errors=True)
+    for output in ("made", model):
+        shutil.rmtree(folder / output, ignore_errors=True)
     (folder / "x").unlink(missing_ok=True)
     return code, err
 

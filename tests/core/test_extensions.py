@@ -157,9 +157,9 @@ def test_an_installed_format_of_logs_is_told_by_content_and_compared(tmp_path: P
         mean = sum(points) / 4 if player == "ann" else 0.75
         path = tmp_path / f"{player}.txt"  # a suffix of another format
         path.write_text("\n".join([f"GAMES {mean}", *lines]))
-    said = levelfield("compare", *(str(tmp_path / f"{player}.txt") for player in ("ann", "bo")))
-    assert "ann − bo = 0.500 " in said
-    assert "means equal to those that the logs state: 1" in said
+    printed = levelfield("compare", *(str(tmp_path / f"{player}.txt") for player in ("ann", "bo")))
+    assert "ann − bo = 0.500 " in printed
+    assert "means equal to those that the logs state: 1" in printed
 
 
 @pytest.mark.usefixtures("elsewhere")

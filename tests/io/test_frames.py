@@ -36,10 +36,10 @@ def test_missing_values_of_pandas_are_missing():
 def test_ratings_of_a_frame():
     frame = polars.DataFrame(COLUMNS)
     values = score(frame, "rouge-1.references", mapping={**MAPPING, "references": "opening"})
-    found = correlate(
+    evaluation = correlate(
         values.scores.values(), frame, mapping={**MAPPING, "ratings.quality": "quality"}
     )
-    assert found.to_polars()["aspect"].unique().to_list() == ["quality"]
+    assert evaluation.to_polars()["aspect"].unique().to_list() == ["quality"]
 
 
 def test_results_are_shown_as_tables():

@@ -420,8 +420,8 @@ def test_an_export_is_correlated_with_scores(tmp_path: Path, name: str):
     plain = write_lines(tmp_path / "plain.jsonl", rows_of_six_texts())
     options = {"systems": "these", "resamples": 50, "permutations": 50}
     expected = correlate([scores], [plain], **options)
-    found = correlate([scores], [exported(tmp_path, name)], **options)
-    ((of_plain,), (of_export,)) = expected.correlations, found.correlations
+    evaluation = correlate([scores], [exported(tmp_path, name)], **options)
+    ((of_plain,), (of_export,)) = expected.correlations, evaluation.correlations
     assert (of_export.metric, of_export.aspect, of_export.n) == ("length", "score", 6)
     pearson = of_export.estimates["pearson"].value
     assert pearson == pytest.approx(of_plain.estimates["pearson"].value)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.core.errors import InputError
 from levelfield.io import load_samples, open_samples
 from levelfield.io.logged import logged_scores
-from others_logs import ANSWERS, QUESTIONS, helm_request, write_helm
+from others_logs import ANSWERS, QUESTIONS, helm_request, problem, write_helm
 
 VALUES = {
     "exact_match": {("id0", 0): 1.0, ("id1", 0): 0.0},
@@ -88,14 +87,6 @@ def test_without_statistics_there_are_texts(tmp_path: Path):
     (source,) = open_samples([run]).inputs
     assert source.facts().means == {}
     assert logged_scores(load_samples(run)[0]).scores == {}
-
-
-def problem(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        open_samples([path]).check()
-    (line,) = caught.value.problems
-    assert "\n" not in line
-    return line
 
 
 @pytest.mark.parametrize("name", ["scenario_state.json", "per_instance_stats.json"])

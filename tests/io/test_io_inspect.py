@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples, open_samples
 from levelfield.io.formats import FORMATS, format_at
@@ -19,6 +18,7 @@ from others_logs import (
     QUESTIONS,
     inspect_log,
     inspect_sample,
+    problem,
     write_inspect_eval,
     write_inspect_json,
 )
@@ -92,9 +92,9 @@ def test_a_value_that_is_no_number_is_none_and_a_list_is_no_score(written):
         "match": {(1, 1): float("nan"), (2, 1): "unclear", (3, 1): 1},
         "list": {(1, 1): [1, 2]},
     }
-    found = scores(load_samples(written(inspect_log("m", values))))
-    assert [math.isnan(found[id]["match"]) for id in "123"] == [True, True, False]
-    assert "list" not in found["1"]
+    values_of = scores(load_samples(written(inspect_log("m", values))))
+    assert [math.isnan(values_of[id]["match"]) for id in "123"] == [True, True, False]
+    assert "list" not in values_of["1"]
 
 
 def test_messages_make_the_context_and_references_to_attachments_are_followed(written):
@@ -194,14 +194,6 @@ def test_an_unfinished_log_is_read_and_says_so(tmp_path: Path):
     assert len(load_samples(path)) == 1
     assert read.facts().notes == ("its status is started, so samples may be missing",)
     assert read.facts().means == {}
-
-
-def problem(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        open_samples([path]).check()
-    (line,) = caught.value.problems
-    assert "\n" not in line
-    return line
 
 
 def test_an_empty_log_is_refused(written):

@@ -10,7 +10,7 @@ import pytest
 from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_samples, open_samples
 from levelfield.io.logged import logged_scores
-from others_logs import ANSWERS, DATE, QUESTIONS, lm_eval_line, write_lm_eval
+from others_logs import ANSWERS, DATE, QUESTIONS, lm_eval_line, problem, write_lm_eval
 
 LINES = [
     lm_eval_line(id, {"exact_match": hit}, filter=filter)
@@ -115,14 +115,6 @@ def test_columns_that_map_names_are_there(tmp_path: Path):
     mapping = {"id": "doc_hash", "text": "filtered_resps.0", "source": "doc.question"}
     (first, *_) = load_samples(run, mapping=mapping)
     assert (first.id, first.text, first.source) == ("doc0", ANSWERS[0], QUESTIONS[0])
-
-
-def problem(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        open_samples([path]).check()
-    (line,) = caught.value.problems
-    assert "\n" not in line
-    return line
 
 
 def test_the_same_document_twice_is_refused(tmp_path: Path):

@@ -28,11 +28,11 @@ def overlap(text, prompt=""):
 
 
 def test_parameters_are_fields_and_none_is_no_value():
-    made = overlap()
-    check_metric(made)
-    assert (made.requires, made.reads) == ({"text"}, {"prompt"})
+    instance = overlap()
+    check_metric(instance)
+    assert (instance.requires, instance.reads) == ({"text"}, {"prompt"})
     samples = [Sample("1", "The lake was", prompt="The lake"), Sample("2", "A day")]
-    scores = made.score(samples)
+    scores = instance.score(samples)
     assert scores.values[0] == 1
     assert math.isnan(scores.values[1])
     assert scores.undefined == {"2": NO_VALUE}

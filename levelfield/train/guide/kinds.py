@@ -158,17 +158,17 @@ def at_chance(
     """
     for attribute, labels in test.columns(spec.attribute).items():
         names = ("accuracy", "accuracy-100", f"accuracy-{attribute}")
-        found = next((figures[name] for name in names if name in figures), None)
+        accuracy = next((figures[name] for name in names if name in figures), None)
         shares = test.targets[:, [test.labels.index(label) for label in labels]]
         shares = shares[shares.any(axis=1)]
         n = len(shares)
-        if found is None or not n:
+        if accuracy is None or not n:
             continue
         chance = float(shares.mean(axis=0).max())
-        if bdtrc(round(found * n) - 1, n, chance) > _LEVEL:
+        if bdtrc(round(accuracy * n) - 1, n, chance) > _LEVEL:
             yield (
                 attribute,
-                f"it is right on {found:.0%} of {n:,} held-out texts, and guessing the most "
+                f"it is right on {accuracy:.0%} of {n:,} held-out texts, and guessing the most "
                 f"frequent label on {chance:.0%}; more texts, or more held out, would show more",
             )
 
