@@ -8,10 +8,11 @@ import click
 
 from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import OutputType, Writing
-from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
+from levelfield.cli.terminal import progress_bar, say, tell, tell_json
 from levelfield.core.strings import json_text
 from levelfield.datasets.loading import DataOptions, choices, load, paths, wanted_files
 from levelfield.datasets.registry import (
+    DataSet,
     dataset,
     document,
     is_here,
@@ -24,7 +25,7 @@ from levelfield.io import as_record, atomic_writer
 from levelfield.io.comparisons import choice_record
 from levelfield.io.fetch import cache_folder, data_folder
 from levelfield.io.records import Record
-from levelfield.show.terminal import plain_table
+from levelfield.show.terminal import listing
 
 _NO_LICENCE = "none stated"
 _MOST_FILES = 80
@@ -48,19 +49,18 @@ def list_(as_json: bool) -> None:
         described = [{**document(entry), "here": sum(map(is_here, entry.files))} for entry in sets]
         tell_json(described, indent=2)
         return
-    table = plain_table("name", ">rows", ">files", ">MB", "here", "licence", "what it is")
-    table.columns[0].no_wrap = True
-    for entry in sets:
-        table.add_row(
-            entry.name,
-            "" if entry.rows is None else f"{entry.rows:,}",
-            f"{len(entry.files):,}",
-            f"{total_bytes(entry.files) / 1e6:.1f}",
-            share_here(entry.files),
-            entry.licence or _NO_LICENCE,
-            entry.title,
-        )
-    console().print(table)
+    tell(listing(map(_listed, sets)))
+
+
+def _listed(entry: DataSet) -> tuple[str, tuple[str, ...]]:
+    size = f"{total_bytes(entry.files) / 1e6:.1f} MB"
+    facts = (
+        "" if entry.rows is None else f"rows: {entry.rows:,}",
+        f"files: {len(entry.files):,} ({size})",
+        f"here: {share_here(entry.files)}",
+    )
+    sentences = (entry.title, f"licence: {entry.licence or _NO_LICENCE}")
+    return f"{entry.name:<26} {'; '.join(filter(None, facts))}".rstrip(), sentences
 
 
 @data.command()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from importlib import resources
 from typing import Any
 
 import click
 
 from levelfield.cli.options import JSON, choice_documents, choice_lines
-from levelfield.cli.terminal import console, tell, tell_json
+from levelfield.cli.terminal import tell, tell_json
 from levelfield.core.direction import direction_of, higher_is_better
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
 from levelfield.scoring.metrics import works_offline
-from levelfield.show.terminal import plain_table
+from levelfield.show.terminal import listing
 
 
 @click.command()
@@ -39,16 +39,13 @@ def metrics(name: str | None, as_json: bool) -> None:
         if any("judges" in metric.get("options", {}) for metric in described):
             tell("\n" + "\n".join(_judges()))
     else:
-        from rich.text import Text
+        tell(listing(map(_listed, described)))
 
-        table = plain_table("metric", "level", "needs", "offline", "measures")
-        for metric in described:
-            offline = "yes" if metric["offline"] else "no"
-            needs = ", ".join(metric["requires"])
-            table.add_row(
-                *map(Text, (metric["name"], metric["level"], needs, offline, metric["summary"]))
-            )
-        console().print(table)
+
+def _listed(metric: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    needs = ", ".join(metric["requires"])
+    facts = (metric["level"], needs and f"needs {needs}", "offline" if metric["offline"] else "")
+    return f"{metric['name']:<30} {'; '.join(filter(None, facts))}".rstrip(), (metric["summary"],)
 
 
 def _describe(name: str) -> dict[str, Any]:

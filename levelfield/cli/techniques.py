@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from levelfield.cli.options import JSON, choice_documents, choice_lines
-from levelfield.cli.terminal import console, tell, tell_json
+from levelfield.cli.terminal import tell, tell_json
 from levelfield.core.options import choices
 from levelfield.generation.table import TECHNIQUES, TechniqueEntry, technique_class, technique_entry
-from levelfield.show.terminal import plain_table
+from levelfield.show.terminal import listing
 
 
 @click.command()
@@ -21,7 +21,8 @@ from levelfield.show.terminal import plain_table
 def techniques(name: str | None, as_json: bool) -> None:
     """List the techniques of controlled generation, or explain the one with this NAME.
 
-    Cost is in forward passes a token: F is one of the base model.
+    The line of a technique says where control enters. Cost is in forward passes per token: F is
+    one pass of the base model.
     """
     if name:
         described = _describe(technique_entry(name))
@@ -33,13 +34,15 @@ def techniques(name: str | None, as_json: bool) -> None:
     if as_json:
         tell_json([_listed(entry) for entry in TECHNIQUES.values()], indent=2)
         return
-    from rich.text import Text
-
-    table = plain_table("technique", "control enters at", "controls", "cost", "paper")
-    for entry in TECHNIQUES.values():
-        cells = (entry.name, entry.mechanism, entry.controls, entry.cost, entry.paper)
-        table.add_row(*map(Text, cells))
-    console().print(table)
+    tell(
+        listing(
+            (
+                f"{entry.name:<17} {entry.mechanism}",
+                (f"controls: {entry.controls}", f"cost: {entry.cost}"),
+            )
+            for entry in TECHNIQUES.values()
+        )
+    )
 
 
 def _listed(entry: TechniqueEntry) -> dict[str, Any]:

@@ -208,9 +208,10 @@ def test_after_kill_9_the_same_command_writes_the_rest_and_the_same_texts(
 def test_all_techniques_are_listed(run: Run) -> None:
     listed = run("techniques")
     assert listed.code == 0
+    unfolded = " ".join(listed.out.split())
     for name, entry in TECHNIQUES.items():
-        assert name in listed.out
-        assert entry.cost in listed.out
+        assert f"{name} {entry.mechanism} controls: {entry.controls} cost: {entry.cost}" in unfolded
+    assert max(map(len, listed.out.splitlines())) <= 80
     assert [one["name"] for one in run("techniques", "--json").json] == list(TECHNIQUES)
 
 

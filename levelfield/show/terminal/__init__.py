@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +21,21 @@ def console() -> Console:
     if not stdout.is_terminal:
         stdout.width = 1_000
     return stdout
+
+
+def listing(entries: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Returns a list for 80 columns: a line for the head of each entry, its sentences below."""
+    indented = textwrap.TextWrapper(
+        width=80,
+        initial_indent="    ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(
+        "\n".join([head, *map(indented.fill, filter(None, sentences))])
+        for head, sentences in entries
+    )
 
 
 def plain_table(*heads: str) -> Table:
