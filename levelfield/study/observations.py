@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 from typing import Final, Literal
 
@@ -99,6 +100,11 @@ class Observed:
     def has_values(self) -> bool:
         """Whether there is a value that is not NaN."""
         return any(v == v for values in self.cells.values() for v in values)
+
+    @cached_property
+    def is_never_negative(self) -> bool:
+        """Whether values of texts are known and none is below 0."""
+        return self.texts is not None and bool(np.fmin.reduce(self.texts, initial=np.inf) >= 0)
 
 
 @dataclass(frozen=True)

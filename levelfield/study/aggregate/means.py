@@ -143,7 +143,8 @@ class _Cells:
         """Returns the interval of the weighted mean.
 
         It is that of `stats.seeds.contrast`, of shares that of `share_ends` with its variance. With
-        one seed it holds for this run. No interval where only cells are known or no dataset has two
+        one seed it holds for this run. It ends at 0 where no text of any system has a value below
+        0, and at 100 percent. No interval where only cells are known or no dataset has two
         prompts.
 
         Args:
@@ -164,7 +165,9 @@ class _Cells:
         level = self.control.resampling.level
         low, high = _ends_of_share(c, w, of_clusters, votes, level) if votes else c.ends(level)
         if self.o.measure.percent:
-            low, high = max(low, 0.0), min(high, 100.0)
+            high = min(high, 100.0)
+        if self.o.is_never_negative:
+            low = max(low, 0.0)
         return without_few_clusters(estimate(low, high, clusters=clusters))
 
     def between_seeds(self) -> SpreadBetween:

@@ -556,6 +556,16 @@ def test_an_interval_of_shares_stays_between_0_and_100():
             assert 0 <= entry.interval.low <= entry.mean <= entry.interval.high <= 100
 
 
+@pytest.mark.parametrize("shift", [0.0, -1e-9])
+def test_an_interval_ends_at_0_only_if_no_value_is_below_0(shift: float):
+    def seldom(*of: str | int) -> float:
+        return shift + (hash_of(of) % 40 == 0)  # type: ignore[arg-type]
+
+    entry = of(aggregate(study(seldom, seeds=3), resampling=QUICK), "a", SLOR)
+    assert entry.interval.low < entry.mean < entry.interval.high
+    assert (entry.interval.low == 0) == (shift == 0)
+
+
 def test_a_system_whose_seeds_are_equal_has_the_interval_of_one_run():
     def greedy(system: str, dataset: str, value: str, prompt: int, _seed: int) -> float:
         return noisy(system, dataset, value, prompt, 0)
