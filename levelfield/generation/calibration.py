@@ -1,4 +1,4 @@
-"""`levelfield.calibrate_strength`: the strength at which a technique goes as far as it may."""
+"""`levelfield.calibrate_strength`: finds the strength at which a technique meets its budget."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Tried:
 
 
 class OutOfReachError(UserError):
-    """No strength comes to a budget; `nearest` comes nearest."""
+    """No strength reaches the budget; `nearest` comes closest."""
 
     def __init__(self, budget: float, tried: Sequence[Tried]) -> None:
         self.nearest = _nearest(tried, budget)
         super().__init__(
-            f"the budget of {budget:g} nats a token is out of reach: of {len(tried)} strengths the "
-            f"nearest comes to {self.nearest.divergence.value:.3g}, with "
+            f"the budget of {budget:g} nats per token is out of reach: of {len(tried)} strengths "
+            f"the nearest reaches {self.nearest.divergence.value:.3g}, at "
             f"{self.nearest.strength:.4g}"
         )
 
@@ -78,7 +78,7 @@ class Calibration:
 
     @property
     def note(self) -> str:
-        """What a reader must know of the strength; empty if nothing."""
+        """A caveat about the strength; empty if there is none."""
         nats = self.found.divergence
         if nats.why_no_interval:
             return f"no interval: {nats.why_no_interval}; give more prompts"
@@ -87,13 +87,13 @@ class Calibration:
             return ""
         enough = math.ceil(self.requests * (share / WIDE) ** 2 / 100) * 100
         return (
-            f"{self.requests:,} requests know the divergence to ±{share:.0%}; some {enough:,} "
-            f"would know it to {WIDE:.0%}"
+            f"{self.requests:,} requests determine the divergence to ±{share:.0%}; some {enough:,} "
+            f"would determine it to {WIDE:.0%}"
         )
 
     @property
     def is_within(self) -> bool:
-        """Whether the divergence is as near to the budget as was asked for."""
+        """Whether the divergence is within the tolerance of the budget."""
         return _is_near(self.found, self.budget, self.tolerance)
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,13 +144,13 @@ def calibrate_strength(
     writer = chosen_technique(technique, chosen)
     if not has_distribution(writer):
         raise UserError(
-            f"{writer.name} gives no probabilities of tokens, so it has no divergence; compare "
-            "what its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
+            f"{writer.name} gives no token probabilities, so it has no divergence; compare what "
+            "its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
         )
     assert isinstance(writer, LocalTechnique)
     knob = writer.knob
     if knob not in choices(type(writer)):
-        raise UserError(f"{writer.name} has no option that is its strength")
+        raise UserError(f"{writer.name} has no strength option")
     asked = read_requests(
         requests,
         writer.refusal,

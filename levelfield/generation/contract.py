@@ -184,7 +184,7 @@ class Technique(Protocol):
         seed: int = ...,
         progress: Progress = ...,
     ) -> Iterator[Answer]:
-        """Yields an answer a request, in their order, as batches end.
+        """Yields one answer per request, in their order, as batches end.
 
         Raises:
             UserError: ids that occur twice, or controls that are not supported; all of them named.
@@ -213,8 +213,7 @@ def rewrites(technique: Technique) -> bool:
 
 
 def source_refusal(technique: Technique, source: str) -> str:
-    """Why a technique can't answer a request with this source, or with none (empty); empty if it
-    can."""
+    """Returns why a technique can't answer a request with or without a source; empty if it can."""
     if rewrites(technique) == bool(source):
         return ""
     if source:
@@ -344,24 +343,24 @@ class WritingOptions(Options):
         None,
         "Base model: a hub name or a folder.",
         metavar="NAME",
-        otherwise="that of the technique, mostly offline/smollm2",
+        otherwise="that of the technique, usually offline/smollm2",
     )
     guide: str | None = option(
         None,
-        "Guide: a name or a folder; several, with commas, for several attributes.",
+        "Guide: a name or a folder; for several attributes, several separated by commas.",
         metavar="NAME",
         otherwise="the one that ships for the attribute",
     )
     options: Mapping[str, Any] = option(
         {},
-        "Option of the technique, as `levelfield techniques NAME` lists them; may be given again.",
+        "Option of the technique, as `levelfield techniques NAME` lists it; may be given again.",
         flags=("--option", "-o"),
         metavar="NAME=VALUE",
     )
     control: Mapping[str, str | Sequence[str]] = option(
         {},
-        "Control of requests that name none; with several labels, each prompt is used with each "
-        "of them.",
+        "Control for requests that name none; with several labels, each prompt is used with each "
+        "label.",
         metavar="ATTR=LABEL[,LABEL]",
         read=_labels,
     )
@@ -399,7 +398,9 @@ class SearchOptions(Options):
     tolerance: float = option(
         0.02, "Largest distance from the budget, as a share of it.", above=0, most=1
     )
-    most: int = option(12, "Most strengths tried on all requests.", least=2, metavar="N")
+    most: int = option(
+        12, "Maximum number of strengths tried on all requests.", least=2, metavar="N"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,5 +408,5 @@ class CalibrationOptions(SearchOptions, WritingOptions):
     """How a strength is calibrated."""
 
     budget: float = option(
-        0.5, "Budget: mean divergence from the base, in nats a token.", above=0, metavar="NATS"
+        0.5, "Budget: mean divergence from the base, in nats per token.", above=0, metavar="NATS"
     )

@@ -187,9 +187,9 @@ class LocalTechnique(BatchedTechnique):
     knob: ClassVar[str] = "strength"
     bos: bool = option(
         True,
-        "Put BOS before a text that the base, and helpers that are whole models, read. The "
-        "programs of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still "
-        "has it, since something has to be read; guides read what they were trained on.",
+        "Put BOS before each text that the base, and helpers that are whole models, read. The "
+        "programs of DExperts, GeDi, FUDGE and BOLT do not. An empty prompt always has BOS, since "
+        "a model must read something; guides read what they were trained on.",
     )
 
     @property
@@ -298,7 +298,7 @@ class LocalTechnique(BatchedTechnique):
         same = model.tokens.digest == base.tokens.digest
         if not same or model.tokens.vocabulary_size < base.tokens.vocabulary_size:
             raise UserError(
-                f"model '{name}' has another vocabulary than the base '{self.model}'; take one "
+                f"model '{name}' has a different vocabulary from the base '{self.model}'; use one "
                 "that was trained with the same tokenizer"
             )
         return model
@@ -351,7 +351,7 @@ class LocalTechnique(BatchedTechnique):
         room = behind - budget
         if room < 0:
             raise UserError(
-                f"max_new_tokens is {budget}; behind what they read before the prompt, the models "
+                f"max_new_tokens is {budget}; after what they read before the prompt, the models "
                 f"take {max(0, behind)} tokens"
             )
         cut = len(prompt) > room
@@ -424,7 +424,7 @@ class InChat(LocalTechnique):
     chat: str = option(
         "",
         "Message of the user, such as `Write a review.`; the text begins the answer to it, in the "
-        "base's chat template. Guides, experts and the repetition penalty see the text alone.",
+        "base's chat template. Guides, experts and the repetition penalty see only the text.",
         otherwise="no chat",
         metavar="TEXT",
     )
