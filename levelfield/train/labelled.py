@@ -120,11 +120,11 @@ def from_controls(
     """Returns texts whose label is their control.
 
     Args:
-        labels: that there may be; those of the samples, sorted, if empty.
+        labels: the allowed ones; those of the samples, sorted, if empty.
 
     Raises:
-        UserError: a sample has no label of this attribute, or several, or one that there may not
-            be; there are fewer than two labels.
+        UserError: a sample has no label of this attribute, or several, or one that is not allowed;
+            or there are fewer than two labels.
     """
     texts, of_texts = [], []
     for sample in samples:
@@ -161,7 +161,7 @@ def from_several_controls(
     """Returns texts that have a label of one attribute or more, which are their controls.
 
     Args:
-        labels: of each attribute, that there may be; those of the samples, sorted, if not given.
+        labels: the allowed ones of each attribute; those of the samples, sorted, if not given.
 
     Raises:
         UserError: as of `from_controls`, and a sample that has a label of no attribute.
