@@ -38,7 +38,7 @@ class Tried:
     divergence: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the JSON object."""
         return {"strength": self.strength, "divergence": self.divergence.to_dict()}
 
 
@@ -62,7 +62,7 @@ class Calibration:
         technique: as it is with that strength.
         knob: the option that is the strength.
         found: that strength and its divergence.
-        tried: all strengths that were tried on all requests, in their order of trial.
+        tried: all strengths that were tried on all requests, in order.
         requests: number of requests.
         signature: of the technique, the decoding and what was asked for.
     """
@@ -97,7 +97,7 @@ class Calibration:
         return _is_near(self.found, self.budget, self.tolerance)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the document of `levelfield calibrate-strength --json`."""
+        """Returns the document of `levelfield calibrate-strength --json`."""
         return {
             "technique": self.technique.name,
             "option": self.knob,
@@ -124,18 +124,20 @@ def calibrate_strength(
     The budget is the mean over the tokens of all texts of Σ_v q(v) log (q(v) / p(v)): q is the
     technique's distribution of the next token, p its base's, both of the whole vocabulary. The
     texts are those that the technique writes with that strength, one seed for all strengths. The
-    strength grows or shrinks until the budget lies between two, which are interpolated then.
+    strength grows or shrinks until the budget lies between two strengths, which are then
+    interpolated.
 
     Args:
-        requests: as for `generate`; the texts that a study compares should be of others.
-        technique: by name, or one that is made already.
+        requests: as for `generate`; use other requests than those that a study
+            compares.
+        technique: a name, or an instance.
         chosen: how texts are generated, and the budget.
-        stages: told of the progress.
-        words: options of `CalibrationOptions`, instead of those there: `budget`, `seed`, ….
+        stages: receives the progress.
+        words: options of `CalibrationOptions`, which override `chosen`: `budget`, `seed`, ….
 
     Raises:
-        LevelfieldError: what is wrong with requests, an option or a model; a technique without a
-            strength or without probabilities; a budget that no strength reaches.
+        LevelfieldError: requests, an option or a model are wrong; the technique has no strength or
+            no probabilities; or no strength reaches the budget.
 
     >>> calibrate_strength(["The lake"], "cfg", control={"sentiment": "positive"}, budget=0.2)
     ... # doctest: +SKIP

@@ -32,7 +32,7 @@ class Request:
 
     Attributes:
         id: unique among the requests; the answer carries it, and it seeds the answer.
-        prompt: what the text has to continue; may be empty.
+        prompt: the text to continue; may be empty.
         control: attribute -> wanted value or values.
         source: the sentence to rewrite, for techniques that rewrite; others continue a prompt.
         references: what people wrote for the source; the answer carries them, and no technique
@@ -53,14 +53,14 @@ class Answer:
     Attributes:
         id, prompt, control, source, references: of the request.
         continuation: what was generated.
-        text: `prompt + continuation`; or, where a chat server's answer does not begin with the
-            prompt, that answer, which then is the continuation, too.
+        text: `prompt + continuation`; or, if a chat server's answer does not begin with the prompt,
+            that answer, which is then also the continuation.
         tokens: number of tokens generated.
         forward_passes: rows sent through any model for this text, a prompt counting as one; of
             `tokens` tokens the base alone takes `tokens` passes.
         backward_passes: rows that gradients went back through, of any model.
         seconds: its share of the time that its batch took.
-        extra: what else a technique has to say, e.g. `{"prompt_cut": True}`.
+        extra: further facts from the technique, e.g. `{"prompt_cut": True}`.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Answer:
         """Returns the answer to a request: its prompt and what follows.
 
         Args:
-            cost: the other fields; `text` where it is not the prompt with the continuation.
+            cost: the other fields; `text` if it is not the prompt with the continuation.
         """
         fields = {
             "id": request.id,
@@ -94,7 +94,7 @@ class Answer:
         return cls(continuation=continuation, **(fields | cost))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it; `source` and `references` are there if they are not empty."""
+        """Returns the JSON object; `source` and `references` are there if they are not empty."""
         document = asdict(self)
         rewriting = {name: document.pop(name) for name in ("source", "references")}
         return document | {name: value for name, value in rewriting.items() if value}
@@ -109,7 +109,7 @@ class Decoding(Options):
     changes the probabilities of those tokens. So a technique of strength 0 is the base.
 
     Raises:
-        UserError: an option that makes no distribution.
+        UserError: the options give no distribution.
     """
 
     max_new_tokens: int = option(

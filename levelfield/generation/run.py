@@ -147,7 +147,7 @@ class Generation(Framed):
     Attributes:
         technique: its name.
         choices: everything that the texts depend on beside the requests.
-        answers: one a request, in the order of the requests.
+        answers: one per request, in the order of the requests.
         kept: how many of them an earlier run had written to the file.
     """
 
@@ -183,7 +183,7 @@ class Generation(Framed):
         return cost
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the document of `levelfield generate --json`."""
+        """Returns the document of `levelfield generate --json`."""
         cost = self.cost
         return {
             "technique": self.technique,
@@ -238,12 +238,12 @@ class GenerationCost:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """None if no time has passed."""
+        """Tokens per second; None if no time has passed."""
         return self.tokens / self.seconds if self.seconds else None
 
     @property
     def passes_per_token(self) -> float | None:
-        """None if there are no tokens."""
+        """Forward passes per token; None if there are no tokens."""
         return self.forward_passes / self.tokens if self.tokens else None
 
 
@@ -276,9 +276,9 @@ def generate(
             choices that the file has are kept, so an interrupted run resumes.
         force: whether a file with texts of other choices is written anew.
         each: called with each answer as it comes.
-        stages: told of the progress.
+        stages: receives the progress.
         note: called with notes on the prompts.
-        words: options of `GenerationOptions`, instead of those there: `seed`, `top_p`, ….
+        words: options of `GenerationOptions`, which override `chosen`: `seed`, `top_p`, ….
 
     Raises:
         LevelfieldError: a request (all faulty ones are named), an option, a model or the file is

@@ -175,7 +175,7 @@ class TechniqueTerm:
         attribute: what it controls here; empty for a technique that controls nothing.
 
     Raises:
-        UserError: a technique that changes no logits.
+        UserError: the technique changes no logits.
     """
 
     technique: LocalTechnique

@@ -82,7 +82,7 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """Every choice that could change a text, as far as the server lets it be known."""
+        """Every choice that could change a text, as far as the server reveals it."""
         return {
             "model": self.model,
             "server": self._server.host,
@@ -92,7 +92,7 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
 
     @property
     def costs(self) -> Costs:
-        """What the server was asked so far by this process."""
+        """What this process has asked the server so far."""
         return _client(self._server, self.model).costs
 
     def _answers(
@@ -104,7 +104,7 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
             yield self._answer(request, completion)
 
     def messages(self, request: Request) -> list[Message]:
-        """What the server is sent for a request."""
+        """Returns what is sent to the server for a request."""
         if not self.prefill:
             return self._prompts.messages(request.control, request.prompt)
         begun = [message("assistant", request.prompt)] if request.prompt else []
