@@ -181,7 +181,7 @@ class LocalTechnique(BatchedTechnique):
     everything else is here.
 
     Attributes:
-        knob: the option that is its strength, where it has that option.
+        knob: the option that is its strength, if it has that option.
     """
 
     knob: ClassVar[str] = "strength"
@@ -292,7 +292,7 @@ class LocalTechnique(BatchedTechnique):
         """Returns a model that reads along with the base.
 
         Raises:
-            UserError: it has another vocabulary than the base.
+            UserError: it has a different vocabulary from the base.
         """
         model, base = self._opened(language_model(name, self.loading)), self.base
         same = model.tokens.digest == base.tokens.digest
