@@ -23,7 +23,7 @@ from levelfield.io.json_input import parse_json
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.writing import STDOUT, atomic_writer, check_writable
 
-_MEND = "name another file, or write it anew with --force"
+_MEND = "name another file, or overwrite it with --force"
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,14 @@ class AnswerFile:
                 record = parse_json(line.decode())
                 answer = _answer(record)
             except (ValueError, KeyError, TypeError, AttributeError):
-                problem = "is no answer of `levelfield generate`"
+                problem = "is not an answer of `levelfield generate`"
                 raise UserError(f"{where}: {problem}; {_MEND}") from None
             if differences := self._choices.differences(record):
                 problem = f"holds texts of other choices ({differences})"
                 raise UserError(f"{self._name}: {problem}; {_MEND}")
             request = requests_by_id.get(answer.id)
             if request is None:
-                raise UserError(f"{where}: {shown(answer.id)} is none of the requests; {_MEND}")
+                raise UserError(f"{where}: {shown(answer.id)} is not among the requests; {_MEND}")
             if _request_of(answer) != _request_of(request):
                 fields = "source, references" if request.source or answer.source else "prompt"
                 problem = f"{shown(answer.id)} differs in {fields} or control"
@@ -205,7 +205,7 @@ class AnswerStream:
 def answer_file(
     path: str, choices: RunChoices, requests: Sequence[Request], *, force: bool = False
 ) -> Iterator[AnswerFile | AnswerStream]:
-    """A file to append answers to, with those that are there; this process's alone.
+    """Opens a file to append answers to, with those it already has, for this process alone.
 
     Args:
         path: `-` is standard output.
@@ -260,7 +260,7 @@ def _alone(name: str, path: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            problem = "another process is writing it; wait for its end, or name another file"
+            problem = "another process is writing it; wait until it ends, or name another file"
             raise UserError(f"{name}: {problem}") from None
     try:
         yield

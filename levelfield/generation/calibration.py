@@ -1,4 +1,4 @@
-"""`levelfield.calibrate_strength`: the strength at which a technique goes as far as it may."""
+"""`levelfield.calibrate_strength`: finds the strength at which a technique meets its budget."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Tried:
     divergence: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the JSON object."""
         return {"strength": self.strength, "divergence": self.divergence.to_dict()}
 
 
 class OutOfReachError(UserError):
-    """No strength comes to a budget; `nearest` comes nearest."""
+    """No strength reaches the budget; `nearest` comes closest."""
 
     def __init__(self, budget: float, tried: Sequence[Tried]) -> None:
         self.nearest = _nearest(tried, budget)
         super().__init__(
-            f"the budget of {budget:g} nats a token is out of reach: of {len(tried)} strengths the "
-            f"nearest comes to {self.nearest.divergence.value:.3g}, with "
+            f"the budget of {budget:g} nats per token is out of reach: of {len(tried)} strengths "
+            f"the nearest reaches {self.nearest.divergence.value:.3g}, at "
             f"{self.nearest.strength:.4g}"
         )
 
@@ -62,7 +62,7 @@ class Calibration:
         technique: as it is with that strength.
         knob: the option that is the strength.
         found: that strength and its divergence.
-        tried: all strengths that were tried on all requests, in their order of trial.
+        tried: all strengths that were tried on all requests, in order.
         requests: number of requests.
         signature: of the technique, the decoding and what was asked for.
     """
@@ -78,7 +78,7 @@ class Calibration:
 
     @property
     def note(self) -> str:
-        """What a reader must know of the strength; empty if nothing."""
+        """A caveat about the strength; empty if there is none."""
         nats = self.found.divergence
         if nats.why_no_interval:
             return f"no interval: {nats.why_no_interval}; give more prompts"
@@ -87,17 +87,17 @@ class Calibration:
             return ""
         enough = math.ceil(self.requests * (share / WIDE) ** 2 / 100) * 100
         return (
-            f"{self.requests:,} requests know the divergence to ±{share:.0%}; some {enough:,} "
-            f"would know it to {WIDE:.0%}"
+            f"{self.requests:,} requests determine the divergence to ±{share:.0%}; some {enough:,} "
+            f"would determine it to {WIDE:.0%}"
         )
 
     @property
     def is_within(self) -> bool:
-        """Whether the divergence is as near to the budget as was asked for."""
+        """Whether the divergence is within the tolerance of the budget."""
         return _is_near(self.found, self.budget, self.tolerance)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the document of `levelfield calibrate-strength --json`."""
+        """Returns the document of `levelfield calibrate-strength --json`."""
         return {
             "technique": self.technique.name,
             "option": self.knob,
@@ -124,18 +124,20 @@ def calibrate_strength(
     The budget is the mean over the tokens of all texts of Σ_v q(v) log (q(v) / p(v)): q is the
     technique's distribution of the next token, p its base's, both of the whole vocabulary. The
     texts are those that the technique writes with that strength, one seed for all strengths. The
-    strength grows or shrinks until the budget lies between two, which are interpolated then.
+    strength grows or shrinks until the budget lies between two strengths, which are then
+    interpolated.
 
     Args:
-        requests: as for `generate`; the texts that a study compares should be of others.
-        technique: by name, or one that is made already.
+        requests: as for `generate`; use other requests than those that a study
+            compares.
+        technique: a name, or an instance.
         chosen: how texts are generated, and the budget.
-        stages: told of the progress.
-        words: options of `CalibrationOptions`, instead of those there: `budget`, `seed`, ….
+        stages: receives the progress.
+        words: options of `CalibrationOptions`, which override `chosen`: `budget`, `seed`, ….
 
     Raises:
-        LevelfieldError: what is wrong with requests, an option or a model; a technique without a
-            strength or without probabilities; a budget that no strength reaches.
+        LevelfieldError: requests, an option or a model are wrong; the technique has no strength or
+            no probabilities; or no strength reaches the budget.
 
     >>> calibrate_strength(["The lake"], "cfg", control={"sentiment": "positive"}, budget=0.2)
     ... # doctest: +SKIP
@@ -144,13 +146,13 @@ def calibrate_strength(
     writer = chosen_technique(technique, chosen)
     if not has_distribution(writer):
         raise UserError(
-            f"{writer.name} gives no probabilities of tokens, so it has no divergence; compare "
-            "what its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
+            f"{writer.name} gives no token probabilities, so it has no divergence; compare what "
+            "its texts cost: levelfield score --metric fluency.perplexity --model MODEL"
         )
     assert isinstance(writer, LocalTechnique)
     knob = writer.knob
     if knob not in choices(type(writer)):
-        raise UserError(f"{writer.name} has no option that is its strength")
+        raise UserError(f"{writer.name} has no strength option")
     asked = read_requests(
         requests,
         writer.refusal,

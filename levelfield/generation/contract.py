@@ -32,7 +32,7 @@ class Request:
 
     Attributes:
         id: unique among the requests; the answer carries it, and it seeds the answer.
-        prompt: what the text has to continue; may be empty.
+        prompt: the text to continue; may be empty.
         control: attribute -> wanted value or values.
         source: the sentence to rewrite, for techniques that rewrite; others continue a prompt.
         references: what people wrote for the source; the answer carries them, and no technique
@@ -53,14 +53,14 @@ class Answer:
     Attributes:
         id, prompt, control, source, references: of the request.
         continuation: what was generated.
-        text: `prompt + continuation`; or, where a chat server's answer does not begin with the
-            prompt, that answer, which then is the continuation, too.
+        text: `prompt + continuation`; or, if a chat server's answer does not begin with the prompt,
+            that answer, which is then also the continuation.
         tokens: number of tokens generated.
         forward_passes: rows sent through any model for this text, a prompt counting as one; of
             `tokens` tokens the base alone takes `tokens` passes.
         backward_passes: rows that gradients went back through, of any model.
         seconds: its share of the time that its batch took.
-        extra: what else a technique has to say, e.g. `{"prompt_cut": True}`.
+        extra: further facts from the technique, e.g. `{"prompt_cut": True}`.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Answer:
         """Returns the answer to a request: its prompt and what follows.
 
         Args:
-            cost: the other fields; `text` where it is not the prompt with the continuation.
+            cost: the other fields; `text` if it is not the prompt with the continuation.
         """
         fields = {
             "id": request.id,
@@ -94,7 +94,7 @@ class Answer:
         return cls(continuation=continuation, **(fields | cost))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it; `source` and `references` are there if they are not empty."""
+        """Returns the JSON object; `source` and `references` are there if they are not empty."""
         document = asdict(self)
         rewriting = {name: document.pop(name) for name in ("source", "references")}
         return document | {name: value for name, value in rewriting.items() if value}
@@ -109,7 +109,7 @@ class Decoding(Options):
     changes the probabilities of those tokens. So a technique of strength 0 is the base.
 
     Raises:
-        UserError: an option that makes no distribution.
+        UserError: the options give no distribution.
     """
 
     max_new_tokens: int = option(
@@ -184,7 +184,7 @@ class Technique(Protocol):
         seed: int = ...,
         progress: Progress = ...,
     ) -> Iterator[Answer]:
-        """Yields an answer a request, in their order, as batches end.
+        """Yields one answer per request, in their order, as batches end.
 
         Raises:
             UserError: ids that occur twice, or controls that are not supported; all of them named.
@@ -213,8 +213,7 @@ def rewrites(technique: Technique) -> bool:
 
 
 def source_refusal(technique: Technique, source: str) -> str:
-    """Why a technique can't answer a request with this source, or with none (empty); empty if it
-    can."""
+    """Returns why a technique can't answer a request with or without a source; empty if it can."""
     if rewrites(technique) == bool(source):
         return ""
     if source:
@@ -344,24 +343,24 @@ class WritingOptions(Options):
         None,
         "Base model: a hub name or a folder.",
         metavar="NAME",
-        otherwise="that of the technique, mostly offline/smollm2",
+        otherwise="that of the technique, usually offline/smollm2",
     )
     guide: str | None = option(
         None,
-        "Guide: a name or a folder; several, with commas, for several attributes.",
+        "Guide: a name or a folder; for several attributes, several separated by commas.",
         metavar="NAME",
         otherwise="the one that ships for the attribute",
     )
     options: Mapping[str, Any] = option(
         {},
-        "Option of the technique, as `levelfield techniques NAME` lists them; may be given again.",
+        "Option of the technique, as `levelfield techniques NAME` lists it; may be given again.",
         flags=("--option", "-o"),
         metavar="NAME=VALUE",
     )
     control: Mapping[str, str | Sequence[str]] = option(
         {},
-        "Control of requests that name none; with several labels, each prompt is used with each "
-        "of them.",
+        "Control for requests that name none; with several labels, each prompt is used with each "
+        "label.",
         metavar="ATTR=LABEL[,LABEL]",
         read=_labels,
     )
@@ -399,7 +398,9 @@ class SearchOptions(Options):
     tolerance: float = option(
         0.02, "Largest distance from the budget, as a share of it.", above=0, most=1
     )
-    most: int = option(12, "Most strengths tried on all requests.", least=2, metavar="N")
+    most: int = option(
+        12, "Maximum number of strengths tried on all requests.", least=2, metavar="N"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,5 +408,5 @@ class CalibrationOptions(SearchOptions, WritingOptions):
     """How a strength is calibrated."""
 
     budget: float = option(
-        0.5, "Budget: mean divergence from the base, in nats a token.", above=0, metavar="NATS"
+        0.5, "Budget: mean divergence from the base, in nats per token.", above=0, metavar="NATS"
     )

@@ -58,7 +58,7 @@ def template_attributes(template: str) -> frozenset[str]:
     """
     places = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
     if wrong := [name for name in places if not name.isidentifier()]:
-        raise ValueError(f"{{{wrong[0]}}} is no place for a value")
+        raise ValueError(f"{{{wrong[0]}}} is not a place for a value")
     return frozenset(places)
 
 
@@ -68,7 +68,7 @@ def unspeakable(control: Control) -> str:
         if not _words(attribute, value):
             return f"{attribute} has no value"
         if attribute != "keywords" and not isinstance(value, str) and len(value) > 1:
-            return f"{attribute} has {len(value)} values; one at a time can be asked for"
+            return f"{attribute} has {len(value)} values; only one can be requested at a time"
     return ""
 
 

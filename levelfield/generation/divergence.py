@@ -1,4 +1,4 @@
-"""How far a technique goes from its base: nats a token."""
+"""How far a technique goes from its base, in nats per token."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def wanted_label(attribute: str, value: str, owner: str, labels: Sequence[str]) 
     """
     if (label := meant(attribute, value, labels)) is None:
         raise UserError(
-            f"{attribute} {shown(value)} is no label of {owner}: there are {', '.join(labels)}"
+            f"{attribute} {shown(value)} is not a label of {owner}; there are {', '.join(labels)}"
         )
     return label
 
@@ -154,7 +154,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
     guide_kind: ClassVar[GuideKind]
     guide: str = option(
         "",
-        "Guides: names or folders, separated by commas, each of another attribute.",
+        "Guides: names or folders, separated by commas, one per attribute.",
         otherwise="those that come with the package",
         metavar="NAME",
     )
@@ -174,7 +174,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
             self._wanted_label(attribute, control)
         except UserError as error:
             if attribute == KEYWORDS:
-                return f"controls labels of texts, and no keywords; {controlled_by(KEYWORDS)}"
+                return f"controls labels of texts, not keywords; {controlled_by(KEYWORDS)}"
             return first_line(error)
         return ""
 

@@ -93,7 +93,7 @@ def read_requests(
         asked = list(_asked(sample, labels))
         if sample.extra.get(KEYWORDS) and not all(KEYWORDS in r.control for r in asked):
             return (
-                "there are keywords outside of control, where no technique reads them; write "
+                "there are keywords outside control, where no technique reads them; write "
                 '"control": {"keywords": [...]}, or give --map control.keywords=keywords'
             )
         return next(filter(None, (refusal(request.control) for request in asked)), "")
@@ -101,7 +101,7 @@ def read_requests(
     several = [label for label in labels.values() if not isinstance(label, str)]
     if (combinations := math.prod(map(len, several))) > REQUESTS:
         raise UserError(
-            f"control: {combinations:,} combinations of labels for each request; there may be "
+            f"control: {combinations:,} combinations of labels for each request; the limit is "
             f"{REQUESTS:,} requests in all"
         )
     records = requests if isinstance(requests, str | os.PathLike) else map(_record, requests)
@@ -147,7 +147,7 @@ class Generation(Framed):
     Attributes:
         technique: its name.
         choices: everything that the texts depend on beside the requests.
-        answers: one a request, in the order of the requests.
+        answers: one per request, in the order of the requests.
         kept: how many of them an earlier run had written to the file.
     """
 
@@ -176,14 +176,14 @@ class Generation(Framed):
 
     @property
     def cost(self) -> GenerationCost:
-        """Tokens, seconds and forward passes of all texts, those that were there included."""
+        """Tokens, seconds and forward passes of all texts, including kept ones."""
         cost = GenerationCost()
         for answer in self.answers:
             cost.add(answer)
         return cost
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the document of `levelfield generate --json`."""
+        """Returns the document of `levelfield generate --json`."""
         cost = self.cost
         return {
             "technique": self.technique,
@@ -202,7 +202,7 @@ class Generation(Framed):
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """One row a text, with a column `control.ATTRIBUTE` an attribute."""
+        """Returns one row per text, with a column `control.ATTRIBUTE` per attribute."""
         import polars as pl
 
         rows = []
@@ -238,12 +238,12 @@ class GenerationCost:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """None if no time has passed."""
+        """Tokens per second; None if no time has passed."""
         return self.tokens / self.seconds if self.seconds else None
 
     @property
     def passes_per_token(self) -> float | None:
-        """None if there are no tokens."""
+        """Forward passes per token; None if there are no tokens."""
         return self.forward_passes / self.tokens if self.tokens else None
 
 
@@ -262,7 +262,7 @@ def generate(
 ) -> Generation:
     """Writes a text for each request with a technique of controlled generation.
 
-    Does what `levelfield generate` does, with the command's words and defaults. A text depends on
+    Does what `levelfield generate` does, with the command's options and defaults. A text depends on
     its request's id, prompt and control, the technique, the decoding and the seed: not on what else
     is asked for, and not on interruptions.
 
@@ -270,20 +270,20 @@ def generate(
         requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
             with `prompt` and `control`, of `Request`s, or of `Path`s. For a technique that rewrites
             strings are sources, and records have `source`, perhaps `references`.
-        technique: by name, as `levelfield techniques` lists them, or one that is made already.
+        technique: a name, as `levelfield techniques` lists them, or an instance.
         chosen: how texts are generated.
-        out: a file to which each answer is written as soon as it is there. Answers of the same
-            choices that the file has are kept, so an interrupted run goes on.
+        out: a file to which each answer is written as soon as it is ready. Answers of the same
+            choices that the file has are kept, so an interrupted run resumes.
         force: whether a file with texts of other choices is written anew.
         each: called with each answer as it comes.
-        stages: told of the progress.
-        note: called with what should be known of the prompts.
-        words: options of `GenerationOptions`, instead of those there: `seed`, `top_p`, ….
+        stages: receives the progress.
+        note: called with notes on the prompts.
+        words: options of `GenerationOptions`, which override `chosen`: `seed`, `top_p`, ….
 
     Raises:
-        LevelfieldError: what is wrong with requests, which are all named, or with an option, a
-            model or the file.
-        KeyboardInterrupt: says what is kept.
+        LevelfieldError: a request (all faulty ones are named), an option, a model or the file is
+            wrong.
+        KeyboardInterrupt: the message says what is kept.
 
     >>> result = generate(["The lake"], "base", max_new_tokens=5)  # doctest: +SKIP
     >>> result.samples[0].text  # doctest: +SKIP
@@ -319,14 +319,14 @@ def generate(
         except KeyboardInterrupt as error:
             if isinstance(file, AnswerFile):
                 summary = f"{len(answers):,} of {len(every):,} texts are in {name}"
-                raise KeyboardInterrupt(f"{summary}; the same command goes on") from error
+                raise KeyboardInterrupt(f"{summary}; the same command resumes") from error
             raise
         whole = tuple(answers[request.id] for request in every)
         if file:
             file.finish(whole)
     result = Generation(writer.name, choices, whole, kept)
     if cut := result.to_dict()["prompts_cut"]:
-        note(f"{cut:,} prompts were too long for the model, which read their ends")
+        note(f"{cut:,} prompts were too long for the model, which read only their ends")
     return result
 
 
@@ -371,7 +371,9 @@ def chosen_technique(technique: str | Technique, chosen: WritingOptions) -> Tech
     values = {name: value for name, value in named.items() if value is not None}
     if not isinstance(technique, str):
         if values or chosen.options:
-            raise UserError("a technique that is made has its options; give them where it is made")
+            raise UserError(
+                "a technique object already has its options; set them when you create it"
+            )
         return technique
     if twice := sorted(values.keys() & chosen.options.keys()):
         raise UserError(f"{twice[0]} is given twice, by itself and among the options")

@@ -108,7 +108,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def technique_class(name: str) -> Callable[..., Technique]:
-    """Returns the class behind a technique's name.
+    """Returns the class of a technique.
 
     Raises:
         UserError: there is no such technique.

@@ -89,15 +89,15 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
         decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
         seed: int = 0,
     ) -> list[Floats]:
-        """log P(token | prompt or source, control, tokens before it) of texts: (tokens,) each.
+        """Returns log P(token | prompt or source, control, tokens before it): (tokens,) per text.
 
-        A continuation is read as it stands, so it begins with a blank where a word begins. The end
-        of a text is not among its tokens. Minus infinity where the decoding leaves a token out; no
-        cut is made unless it says so.
+        A continuation is read as it stands, so it begins with a blank if it begins with a word. The
+        end of a text is not among its tokens. Minus infinity where the decoding leaves a token out;
+        nothing is cut unless it says so.
 
         Args:
-            seed: of what the technique draws before a text, if it draws anything; the
-                probabilities are given that.
+            seed: of what the technique draws before a text, if anything; the probabilities are
+                conditional on it.
         """
         check_requests(self, requests)
         text_of = dict(zip([r.id for r in requests], continuations, strict=True))
@@ -181,15 +181,15 @@ class LocalTechnique(BatchedTechnique):
     everything else is here.
 
     Attributes:
-        knob: the option that is its strength, where it has that option.
+        knob: the option that is its strength, if it has that option.
     """
 
     knob: ClassVar[str] = "strength"
     bos: bool = option(
         True,
-        "Put BOS before a text that the base, and helpers that are whole models, read. The "
-        "programs of DExperts, GeDi, FUDGE and BOLT put none. Without BOS an empty prompt still "
-        "has it, since something has to be read; guides read what they were trained on.",
+        "Put BOS before each text that the base, and helpers that are whole models, read. The "
+        "programs of DExperts, GeDi, FUDGE and BOLT do not. An empty prompt always has BOS, since "
+        "a model must read something; guides read what they were trained on.",
     )
 
     @property
@@ -203,7 +203,7 @@ class LocalTechnique(BatchedTechnique):
 
     @property
     def uncontrolled(self) -> LocalTechnique:
-        """The base without any control: what a technique's cost is measured from."""
+        """The base without any control: the reference for a technique's cost."""
         return self._base_alone()
 
     def _base_alone(self, **more: Any) -> UncontrolledBase:
@@ -248,13 +248,13 @@ class LocalTechnique(BatchedTechnique):
         `model.generate(**inputs, logits_processor=[technique.processor(controls)])`.
 
         Args:
-            controls: one a prompt.
-            attention_mask: of the prompts, where they are padded.
-            decoding: what of the base's distribution may be chosen; nothing is cut unless it says
-                so. `generate` samples with its own options after this.
+            controls: one per prompt.
+            attention_mask: of the prompts, if they are padded.
+            decoding: which part of the base's distribution may be chosen; nothing is cut unless it
+                says so. `generate` samples with its own options after this.
 
         Raises:
-            UserError: a control that is not supported, or a technique that is no such processor.
+            UserError: a control is not supported, or the technique is not such a processor.
         """
         for reason in (self._no_processor, *map(self.refusal, controls)):
             if reason:
@@ -268,8 +268,8 @@ class LocalTechnique(BatchedTechnique):
         )
 
     def input_of(self, request: Request, decoding: Decoding = Decoding()) -> str:  # noqa: B008
-        """What the base reads for a request, as text: instructions, codes and the prompt, whose
-        beginning is cut off if it is too long; without BOS and soft prompts."""
+        """Returns what the base reads for a request, as text: instructions, codes and the prompt,
+        whose beginning is cut off if it is too long; without BOS and soft prompts."""
         ids = self.base.real(self._prompted(request, decoding.max_new_tokens).ids)
         text: str = self.base.tokenizer.decode(ids[ids[:1] == [self.base.bos_id] :])
         return text
@@ -292,13 +292,13 @@ class LocalTechnique(BatchedTechnique):
         """Returns a model that reads along with the base.
 
         Raises:
-            UserError: it has another vocabulary than the base.
+            UserError: it has a different vocabulary from the base.
         """
         model, base = self._opened(language_model(name, self.loading)), self.base
         same = model.tokens.digest == base.tokens.digest
         if not same or model.tokens.vocabulary_size < base.tokens.vocabulary_size:
             raise UserError(
-                f"model '{name}' has another vocabulary than the base '{self.model}'; take one "
+                f"model '{name}' has a different vocabulary from the base '{self.model}'; use one "
                 "that was trained with the same tokenizer"
             )
         return model
@@ -351,7 +351,7 @@ class LocalTechnique(BatchedTechnique):
         room = behind - budget
         if room < 0:
             raise UserError(
-                f"max_new_tokens is {budget}; behind what they read before the prompt, the models "
+                f"max_new_tokens is {budget}; after what they read before the prompt, the models "
                 f"take {max(0, behind)} tokens"
             )
         cut = len(prompt) > room
@@ -415,7 +415,7 @@ class LocalTechnique(BatchedTechnique):
 
 @dataclass(frozen=True, kw_only=True)
 class InChat(LocalTechnique):
-    """A technique whose texts may stand in a chat with the base.
+    """A technique whose texts can be part of a chat with the base.
 
     Raises:
         ModelError: at the first text, a base without a chat template.
@@ -424,7 +424,7 @@ class InChat(LocalTechnique):
     chat: str = option(
         "",
         "Message of the user, such as `Write a review.`; the text begins the answer to it, in the "
-        "base's chat template. Guides, experts and the repetition penalty see the text alone.",
+        "base's chat template. Guides, experts and the repetition penalty see only the text.",
         otherwise="no chat",
         metavar="TEXT",
     )
@@ -466,6 +466,6 @@ class InChat(LocalTechnique):
 
 @dataclass(frozen=True, kw_only=True)
 class UncontrolledBase(InChat):
-    """p(x_t | x_<t) of the base model; any control is taken and ignored."""
+    """p(x_t | x_<t) of the base model; accepts any control and ignores it."""
 
     name: ClassVar[str] = "base"

@@ -101,8 +101,8 @@ class CausalTokens:
             bos_id = tokenizer.eos_token_id
         if bos_id is None:
             raise ModelError(
-                "the model's tokenizer has neither a BOS nor an EOS token, so the first token of a "
-                "text has nothing to be scored on; set one in tokenizer_config.json"
+                "the model's tokenizer has neither a BOS nor an EOS token, so the first token of "
+                "a text has no context to be scored on; set one in tokenizer_config.json"
             )
         self._tokenizer = tokenizer
         config = config.get_text_config()
@@ -166,8 +166,8 @@ class CausalTokens:
         if id >= self.vocabulary_size:
             raise ModelError(
                 f"the tokenizer's token {self._tokenizer.convert_ids_to_tokens(id)!r} has the id "
-                f"{id}, and the model's configuration has {self.vocabulary_size} tokens; they are "
-                "not of one model: take the tokenizer that the model was trained with"
+                f"{id}, and the model's configuration has {self.vocabulary_size} tokens; they do "
+                "not belong to one model: use the tokenizer that the model was trained with"
             )
 
 

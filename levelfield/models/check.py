@@ -211,8 +211,8 @@ class Checked:
         if problem := difference(pairs, comparison.tolerance, self._loading.dtype):
             engine = self._loading.engine
             raise ModelError(
-                f"{self._where}: engine {engine} does not compute what torch does: {problem}; "
-                "nothing of it is kept; use --engine torch"
+                f"{self._where}: engine {engine} does not compute what torch does: {problem}; none "
+                "of its results are kept; use --engine torch"
             )
         # texts without tokens have no numbers, and the next batch is compared
         if any(np.isfinite(pair.reference).any() for pair in pairs):

@@ -1,4 +1,4 @@
-"""What metrics, judges and training ask of a model: one contract a kind, and what crosses it.
+"""What metrics, judges and training require of a model: one contract per kind, and what crosses it.
 
 Callers see strings and NumPy arrays only, and engines stand behind these contracts. Equal inputs
 go through a model once, and values depend neither on their order nor on the size of a batch.

@@ -1,4 +1,4 @@
-"""Control vectors in GGUF files: a vector for each of some layers of a causal model.
+"""Control vectors in GGUF files: one vector for each of some layers of a causal model.
 
 The layout is that of repeng and llama.cpp: the architecture is `controlvector`, a tensor
 `direction.N` is added to what layer N leaves, and layers count from 0.
@@ -42,7 +42,7 @@ def read_control_vector(path: Path) -> ControlVector:
     """Returns what a GGUF file holds; values that it has as float32 stay bit for bit.
 
     Raises:
-        ModelError: the file is damaged or no control vector, or the package `gguf` is not
+        ModelError: the file is damaged or not a control vector, or the package `gguf` is not
             installed.
     """
     file = open_gguf(path)

@@ -168,9 +168,9 @@ def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
         return make(_passing() / name)
     except OSError as error:
         raise ModelError(
-            f"{model} is converted before its use, and neither "
-            f"{printable(str(copies_folder()))} ({refused.strerror}) nor the folder for temporary "
-            f"files ({error.strerror}) can be written; name a folder in $LEVELFIELD_CACHE"
+            f"{model} is converted before use, and neither {printable(str(copies_folder()))} "
+            f"({refused.strerror}) nor the folder for temporary files ({error.strerror}) can be "
+            "written; name a folder in $LEVELFIELD_CACHE"
         ) from error
 
 

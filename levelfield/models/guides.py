@@ -107,8 +107,8 @@ class Guide:
         resolved = resolve(model, loading)
         if resolved.revision != self.revision:
             raise ModelError(
-                f"guide '{self.name}' is of the base {self.base}@{self.revision[:12]}, and the "
-                f"model is {resolved.label}; {_how_to_make(self.kind, self.attribute, model)}"
+                f"guide '{self.name}' was made for the base {self.base}@{self.revision[:12]}, and "
+                f"the model is {resolved.label}; {_how_to_make(self.kind, self.attribute, model)}"
             )
 
 
@@ -237,7 +237,7 @@ def _read(path: Path, name: str) -> Guide:
     hint = "; expected a folder that `levelfield train guide` made"
     about = json_in(path, ABOUT, f"guide '{name}'", hint)
     if not isinstance(about, dict):
-        raise ModelError(f"guide '{name}': {ABOUT} is no object")
+        raise ModelError(f"guide '{name}': {ABOUT} is not an object")
     several = about.get("attributes")
     if several is not None:  # attribute and labels are those of all together
         if not (isinstance(several, dict) and several and all(map(_are_labels, several.values()))):

@@ -62,8 +62,8 @@ def load_gap_filler(
         return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))
     if resolved.model_type not in GAP_STYLES:
         raise ModelError(
-            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
-            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
+            f"model '{name}' is a {resolved.model_type} {resolved.kind} and does not fill gaps in "
+            f"a known format; families that do: {', '.join(GAP_STYLES)}"
         )
     return encoder_decoder(resolved, loading, GAP_STYLES[resolved.model_type])
 
@@ -258,7 +258,7 @@ class FimModel:
         if None in marks or model.end_id is None:
             raise ModelError(
                 f"the causal model's tokenizer has no {FIM[0]}, {FIM[1]} and {FIM[2]}, so it was "
-                "not trained to fill gaps; take form=conditional, or a model of `levelfield train "
+                "not trained to fill gaps; use form=conditional, or a model of `levelfield train "
                 "infiller --family causal`"
             )
         self._marks = [mark for mark in marks if mark is not None]

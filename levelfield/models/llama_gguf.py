@@ -47,7 +47,7 @@ def configuration(file: GGUFReader) -> dict[str, Any]:
     """
     data = _metadata(file)
     if data["general.architecture"] != "llama":
-        raise ValueError(f"it holds a {data['general.architecture']} model, no Llama")
+        raise ValueError(f"it holds a {data['general.architecture']} model, not a Llama")
     width, heads = data["llama.embedding_length"], data["llama.attention.head_count"]
     return {
         "architectures": ["LlamaForCausalLM"],

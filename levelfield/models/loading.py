@@ -106,8 +106,8 @@ def check_usable(loading: Loading) -> None:
     module = ENGINES[engine].module
     if module and importlib.util.find_spec(module) is None:
         raise ModelError(
-            f"engine {engine} is not installed: pip install 'levelfield[{engine}]'; "
-            "--engine torch needs no more"
+            f"engine {engine} is not installed: pip install 'levelfield[{engine}]'; --engine torch "
+            "needs nothing else"
         )
 
 
@@ -149,14 +149,14 @@ class Loading(Options):
 
     device: str = option(
         "auto",
-        "Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
+        "Device that computes: auto (a GPU if there is one), cpu, cuda, cuda:1, mps or xpu.",
         fits=re.compile(r"auto|(cpu|cuda|mps|xpu)(:[0-9]{1,3})?").fullmatch,
         expected="auto, cpu, cuda, cuda:1, mps or xpu",
         metavar="NAME",
     )
     dtype: Precision = option("float32", "Precision of the weights.")
     batch_tokens: int | None = option(
-        None, "Most tokens in a batch, padding included; bounds memory.", least=1,
+        None, "Maximum number of tokens in a batch, including padding; limits memory use.", least=1,
         otherwise="what the engine chooses", metavar="N",
     )  # fmt: skip
     engine: str = option(
@@ -165,13 +165,13 @@ class Loading(Options):
         "are computed by torch.",
         among=lambda: ("auto", *ENGINES),
         removed={
-            "ctranslate2": "engine ctranslate2 was removed; take --engine openvino, which serves "
+            "ctranslate2": "engine ctranslate2 was removed; use --engine openvino, which serves "
             "the same models"
         },
         metavar="NAME",
     )
     allow_pickle: bool = option(
-        False, "Accept models whose weights are pickled; unpickling can run any code."
+        False, "Accept models whose weights are pickled; unpickling can run arbitrary code."
     )
 
 

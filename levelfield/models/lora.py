@@ -52,8 +52,8 @@ def lora_config(config: Any, name: str) -> LoraConfig:
     for key, (is_plain, expected) in _PLAIN.items():
         if not is_plain(config.get(key)):
             raise ModelError(
-                f"model '{name}': {ABOUT}: {key} is {shown(str(config.get(key)))}; "
-                f"expected {expected}, for adapters of plain LoRA are read"
+                f"model '{name}': {ABOUT}: {key} is {shown(str(config.get(key)))}; expected "
+                f"{expected}, since only plain LoRA adapters are read"
             )
     base, revision = config["base_model_name_or_path"], config.get("revision")
     rank, alpha = config["r"], config["lora_alpha"]

@@ -213,7 +213,7 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
     else:
         patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
         instead = (
-            "without a network there are offline/minilm (an encoder), offline/smollm2 (a causal "
+            "without a network, use offline/minilm (an encoder), offline/smollm2 (a causal "
             "language model), offline/infill-amateur and offline/infill-expert (which fill gaps), "
             "and offline/sentiment (a judge)"
         )
@@ -222,7 +222,7 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
     if left_by and (not config or config["model_type"] == EARLY_EXIT):
         shape = "early exit" if config else "adapter"
         raise ModelError(
-            f"model '{left_by}' stands on '{name}', which is an {shape}; expected a whole causal "
+            f"model '{left_by}' builds on '{name}', which is an {shape}; expected a whole causal "
             "language model"
         )
     if not config:
@@ -235,8 +235,8 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
         raise ModelError(f"model '{name}': no weights (*.safetensors) in {path}")
     if not allow_pickle and any(_only_pickled(folder) for folder in _folders(path)):
         raise ModelError(
-            f"model '{name}' has weights that are pickled only, and unpickling can run any code; "
-            "name a revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
+            f"model '{name}' has only pickled weights, and unpickling can run arbitrary code; name "
+            "a revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
         )
     for part in _folders(path):
         _check_shards(part, name)
@@ -272,7 +272,8 @@ def _early_exit(
     resolved = files_of(whole, allow_pickle, name)
     if resolved.kind != "causal":
         raise ModelError(
-            f"model '{name}' is an early exit of '{whole}', which is no whole causal language model"
+            f"model '{name}' is an early exit of '{whole}', which is not a whole causal language "
+            "model"
         )
     if resolved.revision != expected:
         raise ModelError(
@@ -436,8 +437,8 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
         cause = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else "no network"
         option = f" --revision {revision}" if revision else ""
         raise ModelError(
-            f"model '{name}' is not on this machine and the hub can't be asked ({cause}); where "
-            f"there is a network, run `hf download {name}{option} --local-dir FOLDER` and give "
+            f"model '{name}' is not on this machine and the hub can't be reached ({cause}); on a "
+            f"machine with a network, run `hf download {name}{option} --local-dir FOLDER` and give "
             f"FOLDER in place of the name; {instead}"
         ) from error
     except (errors.HfHubHTTPError, OSError) as error:

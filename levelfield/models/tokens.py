@@ -330,12 +330,12 @@ def check_same_vocabulary(amateur: Any, expert: Any) -> None:
             f"amateur and expert have different vocabularies ({len(of_amateur):,} and "
             f"{len(of_expert):,} tokens, {len(differs):,} ids differ): id {first} is "
             f"{of_amateur.get(first)!r} to the amateur and {of_expert.get(first)!r} to the expert; "
-            "take two models of one family"
+            "use two models of one family"
         )
     if amateur.eos_token_id != expert.eos_token_id:
         raise ModelError(
             f"amateur and expert end texts with different tokens ({amateur.eos_token!r} and "
-            f"{expert.eos_token!r}); take two models of one family"
+            f"{expert.eos_token!r}); use two models of one family"
         )
 
 

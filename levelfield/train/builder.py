@@ -254,7 +254,7 @@ def build(
         spec = spec.settled(device.type == "cuda")
     run = run_of(spec, data)
     if (history := opened(out, run)) is not None:
-        notes(f"{out} holds this {what} already")
+        notes(f"{out} already holds this {what}")
         return history
     trained = train(spec, Workplace(out, device, notes, account.get("progress", no_progress)))
     seed = spec.recipe.seed if hasattr(spec, "recipe") else spec.seed

@@ -60,7 +60,7 @@ def read_checkpoint(folder: Path, run: str) -> TrainingState | None:
         raise damaged(folder, str(error)) from error
     checksum = about.pop("checksum", "")
     if _checksum(TrainingState(tensors, about)) != checksum:
-        raise damaged(folder, "its content is not what this version has written")
+        raise damaged(folder, "its content was not written by this version")
     if about.pop("run") != run:
         raise UserError(
             f"{folder} holds a checkpoint of another run (other data, model or recipe); give "

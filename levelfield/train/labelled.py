@@ -120,11 +120,11 @@ def from_controls(
     """Returns texts whose label is their control.
 
     Args:
-        labels: that there may be; those of the samples, sorted, if empty.
+        labels: the allowed ones; those of the samples, sorted, if empty.
 
     Raises:
-        UserError: a sample has no label of this attribute, or several, or one that there may not
-            be; there are fewer than two labels.
+        UserError: a sample has no label of this attribute, or several, or one that is not allowed;
+            or there are fewer than two labels.
     """
     texts, of_texts = [], []
     for sample in samples:
@@ -161,7 +161,7 @@ def from_several_controls(
     """Returns texts that have a label of one attribute or more, which are their controls.
 
     Args:
-        labels: of each attribute, that there may be; those of the samples, sorted, if not given.
+        labels: the allowed ones of each attribute; those of the samples, sorted, if not given.
 
     Raises:
         UserError: as of `from_controls`, and a sample that has a label of no attribute.
@@ -277,11 +277,11 @@ def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
 
 
 def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
-    """Returns the rows that have nothing of held-out texts, and how many were left out for it.
+    """Returns the rows that share nothing with held-out texts, and how many were left out for it.
 
-    A row has something of a held-out text if it is that text, contains it (if it has four words or
-    more), or shares eight words in a row with it. Case, punctuation and how words are tokenised
-    make no difference: sets are cut from the same reviews in different ways.
+    A row shares something with a held-out text if it is that text, contains it (if it has four
+    words or more), or has eight words in a row in common with it. Case, punctuation and how words
+    are tokenised make no difference: sets are cut from the same reviews in different ways.
     """
     exact: set[tuple[str, ...]] = set()
     short: set[tuple[str, ...]] = set()
@@ -366,7 +366,7 @@ def own_texts(
             f"{len(train):,} texts to train on and {len(test):,} held out: expected some of both"
         )
     facts = {
-        "Left out": f"{dropped:,} texts that have something of a held-out one, "
+        "Left out": f"{dropped:,} texts that share something with a held-out one, "
         f"{together.empty:,} without words",
         "Repeated": f"{together.repeated:,} rows",
     }

@@ -100,7 +100,7 @@ def fit(
             mean = float(total) / max(1, count)
             if not math.isfinite(mean):
                 raise UserError(
-                    f"the loss is no number any more at step {step + 1}; try a lower learning rate"
+                    f"the loss is no longer a number at step {step + 1}; try a lower learning rate"
                 )
             seconds = time.monotonic() - begin + (history[-1].seconds if history else 0.0)
             history.append(HistoryRow(step + 1, mean, _validate(model, task), seconds))

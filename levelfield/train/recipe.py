@@ -39,7 +39,7 @@ class Recipe(Options):
         100,
         "Number of updates over which the learning rate rises from 0.",
         least=0,
-        otherwise="a twentieth of the steps, 100 at most",
+        otherwise="a twentieth of the steps, at most 100",
     )
     decay: float = option(
         0.5,

@@ -112,7 +112,7 @@ def reference_text(
     if left or each % 2 or not each:
         raise UserError(
             f"--passages {passages}: expected a multiple of {2 * len(files)}, the same even number "
-            f"of each of {len(files)} files"
+            f"from each of {len(files)} files"
         )
     intact: list[Sample] = []
     degraded: list[Sample] = []
@@ -226,7 +226,7 @@ DIGITS = 4
 """Significant digits of a scale."""
 
 _LABELLED = 2
-"""Every second intact passage is read with labels: relevance is dear."""
+"""Every second intact passage is read with labels: relevance is expensive."""
 
 HEADER = """\
 Scales of composite scores (docs/composite.md): mean and standard deviation of each component on
@@ -239,7 +239,7 @@ def measure_scales(
 ) -> list[MeasuredScale]:
     """Returns the scale of every component of composite aspects.
 
-    Coherence and consistency are measured on all texts; attribute relevance, which is dear, on
+    Coherence and consistency are measured on all texts; attribute relevance, which is expensive, on
     every second one of the intact ones, each with every label of the attribute in turn.
 
     Args:

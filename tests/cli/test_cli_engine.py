@@ -116,7 +116,7 @@ def test_an_engine_that_computes_nothing_of_a_run_is_a_mistake(
     ("words", "expected"),
     [
         (("--engine", "onnx"), '"onnx": expected auto, torch or openvino'),
-        (("--engine", "ctranslate2"), "was removed; take --engine openvino, which serves the same"),
+        (("--engine", "ctranslate2"), "was removed; use --engine openvino, which serves the same"),
         (("--dtype", "int8"), '"int8": expected float32 or bfloat16'),
     ],
 )

@@ -165,7 +165,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(run: Run, asked: str, stub: A
     stub.before = staticmethod(interrupt)
     ran = run("generate", asked, *STUB)
     assert ran.code == 130
-    said = "interrupted: 1 of 2 texts are in texts.jsonl; the same command goes on"
+    said = "interrupted: 1 of 2 texts are in texts.jsonl; the same command resumes"
     assert ran.err.strip() == said  # click begins a new line
 
 

@@ -113,7 +113,7 @@ def test_a_text_that_holds_the_gap_token_is_undefined_and_says_so(
         ("-", "'-'"),
         ("a" * 200, "is neither a folder nor a model name"),
         ("🙂/🙂", "is neither a folder nor a model name"),
-        ("nobody/no-such-model", "without a network there are offline/minilm"),
+        ("nobody/no-such-model", "without a network, use offline/minilm"),
         ("nobody/no-such-model@v1", "--revision v1"),
         ("google/pegasus-large", "hf download google/pegasus-large --revision refs/pr/10"),
     ],

@@ -32,7 +32,7 @@ def test_a_guide_is_trained_on_a_file_and_has_figures(run: Run, write: Write, tm
     assert about["labels"] == ["bad", "good"]
     assert "- ours" in (tmp_path / "mine" / "README.md").read_text()
     again = run(*words, "--share", "0.1", "--lambda", "0.5", "--source", "ours")
-    assert "mine holds this guide already" in again.err
+    assert "mine already holds this guide" in again.err
     other = run(*words, "--share", "0.1", "--seed", "1")
     assert other.code == 2
     assert other.err.splitlines()[-1].startswith("error: mine is not empty and holds no run")

@@ -45,12 +45,12 @@ def test_the_search_finds_the_strength_of_any_rising_curve(curve, start):
     ("curve", "nearest"), [(lambda s: 0.3 * s / (1 + s), "0.3"), (lambda s: 0.8 + s, "0.8")]
 )
 def test_a_budget_out_of_reach_is_said(curve, nearest):
-    with pytest.raises(UserError, match=f"out of reach: .* comes to {nearest}, with"):
+    with pytest.raises(UserError, match=f"out of reach: .* reaches {nearest}, at"):
         search(lambda s: nats(curve(s)), 1.0, 0.5, 0.02, 30)
 
 
 def test_a_technique_without_any_effect_ends():
-    with pytest.raises(UserError, match="the nearest comes to 0, with"):
+    with pytest.raises(UserError, match="the nearest reaches 0, at"):
         search(lambda _: nats(0.0), 1.0, 0.5, 0.02, 30)
 
 
@@ -76,10 +76,10 @@ def test_the_technique_that_is_found_goes_as_far_as_the_budget(name):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("best-of-n", "no probabilities"),
-        ("cbart", "no probabilities"),
-        ("prompting", "no option that is its strength"),
-        ("base", "no option that is its strength"),
+        ("best-of-n", "no token probabilities"),
+        ("cbart", "no token probabilities"),
+        ("prompting", "has no strength option"),
+        ("base", "has no strength option"),
     ],
 )
 def test_what_has_no_strength_is_not_calibrated(name, why):
@@ -93,7 +93,9 @@ def test_a_wide_interval_says_how_many_requests_would_do():
     nats = found.found.divergence
     share = (nats.high - nats.value) / nats.value
     assert share > 0.05
-    assert found.note.startswith(f"{len(PROMPTS)} requests know the divergence to ±{share:.0%}")
+    assert found.note.startswith(
+        f"{len(PROMPTS)} requests determine the divergence to ±{share:.0%}"
+    )
     assert found.to_dict()["note"] == found.note
     alone = levelfield.calibrate_strength(
         PROMPTS[:1], technique, control=GLAD, budget=0.2, **TWELVE

@@ -334,9 +334,9 @@ def test_around_pplm_texts_are_generated_and_counted():
     for answer in technique.generate(asked, decoding=Decoding(max_new_tokens=4)):
         assert answer.forward_passes == (2 + 2 * 2) * answer.tokens
         assert answer.backward_passes == 2 * 2 * answer.tokens
-    with pytest.raises(UserError, match="no logits processor"):
+    with pytest.raises(UserError, match="not a logits processor"):
         technique.processor([POSITIVE])
-    with pytest.raises(UserError, match="is no term"):
+    with pytest.raises(UserError, match="cannot be a term"):
         technique._formula(frozenset({"sentiment"}))
     assert "around pplm: " in technique.refusal({"sentiment": "so-so"})
 

@@ -348,7 +348,7 @@ def test_of_a_prompt_that_is_too_long_the_end_is_read_and_all_of_it_is_kept():
     answer = one(cbart(), long)
     assert answer.extra["prompt_cut"] is True
     assert answer.text.startswith(long)
-    with pytest.raises(UserError, match="beside the keywords"):
+    with pytest.raises(UserError, match="besides the keywords"):
         one(cbart(), decoding=Decoding(max_new_tokens=5_000))
 
 

@@ -263,7 +263,7 @@ def test_controls_that_the_terms_do_not_read_are_refused(terms, control, why):
 @pytest.mark.parametrize(
     ("terms", "why"),
     [
-        ({"base": ModelTerm()}, "base has a meaning already"),
+        ({"base": ModelTerm()}, "base already has a meaning"),
         ({"a": "text"}, "terms: a: expected a name"),
         ({"a": {"txt": "Hm"}}, 'terms: a: txt: there is no such key; did you mean "text"?'),
         ({"a": {"text": "A {} text"}}, "terms: a: text: "),
@@ -271,7 +271,7 @@ def test_controls_that_the_terms_do_not_read_are_refused(terms, control, why):
             {"a": {"temperature": 0.0}},
             "a: temperature: expected a number above 0; found 0.0",
         ),
-        ({"a": {"attribute": "topic"}}, "terms: a: attribute: is of a term with technique"),
+        ({"a": {"attribute": "topic"}}, "terms: a: attribute: belongs to a term with technique"),
         ({"a": {"technique": "cgf"}}, "terms: a: there is no technique 'cgf'"),
         ({"a": {"technique": "base"}}, "does not act at the logits"),
         ({"a": {"technique": "cfg", "strenght": 1}}, "did you mean strength"),

@@ -250,7 +250,7 @@ def test_other_attributes_and_words_that_are_none_are_refused():
     technique = ConstrainedBeam(model="no/such-model")
     both = {"keywords": ("it",), "sentiment": "positive"}
     assert "not sentiment" in technique.refusal(both)
-    assert "has no word" in technique.refusal({"keywords": (" ",)})
+    assert "contains no word" in technique.refusal({"keywords": (" ",)})
     assert technique.refusal({"keywords": "it"}) == ""
     with pytest.raises(UserError, match="no distribution"):
         technique.log_probs([], [])

@@ -399,7 +399,7 @@ def test_pairs_of_two_vocabularies_or_kinds_are_refused():
 
 
 def test_families_that_write_more_than_the_segment_are_refused(tiny_folders: dict[str, Path]):
-    with pytest.raises(ModelError, match="bart model fills no gaps"):
+    with pytest.raises(ModelError, match="bart model does not fill gaps"):
         load_contrast(str(tiny_folders["bart"]), None, 0, loading=Loading("cpu"))
 
 
@@ -409,7 +409,7 @@ def test_families_that_write_more_than_the_segment_are_refused(tiny_folders: dic
         ({"gamma": -1.0}, "gamma is -1.0"),
         ({"gamma": math.nan}, "gamma is nan"),
         ({"gamma": math.inf}, "gamma is inf"),
-        ({"gamma": 1.0}, "takes an expert"),
+        ({"gamma": 1.0}, "requires an expert"),
     ],
 )
 def test_options_that_make_no_distribution_are_the_users_mistake(

@@ -96,7 +96,7 @@ def test_an_amateur_may_read_the_last_token_of_the_prompt_only():
 
 def test_an_amateur_with_another_vocabulary_is_refused():
     technique = contrastive(amateur=cases.model("llama"))
-    with pytest.raises(UserError, match="has another vocabulary than the base"):
+    with pytest.raises(UserError, match="has a different vocabulary from the base"):
         next(technique.generate([Request("1", LAKE)]))
 
 

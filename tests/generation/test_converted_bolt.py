@@ -132,7 +132,7 @@ def test_a_table_of_another_width_without_a_map_is_refused(original, tmp_path):
 def test_other_vocabularies_and_techniques_are_refused(original, tmp_path):
     learnt = converted(original[0], tmp_path / "guide")
     assert language_model(cases.model()).tokens.digest == learnt.guide.settings["vocabulary"]
-    with pytest.raises(ModelError, match="another vocabulary"):
+    with pytest.raises(ModelError, match="a different vocabulary"):
         encoder_model(learnt.guide, cases.model("llama"))
     refusal = cases.CASES["fudge"].make(guide=str(tmp_path / "guide")).refusal
     assert "is of kind encoder; expected future" in refusal({"sentiment": "positive"})

@@ -130,7 +130,7 @@ def test_dexperts_takes_both_codes(original, tmp_path):
 def test_a_base_of_another_vocabulary_is_refused(original, tmp_path):
     convert("gedi", original[0], tmp_path / "guide", allow_pickle=True)
     guide = guide_named(str(tmp_path / "guide"))
-    with pytest.raises(ModelError, match="another vocabulary"):
+    with pytest.raises(ModelError, match="a different vocabulary"):
         class_lm(guide, cases.model("llama"))
 
 

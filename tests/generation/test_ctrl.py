@@ -36,10 +36,10 @@ class TestCodes:
         [
             ({"topic": "gardening"}, "no code for topic 'gardening'; there are \"world\""),
             ({"sentiment": "mixed"}, 'there are "positive", "negative"'),
-            ({"keywords": ("court",)}, "codes for sentiment and topic, and none for keywords"),
+            ({"keywords": ("court",)}, "codes for sentiment and topic, but none for keywords"),
             ({"topic": ("Sports", "World")}, "no code for topic 'Sports, World'"),
-            ({"sentiment": "positive", "topic": "Sports"}, "takes one attribute at a time"),
-            ({}, "needs a control, or code=CODE"),
+            ({"sentiment": "positive", "topic": "Sports"}, "accepts one attribute at a time"),
+            ({}, "requires a control, or code=CODE"),
         ],
     )
     def test_what_has_no_code_is_refused_before_a_model_is_loaded(self, control, what: str):
@@ -77,7 +77,7 @@ class TestCodes:
             next(made.generate([Request("1", "The lake", {"topic": "Sci/Tech"})]))
 
     def test_a_model_that_is_no_ctrl_is_refused_before_it_is_loaded(self):
-        with pytest.raises(UserError, match="is a gpt2 and no CTRL"):
+        with pytest.raises(UserError, match="is a gpt2, not a CTRL"):
             next(CTRL(model=cases.model()).generate([Request("1", "a", POSITIVE)]))
 
 

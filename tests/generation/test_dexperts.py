@@ -72,9 +72,9 @@ def test_experts_serve_the_labels_that_they_are_named_for():
     technique = dexperts(model="no/such-model", experts="positive=a,negative=b")
     assert technique.refusal(POSITIVE) == ""
     assert technique.refusal({"sentiment": "mixed"}) == (
-        'dexperts: sentiment "mixed" is no label of the experts: there are positive, negative'
+        'dexperts: sentiment "mixed" is not a label of the experts; there are positive, negative'
     )
-    assert "no keywords; bolt" in technique.refusal({"keywords": ("court", "culture")})
+    assert "not keywords; bolt" in technique.refusal({"keywords": ("court", "culture")})
     assert "experts serve one attribute at a time" in technique.refusal({**POSITIVE, "topic": "x"})
 
 
@@ -99,5 +99,5 @@ def test_a_guide_and_experts_are_refused():
 
 def test_an_expert_with_another_vocabulary_is_refused():
     technique = dexperts(experts=f"positive={cases.model('llama')},negative=")
-    with pytest.raises(UserError, match="has another vocabulary than the base"):
+    with pytest.raises(UserError, match="has a different vocabulary from the base"):
         next(technique.generate([Request("1", LAKE, POSITIVE)]))

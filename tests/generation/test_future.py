@@ -101,7 +101,7 @@ def test_a_guide_is_loaded_with_its_base(tmp_path: Path):
         ({"kind": "class-lm"}, "kind class-lm; expected future"),
         ({"shape": {"width": 16, "layers": 3, "heads": 2}}, "'guide' can't be loaded"),
         ({"shape": None}, "'guide' can't be loaded"),
-        ({"revision": "0" * 64}, "is of the base"),
+        ({"revision": "0" * 64}, "was made for the base"),
     ],
 )
 def test_a_guide_that_is_damaged_or_of_another_kind_or_base_is_refused(

@@ -110,7 +110,7 @@ def test_a_table_has_a_row_a_text():
 def test_prompts_that_were_cut_are_noted():
     notes: list[str] = []
     generate(["x" * 200], note=notes.append)
-    assert notes == ["2 prompts were too long for the model, which read their ends"]
+    assert notes == ["2 prompts were too long for the model, which read only their ends"]
     generate(note=notes.append)
     assert len(notes) == 1
 
@@ -174,7 +174,7 @@ def test_a_technique_that_is_made_takes_no_options(stub):
     assert texts(generate(technique=stub(strength=2.0))) == texts(
         generate(options={"strength": "2"})
     )
-    with pytest.raises(UserError, match="where it is made"):
+    with pytest.raises(UserError, match="when you create it"):
         generate(technique=stub(), options={"strength": 2})
 
 
@@ -233,7 +233,7 @@ def test_ctrl_c_says_what_is_kept(out, stub):
     kill_after(3, stub, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt) as error:
         generate(out=str(out))
-    assert str(error.value) == f"3 of 10 texts are in {out}; the same command goes on"
+    assert str(error.value) == f"3 of 10 texts are in {out}; the same command resumes"
     assert len(lines(out)) == 3
 
 
@@ -261,7 +261,7 @@ def test_texts_of_other_choices_are_refused_unless_forced(out, stub, changed, di
     with pytest.raises(UserError) as error:
         generate(out=str(out), **changed)
     assert str(error.value).startswith(f"{out}: holds texts of other choices {difference}")
-    assert str(error.value).endswith("name another file, or write it anew with --force")
+    assert str(error.value).endswith("name another file, or overwrite it with --force")
     assert (out.read_bytes(), stub.asked) == (before, [])
     assert generate(out=str(out), force=True, **changed).kept == 0
     assert len(lines(out)) == 10
@@ -270,7 +270,7 @@ def test_texts_of_other_choices_are_refused_unless_forced(out, stub, changed, di
 @pytest.mark.parametrize(
     ("requests", "said"),
     [
-        (["The lake"], '3: "2:positive" is none of the requests'),
+        (["The lake"], '3: "2:positive" is not among the requests'),
         (["The sea", "Once"], '1: "1:positive" differs in prompt or control'),
     ],
 )
@@ -288,7 +288,7 @@ def test_a_line_that_is_no_answer_is_named(out, line):
     generate(out=str(out))
     with out.open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(UserError, match=r":11: is no answer of `levelfield generate`; name"):
+    with pytest.raises(UserError, match=r":11: is not an answer of `levelfield generate`; name"):
         generate(out=str(out))
 
 

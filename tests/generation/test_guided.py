@@ -47,14 +47,14 @@ def test_a_value_means_the_label_that_judges_take_it_for(attribute, wanted, labe
     [
         (
             {"sentiment": "mixed"},
-            '{}: sentiment "mixed" is no label of guide sentiment: there are negative, positive',
+            '{}: sentiment "mixed" is not a label of guide sentiment; there are negative, positive',
         ),
         ({"sentiment": ("negative", "positive")}, "{}: sentiment has 2 values; expected one"),
         ({"sentiment": ()}, "{}: sentiment has 0 values; expected one"),
         ({"topic": "Sports"}, '{}: no guide for "topic" among sentiment (for sentiment)'),
         (
             {"keywords": ("court", "culture")},
-            "{}: controls labels of texts, and no keywords; bolt, cbart, ",
+            "{}: controls labels of texts, not keywords; bolt, cbart, ",
         ),
     ],
 )
@@ -102,7 +102,7 @@ def test_without_control_the_base_writes(technique):
 
 def test_a_code_stands_for_one_attribute():
     made = CTRLLite(model=cases.model(), guide=both_guides())
-    expected = "ctrl-lite: takes one attribute at a time; there are sentiment, topic"
+    expected = "ctrl-lite: accepts one attribute at a time; there are sentiment, topic"
     assert made.refusal(BOTH) == expected
     assert DExperts(model=cases.model(), guide=both_guides()).refusal(BOTH) == ""
 

@@ -215,9 +215,12 @@ def test_attributes_of_two_guides_are_refused_together(technique, tmp_path: Path
 @pytest.mark.parametrize(
     ("control", "why"),
     [
-        ({"sentiment": "mixed"}, 'sentiment "mixed" is no label of guide both: there are negative'),
-        ({"topic": "positive"}, 'topic "positive" is no label of guide both: there are World'),
-        ({"keywords": ("a", "b")}, "no keywords; bolt, cbart, "),
+        (
+            {"sentiment": "mixed"},
+            'sentiment "mixed" is not a label of guide both; there are negative',
+        ),
+        ({"topic": "positive"}, 'topic "positive" is not a label of guide both; there are World'),
+        ({"keywords": ("a", "b")}, "not keywords; bolt, cbart, "),
     ],
 )
 def test_what_no_label_serves_is_refused(technique, control, why):

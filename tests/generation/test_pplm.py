@@ -443,7 +443,7 @@ def test_topics_have_the_words_of_the_lists_that_are_one_token():
         ({"topic": "sports"}, "no bag of words of topic 'sports'.*science"),
         ({"topic": ("science", "space")}, "no bag of words"),
         ({"formality": "low"}, "--technique pplm .*--attribute formality"),
-        ({"keywords": ("court",)}, "no keywords; bolt, cbart, .* control keywords"),
+        ({"keywords": ("court",)}, "not keywords; bolt, cbart, .* control keywords"),
         ({"sentiment": "so-so"}, "sentiment .so-so. is no label.*negative, positive"),
         ({"sentiment": "positive", "formality": "low"}, "formality"),
     ],

@@ -87,7 +87,7 @@ class TestWords:
             Prompting(instructions=str(path))
         for what in (
             "system: expected a string",
-            "task: nothing stands for {it}; there are {wishes}",
+            "task: {it} has no meaning here; there are {wishes}",
             "task: {wishes} is missing",
             "opening: expected a string",
             "wishes: other: expected",
@@ -129,7 +129,7 @@ class TestExamples:
     def test_attributes_without_enough_examples_are_refused_before_a_model_is_loaded(self):
         technique = Prompting(model="no/such-model", shots=2)
         assert '0 examples have "formality"' in technique.refusal({"formality": "formal"})
-        with pytest.raises(UserError, match="give examples of your own"):
+        with pytest.raises(UserError, match="give your own examples"):
             next(technique.generate([Request("1", "a", {"formality": "formal"})]))
 
     def test_more_shots_than_examples_are_refused(self):

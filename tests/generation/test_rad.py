@@ -74,7 +74,7 @@ def test_without_a_control_nobody_judges_and_the_text_is_the_bases():
     ("options", "reason"),
     [
         ({"metric": "composite.consistency", "metric_options": ""}, "needs prompt"),
-        ({"metric": "fluency.perplexity", "metric_options": ""}, "less is better"),
+        ({"metric": "fluency.perplexity", "metric_options": ""}, "lower is better"),
         ({"metric": "control.balanced-accuracy"}, "no value for a single text"),
         ({"candidates": 0}, "candidates"),
     ],

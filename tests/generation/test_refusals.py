@@ -44,7 +44,7 @@ def test_keywords_outside_of_control_are_refused_before_a_text_is_written(tmp_pa
     record = '{"id": "%s", "prompt": "The lake", "keywords": %s}\n'
     file.write_text(record % ("a", '["boat"]') + record % ("b", "null"), encoding="utf-8")
     stub.asked.clear()
-    with pytest.raises(InputError, match="keywords outside of control") as error:
+    with pytest.raises(InputError, match="keywords outside control") as error:
         levelfield.generate(file, "stub")
     assert [problem.split(": ")[0] for problem in error.value.problems] == [f"{file}:1"]
     assert stub.asked == []

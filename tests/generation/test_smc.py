@@ -321,8 +321,8 @@ def test_no_token_has_a_probability():
 @pytest.mark.parametrize(
     ("control", "why"),
     [
-        ({"keywords": ("lake",)}, "smc: controls labels of texts, and no keywords"),
-        ({"sentiment": "blue"}, 'smc: sentiment "blue" is no label of guide'),
+        ({"keywords": ("lake",)}, "smc: controls labels of texts, not keywords"),
+        ({"sentiment": "blue"}, 'smc: sentiment "blue" is not a label of guide'),
         ({"mood": "good"}, 'smc: no guide for "mood"'),
     ],
 )

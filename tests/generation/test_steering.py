@@ -371,7 +371,7 @@ def test_all_layers_of_a_control_vector_are_steered(tmp_path: Path):
     technique = CAA(model=cases.model(), strength=1.0, vectors=f"grim=-{file}")
     control = {"mood": "grim"}
     assert_each_step(technique, control, lambda ids: plain_log_p("gpt2", ids, after))
-    with pytest.raises(UserError, match=r"v.gguf has 2 vectors; say which with layer=N"):
+    with pytest.raises(UserError, match=r"v.gguf has 2 vectors; choose one with layer=N"):
         Ablation(model=cases.model(), vectors=f"grim={file}").log_probs(
             [Request("1", "a", control)], [" it"]
         )

@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch):
 
 def test_models_that_are_not_here_are_said_to_be_so_after_one_request(asked, caplog):
     for name in ("some/model", f"other/model@{'a' * 40}"):
-        with pytest.raises(ModelError, match=r"the hub can't be asked \(no network\)"):
+        with pytest.raises(ModelError, match=r"the hub can't be reached \(no network\)"):
             resolve(name)
     assert len(asked) == 1
     assert caplog.text == ""

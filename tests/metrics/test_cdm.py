@@ -564,7 +564,7 @@ def test_models_that_cannot_do_the_form_are_refused_with_its_name(folders, tmp_p
     folder = Path(shutil.copytree(folders["bart"][0], tmp_path / "mbart"))
     config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "mbart"}), "utf-8")
-    with pytest.raises(ModelError, match=r"^form=infilling: .* fills no gaps") as caught:
+    with pytest.raises(ModelError, match=r"^form=infilling: .* does not fill gaps") as caught:
         CDMMomentum(str(folder), str(folder)).score([dialogue()])
     assert "\n" not in str(caught.value)
 

@@ -140,7 +140,10 @@ def test_another_kind_of_file_architecture_or_way_to_split_texts_is_refused(tmp_
     other.write_bytes(b"no GGUF " * 100)
     for path, found in (
         (other, "GGUF magic invalid"),
-        (tiny_gguf.write(tmp_path / "a.gguf", architecture="gpt2"), "holds a gpt2 model, no Llama"),
+        (
+            tiny_gguf.write(tmp_path / "a.gguf", architecture="gpt2"),
+            "holds a gpt2 model, not a Llama",
+        ),
         (tiny_gguf.write(tmp_path / "b.gguf", pre="llama-bpe"), "'llama-bpe'; expected 'smollm'"),
     ):
         with pytest.raises(ModelError, match=f"^model '{path.name}' can't be loaded: .*{found}"):

@@ -232,7 +232,7 @@ def test_signatures_name_an_engine_only_where_it_computes(
 def test_a_word_that_names_no_engine_or_precision_is_refused() -> None:
     with pytest.raises(UserError, match="engine=onnx: expected auto, torch or openvino"):
         Loading(engine="onnx")
-    with pytest.raises(UserError, match="engine ctranslate2 was removed; take --engine openvino"):
+    with pytest.raises(UserError, match="engine ctranslate2 was removed; use --engine openvino"):
         Loading(engine="ctranslate2")
     with pytest.raises(UserError, match="dtype=int4: expected float32 or bfloat16"):
         Loading(dtype="int4")  # type: ignore[arg-type]

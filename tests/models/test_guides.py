@@ -67,7 +67,7 @@ def test_the_checksum_follows_settings_and_weights_and_nothing_else(tmp_path: Pa
     [
         (lambda f: (f / "guide.json").unlink(), "has no guide.json; expected a folder"),
         (lambda f: (f / "guide.json").write_text("{"), "guide.json can't be read: not JSON"),
-        (lambda f: (f / "guide.json").write_text("[]"), "guide.json is no object"),
+        (lambda f: (f / "guide.json").write_text("[]"), "guide.json is not an object"),
         (lambda f: (f / "guide.safetensors").unlink(), "has no guide.safetensors"),
     ],
 )

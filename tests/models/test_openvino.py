@@ -149,7 +149,7 @@ def test_an_operation_that_openvino_lacks_is_told_in_one_line() -> None:
             outputs=["differences"],
         )
     assert str(refused.value) == (
-        "model 'who/diff': OpenVINO can't convert it (it lacks aten::diff); take --engine torch"
+        "model 'who/diff': OpenVINO can't convert it (it lacks aten::diff); use --engine torch"
     )
 
 

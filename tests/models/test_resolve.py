@@ -72,7 +72,7 @@ def test_a_folder_is_identified_by_what_is_in_it(tmp_path, tiny_folders):
         ("~/nowhere-at-all", "no model folder"),
         ("~nobody-at-all/x", "no model folder"),
         ("offline/gpt5", "there are offline/minilm"),
-        ("google/pegasus-large", "without a network there are offline/minilm"),
+        ("google/pegasus-large", "without a network, use offline/minilm"),
         ("google/pegasus-large", "hf download google/pegasus-large --revision refs/pr/10"),
         ("some/model@v1", "--revision v1"),
         ("bad name!", "neither a folder nor a model name"),

@@ -152,7 +152,7 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
         def validation(self, _: Any) -> dict[str, float]:
             return {}
 
-    with pytest.raises(UserError, match="no number any more at step 2"):
+    with pytest.raises(UserError, match="no longer a number at step 2"):
         fit(torch.nn.Linear(2, 1), Broken(), Recipe(steps=4, every=2), tmp_path)
     assert not (tmp_path / CHECKPOINT).exists()
 

@@ -30,7 +30,7 @@ class BoundRegulator(RowState, Protocol):
 
 
 class Regulator(Protocol):
-    """Says how much a position has to do with a control."""
+    """Says how much a position relates to a control."""
 
     def bind(self, controls: Sequence[Control]) -> BoundRegulator:
         """Follows the rows of a batch, one control each."""

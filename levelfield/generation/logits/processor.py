@@ -164,7 +164,7 @@ class SteeringProcessor(LogitsProcessor):
         rows = len(input_ids)
         self._beams, rest = divmod(rows, max(1, len(self._controls)))
         if rest or not self._beams:
-            raise UserError(f"{rows} rows for {len(self._controls)} controls: give one a prompt")
+            raise UserError(f"{rows} rows for {len(self._controls)} controls: give one per prompt")
         mask = torch.ones_like(input_ids)
         if self._prompt_mask is not None:
             prompts = self._prompt_mask.to(input_ids.device)

@@ -1,4 +1,4 @@
-"""CAT-PAW: another technique, strong where the next word has to do with the control."""
+"""CAT-PAW: another technique, strong where the next word relates to the control."""
 
 from __future__ import annotations
 
@@ -54,16 +54,15 @@ TAU_OF_OTHER_STEPS = 0.01
 class CATPAW(LocalTechnique):
     """log p + min(r_t / τ, m) · (s − log p) for the scores s of another technique.
 
-    r_t = Σ_{w in bag} p(w | x_<t) of the base says how much the next position has to do with the
-    control: the bag of sentiment has positive and negative words. So s acts where a word of the bag
-    may well come, and elsewhere the base is left alone. Where r_t = τ the text is that of the
-    technique s, where r_t = 0 that of the base. Of several attributes each has a pace of its own.
-    Around PPLM min(r_t / τ, m) multiplies the size of its steps instead, and of several attributes
-    the largest does.
-    Gu et al. (2022), "Improving controllable text generation with position-aware weighted
-    decoding", with their heuristic regulator.
+    r_t = Σ_{w in bag} p(w | x_<t) of the base says how much the next position relates to the
+    control: the bag for sentiment contains positive and negative words. So s acts where a word of
+    the bag is likely, and elsewhere the base is unchanged. If r_t = τ the distribution is that of
+    the technique s, if r_t = 0 that of the base. With several attributes, each has its own pace.
+    Around PPLM min(r_t / τ, m) multiplies the size of its steps instead, with several attributes
+    the largest of them. Gu et al. (2022), "Improving controllable text generation with
+    position-aware weighted decoding", with their heuristic regulator.
 
-    Controls what the inner technique does, as far as there is a bag: sentiment, topics of PPLM's
+    Controls what the inner technique controls, if there is a bag: sentiment, topics of PPLM's
     lists, and anything else with a bag in a file.
 
     Raises:
@@ -80,7 +79,7 @@ class CATPAW(LocalTechnique):
     inner_options: str = option(
         "", "Options of the inner technique, separated by blanks: candidates=100 keep=0."
     )
-    guide: str = option("", "Guide of the inner technique, where it has one.", metavar="NAME")
+    guide: str = option("", "Guide of the inner technique, if it has one.", metavar="NAME")
     strength: float | None = option(
         None, "Strength λ of the inner technique.", otherwise="that of the inner technique"
     )
@@ -105,7 +104,7 @@ class CATPAW(LocalTechnique):
     words: Literal["whole", "first"] = option(
         "whole",
         "Words of the bag that count: whole, those that are one token; first, also the first "
-        "tokens of longer words, as the authors do, among which are pieces that begin any word.",
+        "tokens of longer words, as the authors do, including pieces that begin any word.",
     )
 
     def __post_init__(self) -> None:
@@ -147,7 +146,9 @@ class CATPAW(LocalTechnique):
         formula = Formula(((1.0, BaseLM()),))
         inner = self._technique
         if isinstance(inner, PPLM):
-            raise UserError(f"{self.name} around {inner.name} acts in the cache, so it is no term")
+            raise UserError(
+                f"{self.name} around {inner.name} acts in the cache, so it cannot be a term"
+            )
         for attribute in sorted(attributes):
             steered = inner._formula(frozenset({attribute}))
             if steered is not None and not steered.is_base:

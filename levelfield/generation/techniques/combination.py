@@ -1,4 +1,4 @@
-"""A technique of one's own: a weighted sum of models and of other techniques."""
+"""A technique that users define: a weighted sum of models and of other techniques."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def weights(formula: str, numbers: Mapping[str, float], names: Collection[str]) 
         names: the others.
 
     Raises:
-        UserError: it is no such formula.
+        UserError: it is not such a formula.
     """
     try:
         tree = ast.parse(formula.strip(), mode="eval")
         total = _sum(tree.body, numbers, names)
     except (ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError) as error:
-        reason = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
+        reason = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
         raise UserError(
             f"formula '{formula:.80}': {reason}; expected a sum such as base + 2 * (expert - anti)"
         ) from None
@@ -95,7 +95,7 @@ def _sum(node: ast.AST, numbers: Mapping[str, float], names: Collection[str]) ->
             a, b = _sum(left, numbers, names), _sum(right, numbers, names)
             return _joined(operator, a, b)
     raise ValueError(
-        f"it has more than sums, products with numbers, names, {' and '.join(OPERATORS)}"
+        f"it contains more than sums, products with numbers, names, {' and '.join(OPERATORS)}"
     )
 
 
@@ -127,12 +127,12 @@ class ModelTerm(Options):
     """log p(x_t | text, x_<t) / τ of a model that reads a text before the prompt.
 
     Raises:
-        UserError: braces in the text that are no places for values.
+        UserError: braces in the text are not places for values.
     """
 
     text: str = option(
         "",
-        "Text that the model reads first, with {ATTRIBUTE} wherever a value of the control stands.",
+        "Text that the model reads first, with {ATTRIBUTE} in place of each value of the control.",
         example='"A {sentiment} review: "',
         blank=True,
     )
@@ -147,7 +147,7 @@ class ModelTerm(Options):
         1.0, "Temperature τ: divides the log-probabilities of the model.", above=0
     )
     sees_prompt: bool = option(
-        True, "Let the model read the whole prompt; false: its last token alone."
+        True, "Let the model read the whole prompt; false: only its last token."
     )
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class TechniqueTerm:
         attribute: what it controls here; empty for a technique that controls nothing.
 
     Raises:
-        UserError: a technique that changes no logits.
+        UserError: the technique changes no logits.
     """
 
     technique: LocalTechnique
@@ -184,7 +184,8 @@ class TechniqueTerm:
     def __post_init__(self) -> None:
         if technique_entry(self.technique.name).mechanism != "logits":
             raise UserError(
-                f"technique {self.technique.name} does not act at the logits, so it is no term"
+                f"technique {self.technique.name} does not act at the logits, so it cannot be a "
+                "term"
             )
 
     @property
@@ -211,7 +212,7 @@ class Combination(LocalTechnique):
     whose terms read none takes any control and ignores it, as the base does.
 
     Raises:
-        UserError: it is no such formula, a name has no term, or a term is wrong.
+        UserError: it is not such a formula, a name has no term, or a term is wrong.
     """
 
     name: ClassVar[str] = "combination"
@@ -242,7 +243,7 @@ class Combination(LocalTechnique):
             raise UserError("\n".join(problems))
         object.__setattr__(self, "terms", terms)
         if wrong := [name for name in terms if name in ("base", "strength")]:
-            raise UserError(f"terms: {wrong[0]} has a meaning already; name the term otherwise")
+            raise UserError(f"terms: {wrong[0]} already has a meaning; rename the term")
         _ = self._weights
 
     @property
@@ -383,7 +384,7 @@ def _term(name: str, value: object, problems: list[str]) -> ModelTerm | Techniqu
             assert isinstance(technique, LocalTechnique)
             return TechniqueTerm(technique, attribute)
         values = table.values(ModelTerm)
-        table.finish(elsewhere={"attribute": "is of a term with technique, which is missing"})
+        table.finish(elsewhere={"attribute": "belongs to a term with technique, which is missing"})
         return ModelTerm(**values) if len(problems) == many else None
     except UserError as error:
         table.wrong(str(error))

@@ -45,7 +45,7 @@ def keyword_problem(control: Control) -> str:
     """Returns why these keywords can't be asked for; empty if they can."""
     for keyword in wanted_keywords(control):
         if not words(keyword):
-            return f"keyword {shown(keyword)} has no word"
+            return f"keyword {shown(keyword)} contains no word"
     return ""
 
 
@@ -193,8 +193,8 @@ class BeamOptions(Options):
     )
     no_repeat: int = option(
         3,
-        "Length of runs of tokens that no text has twice, the prompt included; tokens that a "
-        "keyword needs are exempt. 0 lets texts repeat.",
+        "Length of runs of tokens that no text contains twice, including its prompt; tokens that "
+        "a keyword needs are exempt. 0 lets texts repeat.",
         least=0,
         fits=lambda n: n != 1,
         expected="0, or a whole number from 2 on",
@@ -380,7 +380,7 @@ class ConstrainedBeam(BeamOptions, LocalTechnique):
     def refusal(self, control: Control) -> str:
         if others := sorted(control.keys() - {KEYWORDS}):
             hint = controlled_by(*sorted(control))
-            return f"{self.name}: controls keywords, and not {', '.join(others)}; {hint}"
+            return f"{self.name}: controls keywords, not {', '.join(others)}; {hint}"
         problem = keyword_problem(control)
         return f"{self.name}: {problem}" if problem else ""
 

@@ -1,4 +1,4 @@
-"""Contrasts of a model with itself behind a request, or with a smaller model."""
+"""Contrasts of a model with itself after a request, or with a smaller model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from levelfield.generation.technique import LocalTechnique
 
 @dataclass(frozen=True, kw_only=True)
 class RequestTechnique(LocalTechnique, abc.ABC):
-    """A technique that compares the base with the base behind a text that asks for a control.
+    """A technique that compares the base with the base after a text that asks for a control.
 
     Raises:
         UserError: the template has no place for a value.
@@ -36,7 +36,7 @@ class RequestTechnique(LocalTechnique, abc.ABC):
     needs_opposite: ClassVar[bool] = False
     template: str = option(
         "",
-        "Text that asks for the control, with {ATTRIBUTE} where a value stands, such as "
+        "Text that asks for the control, with {ATTRIBUTE} in place of its value, such as "
         "`A {sentiment} review: `.",
         otherwise="the one that ships",
     )
@@ -96,14 +96,14 @@ class RequestTechnique(LocalTechnique, abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierFreeGuidance(RequestTechnique):
-    """log p(x_t | x_<t) + s · (E − A): what a request for the control changes, s times.
+    """log p(x_t | x_<t) + s · (E − A): the effect of a request for the control, s times.
 
-    E is the base behind a text that asks for the control. A is the base without that text, behind
-    the text that asks for the opposite, or behind a text of one's own (`negative`). s = 0 is the
-    base, s = 1 the prompted base (with A the base itself), and s > 1 guidance. In the form of
-    contrastive decoding, (1 + β) z_E − β z_A, that is s = 1 + β with A the base itself. No
-    training; an attribute is controlled as far as the base understands the request. Sanchez et al.
-    (2023), "Stay on topic with classifier-free guidance", who also have negative prompts.
+    E is the base after a text that asks for the control. A is the base without that text, after the
+    text that asks for the opposite, or after your own text (`negative`). s = 0 is the base, s = 1
+    the prompted base (with A the base itself), and s > 1 guidance. In the form of contrastive
+    decoding, (1 + β) z_E − β z_A, that is s = 1 + β with A the base itself. Nothing is trained; an
+    attribute is controlled as far as the base understands the request. Sanchez et al. (2023), "Stay
+    on topic with classifier-free guidance", who also have negative prompts.
 
     Controls any attribute with one value, keywords, and several attributes at once, in one request.
 
@@ -116,13 +116,13 @@ class ClassifierFreeGuidance(RequestTechnique):
     strength: float = option(2.0, "Strength s: 0 is the base, 1 the prompted base.")
     against: Literal["base", "opposite"] = option(
         "base",
-        "Model A that is subtracted: base, or opposite, the base asked for the other value, "
-        "where each attribute has two known ones (sentiment).",
+        "Model A to subtract: base; or opposite, the base asked for the other value, if each "
+        "attribute has two known ones (sentiment).",
     )
     negative: str = option(
         "",
-        "Negative prompt: text before the prompt of model A, with {ATTRIBUTE} where a value of the "
-        "control stands.",
+        "Negative prompt: text before the prompt of model A, with {ATTRIBUTE} in place of each "
+        "value of the control.",
         otherwise="what `against` says",
     )
 
@@ -168,9 +168,9 @@ class ClassifierFreeGuidance(RequestTechnique):
 class PREADD(RequestTechnique):
     """log p(x_t | x_<t) − s · (log p(x_t | r, x_<t) − log p(x_t | x_<t)), r the opposite request.
 
-    What a text that asks for the opposite changes in the base is taken away s times; s = 0 is the
-    base. The base is asked for what is not wanted, since it writes that readily. Pei et al. (2023),
-    "PREADD: Prefix-adaptive decoding for controlled text generation", whose α is −s.
+    The effect of a text that asks for the opposite is subtracted from the base s times; s = 0 is
+    the base. The base is asked for what is not wanted, since it writes that readily. Pei et al.
+    (2023), "PREADD: Prefix-adaptive decoding for controlled text generation", whose α is −s.
 
     Controls attributes with two known values (sentiment), several at once.
 
@@ -210,7 +210,7 @@ class SelfDebiasing(RequestTechnique):
 
     name: ClassVar[str] = "self-debiasing"
     needs_opposite: ClassVar[bool] = True
-    strength: float = option(50.0, "Strength λ of the decay, a number from 0 on; 0 is the base.")
+    strength: float = option(50.0, "Strength λ of the decay, at least 0; 0 is the base.")
     floor: float = option(
         0.01, "Smallest factor ε of a token, as in the authors' program.", above=0, most=1
     )
@@ -245,21 +245,24 @@ class ContrastiveDecoding(LocalTechnique):
     form: Literal["beta", "plain"] = option(
         "beta",
         "Form of the score: beta keeps the sum of the weights at 1, so that texts can be sampled; "
-        "plain is flatter than the base and made for beams or the likeliest token.",
+        "plain is flatter than the base and meant for beams or the likeliest token.",
     )
     amateur: str = option(
         "offline/smollm2-early", "Causal model with the vocabulary of the base.", metavar="NAME"
     )
     alpha: float = option(
-        0.1, "Threshold α of plausible tokens; 1 leaves the likeliest of the base.", above=0, most=1
+        0.1,
+        "Threshold α of plausible tokens; 1 leaves only the likeliest of the base.",
+        above=0,
+        most=1,
     )
     amateur_temperature: float = option(
         1.0, "Temperature τ of the amateur; the authors use 0.5 for GPT-2 and 1 for OPT.", above=0
     )
     sees_prompt: bool = option(
         True,
-        "Let the amateur read the whole prompt; false: its last token alone, as in the repository "
-        "of the authors.",
+        "Let the amateur read the whole prompt; false: only its last token, as in the authors' "
+        "repository.",
     )
 
     @property

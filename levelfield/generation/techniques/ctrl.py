@@ -56,19 +56,19 @@ def control_codes() -> Mapping[str, Mapping[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class CTRL(LocalTechnique):
-    """p(x_t | code, x_<t) of CTRL, a model of 1.6 billion parameters that learnt texts behind codes
-    of where they come from. Keskar et al. (2019), "CTRL: A Conditional Transformer Language Model
-    for Controllable Generation", section 3.
+    """p(x_t | code, x_<t) of CTRL, a model of 1.6 billion parameters trained on texts after codes
+    for their source. Keskar et al. (2019), "CTRL: A Conditional Transformer Language Model for
+    Controllable Generation", section 3.
 
     Controls one attribute with one value: sentiment, by the ratings of reviews, and topic, by the
-    codes that come nearest (`control_codes`). A code stands before the prompt as the tokens that it
-    has, and is no part of the text. `<unk>` and `Sco@@` have probability 0.
+    closest codes (`control_codes`). The tokens of a code stand before the prompt and are not part
+    of the text. `<unk>` and `Sco@@` have probability 0.
 
     Attributes:
         paper_decoding: of the paper, section 4.1: greedy with a repetition penalty of 1.2.
 
     Raises:
-        UserError: there is no such code, or the model is no CTRL.
+        UserError: there is no such code, or the model is not a CTRL.
     """
 
     name: ClassVar[str] = "ctrl"
@@ -76,8 +76,8 @@ class CTRL(LocalTechnique):
     model: str = option("Salesforce/ctrl", "CTRL model: a hub name or a folder.", metavar="NAME")
     code: str = option(
         "",
-        "Code before texts of requests without control; it begins with one of CTRL's codes, such "
-        "as Horror or Reviews Rating: 3.0.",
+        "Code before the texts of requests without a control; it begins with one of CTRL's codes, "
+        "such as Horror or Reviews Rating: 3.0.",
         otherwise="such requests are refused",
     )
 
@@ -113,14 +113,14 @@ class CTRL(LocalTechnique):
     def refusal(self, control: Control) -> str:
         """Returns why a control is not supported; empty if it is."""
         if len(control) > 1:
-            return f"{self.name}: takes one attribute at a time; there are {', '.join(control)}"
+            return f"{self.name}: accepts one attribute at a time; there are {', '.join(control)}"
         if not control:
-            return "" if self.code else f"{self.name}: needs a control, or code=CODE without one"
+            return "" if self.code else f"{self.name}: requires a control, or code=CODE without one"
         ((attribute, value),) = control.items()
         codes = control_codes()
         if attribute not in codes:
             return (
-                f"{self.name}: has codes for {' and '.join(codes)}, and none for {attribute}; "
+                f"{self.name}: has codes for {' and '.join(codes)}, but none for {attribute}; "
                 f"{controlled_by(attribute)}"
             )
         if not _code(attribute, value):
@@ -165,13 +165,13 @@ def ctrl_model(name: str, loading: Loading = AS_USUAL) -> LanguageModel:
 
     Raises:
         ModelError: there is no such model.
-        UserError: it is no CTRL.
+        UserError: it is not a CTRL.
     """
     resolved = resolve_causal(name, loading)
     if resolved.model_type != "ctrl":
         raise UserError(
-            f"model '{name}' is a {resolved.model_type} and no CTRL, so it has no codes; "
-            "technique ctrl-lite gives codes to any base"
+            f"model '{name}' is a {resolved.model_type}, not a CTRL, so it has no codes; technique "
+            "ctrl-lite gives codes to any base"
         )
     ctrl = open_language_model(resolved, loading, first="<unk>")
     forbidden = [id for token, id in ctrl.tokenizer.get_vocab().items() if token in FORBIDDEN]

@@ -395,9 +395,9 @@ class ModelFreeRewriting(AnsweringTechnique, abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class CopySource(ModelFreeRewriting):
-    """The source itself, whatever the control: perfect content, no change of style.
+    """Returns the source, whatever the control: perfect content, no change of style.
 
-    Whatever a metric of style finds in its texts is what the sources had already.
+    Any style that a metric finds in its texts was already in the sources.
     """
 
     name: ClassVar[str] = "copy"
@@ -428,7 +428,7 @@ class FormalityRules(ModelFreeRewriting):
     def refusal(self, control: Control) -> str:
         if set(control) != {ATTRIBUTE}:
             names = ", ".join(control) or "nothing"
-            return f"{self.name}: there are rules for {ATTRIBUTE} alone, and {names} is asked for"
+            return f"{self.name}: there are rules for {ATTRIBUTE} only, and {names} is requested"
         value = single_value(control[ATTRIBUTE])
         if value not in STYLES:
             return f"{self.name}: {ATTRIBUTE} is {shown(value)}; expected {' or '.join(STYLES)}"

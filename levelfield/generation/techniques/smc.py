@@ -56,12 +56,12 @@ class ParticleOptions(Options):
         16, "Number N of texts that grow for a request, one of which is the answer.", least=1
     )
     strength: float = option(
-        60.0, "Strength λ, the exponent of what the guide expects; 0 is the base."
+        60.0, "Strength λ, the exponent of the guide's prediction; 0 is the base."
     )
     threshold: float = option(
         0.5,
-        "Share of N below which the effective number of particles, 1 / Σ W², makes them be drawn "
-        "anew; 0 weights whole texts only.",
+        "Share of N: if the effective number of particles, 1 / Σ W², falls below it, they are "
+        "resampled; 0 weights only whole texts.",
         least=0,
         most=1,
     )
@@ -218,14 +218,14 @@ class SMC(ParticleOptions, InChat, GuidedTechnique):
 
     A particle is a text that the base draws token by token. The token x_t multiplies its weight by
     Π_a (B_a(c_a | x_1 … x_t) / B_a(c_a | x_1 … x_t−1))^λ, so that the weight of a text is the twist
-    Π_a B_a(c_a | x)^λ. Where few particles have most of the weight, they are drawn anew by it, and
-    go on with equal weights. B is what FUDGE adds to the logits, one token after the other; here
-    whole texts are weighed, and no token is excluded. Zhao et al. (2024), "Probabilistic
-    Inference in Language Models via Twisted Sequential Monte Carlo", section 3; Lew et al. (2023),
-    "Sequential Monte Carlo Steering of Large Language Models using Probabilistic Programs".
+    Π_a B_a(c_a | x)^λ. If few particles have most of the weight, they are resampled by weight and
+    continue with equal weights. B is what FUDGE adds to the logits, token by token; here whole
+    texts are weighted, and no token is excluded. Zhao et al. (2024), "Probabilistic Inference in
+    Language Models via Twisted Sequential Monte Carlo", section 3; Lew et al. (2023), "Sequential
+    Monte Carlo Steering of Large Language Models using Probabilistic Programs".
 
-    Controls attributes that there is a guide of kind `future` for, several at once; sentiment by
-    the guide that comes with the package.
+    Controls attributes that have a guide of kind `future`, several at once; sentiment by the guide
+    that comes with the package.
     """
 
     name: ClassVar[str] = "smc"

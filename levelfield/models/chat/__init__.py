@@ -1,1 +1,1 @@
-"""Chat models behind any server that speaks OpenAI's chat-completions protocol."""
+"""Chat models on any server that supports OpenAI's chat-completions protocol."""

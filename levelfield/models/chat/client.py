@@ -143,7 +143,7 @@ def _answer(choice: Any) -> ChatAnswer:
     if not steps:
         return ChatAnswer(content or "")
     if not isinstance(steps, list):
-        raise ValueError("choices.logprobs.content is no list")
+        raise ValueError("choices.logprobs.content is not a list")
     return ChatAnswer(content or "", tuple(_step(step) for step in steps))
 
 
@@ -151,7 +151,7 @@ def _step(step: Any) -> AnswerToken:
     token = _alternative(step)
     entries = step.get("top_logprobs") or []
     if not isinstance(entries, list):
-        raise ValueError("top_logprobs is no list")
+        raise ValueError("top_logprobs is not a list")
     alternatives = [_alternative(entry) for entry in entries]
     if token.token not in [alternative.token for alternative in alternatives]:
         alternatives.append(token)  # an answer that was drawn need not be among the likeliest
@@ -231,7 +231,7 @@ _PROBE = "Answer with the number 1 and nothing else."
 
 
 class ChatClient:
-    """A chat model behind a server.
+    """A chat model on a server.
 
     Requests that fail for a time (status 408, 409, 425, 429 and 5xx, silence, broken connections,
     answers that are not the JSON they should be) are sent again, each time after a pause twice as
@@ -360,7 +360,7 @@ class ChatClient:
                 failure = failed
             if failure.retry_after > LONGEST_WAIT_S:
                 raise RejectedError(
-                    429, f"{failure} and wants {failure.retry_after:,.0f} s of patience"
+                    429, f"{failure} and asks for a wait of {failure.retry_after:,.0f} s"
                 )
             if attempt < self.server.retries:
                 self._not_before = max(self._not_before, time.monotonic() + failure.retry_after)
@@ -389,7 +389,7 @@ class ChatClient:
             raise RejectedError(0, f"{error}; max_tokens makes it shorter") from error
         except requests.Timeout as error:
             raise FailedForNowError(
-                f"no whole answer within {self.server.timeout:g} s, which timeout sets"
+                f"no complete answer within {self.server.timeout:g} s, the limit set by timeout"
             ) from error
         except requests.RequestException as error:
             raise FailedForNowError(failure_of(error)) from error
@@ -401,7 +401,7 @@ class ChatClient:
             answers = answers_in(body)
         except (ValueError, RecursionError) as error:
             raise FailedForNowError(
-                f"the answer is not what the protocol has: {short(error)}"
+                f"the answer does not follow the protocol: {short(error)}"
             ) from error
         usage = body.get("usage")
         usage = usage if isinstance(usage, dict) else {}
@@ -423,7 +423,7 @@ class ChatClient:
         # as a callable, since `requests` would else look for another key in ~/.netrc
         if key := self._key:
             if not (key.isascii() and key.isprintable()):
-                raise RejectedError(0, f"what ${self.server.key_variable} holds is no key")
+                raise RejectedError(0, f"the value of ${self.server.key_variable} is not a key")
             request.headers["Authorization"] = f"Bearer {key}"
         return request
 
@@ -450,7 +450,7 @@ class ChatClient:
         mend = {
             401: "; give a key in "
             f"${self.server.key_variable or 'a variable that key_variable names'}",
-            404: "; is base_url right, and does the server have the model?",
+            404: "; check that base_url is right and that the server has the model",
         }.get(rejected.status, "")
         return ModelError(
             f"model '{self.asking.model}' at {self.server.base_url} can't be asked: {message}{mend}"

@@ -39,7 +39,7 @@ class Server:
             raise UserError(f"base_url: {error}; {expected}") from error
         if parsed.username is not None or parsed.password is not None:
             raise UserError(
-                "base_url: a name or a password is in it; the key belongs into the environment "
+                "base_url: it contains a name or a password; the key belongs in the environment "
                 "variable that key_variable names"
             )
         if parsed.scheme not in ("http", "https") or not parsed.hostname or parsed.query:

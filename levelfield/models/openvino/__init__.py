@@ -53,7 +53,7 @@ def on_cpu(loading: Loading) -> Loading:
     if loading.device not in ("auto", "cpu"):
         raise UserError(
             f"--device {loading.device}: engine openvino computes on the CPU; leave the device "
-            "out, or take --engine torch"
+            "out, or use --engine torch"
         )
     if loading.dtype == "bfloat16" and "BF16" not in _core().get_property(
         "CPU", "OPTIMIZATION_CAPABILITIES"
@@ -147,7 +147,7 @@ def _converted(
         lacking = _LACKING.search(str(error))
         raise ModelError(
             f"model '{name}': OpenVINO can't convert it"
-            f"{f' (it lacks {lacking[1]})' if lacking else ''}; take --engine torch"
+            f"{f' (it lacks {lacking[1]})' if lacking else ''}; use --engine torch"
         ) from error
     finally:
         quiet.setLevel(level)

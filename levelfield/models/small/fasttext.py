@@ -74,7 +74,7 @@ def _end(walk: _Walk) -> int:
     """Returns where a model's parts end: arguments, words, input matrix, output matrix."""
     magic, _ = walk.numbers("ii")
     if magic != _MAGIC:
-        raise ValueError("it is no file of fastText")
+        raise ValueError("it is not a fastText file")
     walk.skip(_ARGUMENTS)
     words, _, _, _, pruned = walk.numbers("iiiqq")
     for _ in range(words):

@@ -23,13 +23,11 @@ class Shape(Options):
     """Shape of a TextCNN."""
 
     dimension: int = option(100, "Length of a word's vector.", least=1)
-    widths: tuple[int, ...] = option(
-        (3, 4, 5), "Numbers of words that convolutions see at once.", least=1
-    )
-    channels: int = option(100, "Number of convolutions of each width.", least=1)
+    widths: tuple[int, ...] = option((3, 4, 5), "Widths of the convolutions, in words.", least=1)
+    channels: int = option(100, "Number of convolutions per width.", least=1)
     dropout: float = option(
         0.5,
-        "Dropout of pooled channels; that of whole word vectors is half of it.",
+        "Dropout of pooled channels; half of it applies to whole word vectors.",
         least=0,
         below=1,
     )
@@ -40,15 +38,17 @@ class Settings(Options):
     """Settings of fastText."""
 
     dimension: int = option(16, "Length of a vector.", least=1)
-    ngrams: int = option(2, "Most words of an n-gram that fastText reads.", least=1, most=10)
+    ngrams: int = option(
+        2, "Maximum number of words in an n-gram that fastText reads.", least=1, most=10
+    )
     buckets: int = option(200_000, "Number of vectors that n-grams share.", least=1)
     epochs: int = option(10, "Number of passes over the texts.", least=1, most=10_000)
     learning_rate: float = option(
-        0.3, "Learning rate, after the warm-up where there is one; falls over the steps.", above=0
+        0.3, "Learning rate, after the warm-up if there is one; falls over the steps.", above=0
     )
-    least_often: int = option(2, "Fewest occurrences of a word that is learnt.", least=0)
+    least_often: int = option(2, "Minimum number of occurrences for a word to be learnt.", least=0)
     hierarchical: bool = option(False, "Use hierarchical softmax, for very many labels.")
-    quantize: bool = option(False, "Compress fastText's model; requires some thousand texts.")
+    quantize: bool = option(False, "Compress fastText's model; requires several thousand texts.")
 
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"

@@ -173,5 +173,5 @@ def check_words(resolved: Resolved, splits: str) -> None:
     if splits not in SPLITTERS:
         raise ModelError(
             f"model '{resolved.name}' splits texts into words by '{splits}', and this levelfield "
-            f"knows {', '.join(SPLITTERS)}; train it again"
+            f"knows only {', '.join(SPLITTERS)}; train it again"
         )

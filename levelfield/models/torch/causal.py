@@ -368,8 +368,8 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
     # in most models nothing changes at all; where tokens are grouped by experts, rounding does
     if (change > max(1e-4, 4 * torch.finfo(before.dtype).eps)).any():
         raise ModelError(
-            f"{type(model).__name__} is no causal language model: what stands before a token "
-            "depends on the token, so its probabilities have seen the text; take a model that "
+            f"{type(model).__name__} is not a causal language model: what stands before a token "
+            "depends on the token, so its probabilities have seen the text; use a model that "
             "reads from left to right, for example offline/smollm2"
         )
 

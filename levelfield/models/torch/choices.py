@@ -165,7 +165,7 @@ def load_choices(name: str, loading: Loading) -> ChoosingModel:
     resolved = resolve(name, loading)
     if resolved.kind not in ("causal", "encoder-decoder"):
         raise ModelError(
-            f"model '{name}' answers no questions (it is of the kind: {resolved.kind}); take a "
+            f"model '{name}' does not answer questions (it is of the kind: {resolved.kind}); use a "
             "causal or an encoder-decoder model that follows instructions, such as "
             "google/flan-t5-large, or a server with base_url"
         )

@@ -68,7 +68,9 @@ def leave_early(model: Any, exit: EarlyExit) -> None:
     """
     body = model.base_model
     if not isinstance(getattr(body, "norm", None), torch.nn.Module):
-        raise ModelError(f"{type(model).__name__} has no early exits; Llama and its kin have")
+        raise ModelError(
+            f"{type(model).__name__} has no early exits; Llama and similar models have"
+        )
     tensors = load_file(exit.map)
     A, b = tensors["weight"], tensors["bias"]
     width = model.config.hidden_size

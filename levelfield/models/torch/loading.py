@@ -119,7 +119,7 @@ def load_body(resolved: Resolved, loading: Loading) -> tuple[Any, Any]:
 
     if resolved.kind not in ("encoder", "encoder-decoder", "classifier"):
         raise ModelError(
-            f"model '{resolved.name}' is a {resolved.kind} model and has no encoder; take one that "
+            f"model '{resolved.name}' is a {resolved.kind} model and has no encoder; use one that "
             "has, for example roberta-large"
         )
     model, tokenizer = _load(resolved, transformers.AutoModel, loading, spare=("pooler.",))
@@ -140,7 +140,9 @@ def load_to_tune(
 
     if resolved.kind not in ("encoder", "classifier") or resolved.model_type in OURS:
         description = (
-            "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
+            "one of levelfield's own judges"
+            if resolved.model_type in OURS
+            else f"a {resolved.kind} model"
         )
         raise ModelError(
             f"model '{resolved.name}' is {description}; training begins from an encoder "

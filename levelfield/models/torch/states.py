@@ -143,7 +143,7 @@ def keep_layers(body: Any, layer: int, name: str) -> None:
         if isinstance(module, torch.nn.ModuleList) and last in _STACKS and len(module) == n:
             setattr(body.get_submodule(parent), last, module[:layer])
             return
-    raise ModelError(f"model '{name}': only its last layer can be had; leave out layer={layer}")
+    raise ModelError(f"model '{name}': only its last layer is available; leave out layer={layer}")
 
 
 _STACKS = ("layer", "layers", "block")

@@ -19,7 +19,7 @@ class PerturbOptions(Options):
 
     kinds: str = option(
         "shuffle,drop,repeat,negate",
-        "Kinds of perturbations, separated by commas; substitute is one more.",
+        "Kinds of perturbations, separated by commas; substitute is also available.",
     )
-    times: int = option(1, "Most perturbations of a text.", least=1, most=1_000)
+    times: int = option(1, "Maximum number of perturbations per text.", least=1, most=1_000)
     seed: int = option(0, "Seed of all random choices.", least=0, most=SEED)

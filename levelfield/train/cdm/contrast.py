@@ -46,7 +46,7 @@ class GapFormat(GapTokens):
         families = sorted(GAP_STYLES.keys() - {"bart"})
         if family not in families:
             raise ModelError(
-                f"a {family} model fills no gaps with segments alone; families that do: "
+                f"a {family} model does not fill gaps with segments alone; families that do: "
                 f"{', '.join(families)}, and causal models"
             )
         self.name = family
@@ -154,8 +154,8 @@ def load_contrast(
         resolved = resolve(name, loading)
         if resolved.kind not in ("encoder-decoder", "causal"):
             raise ModelError(
-                f"model '{name}' is a {resolved.kind} and writes no text; negatives need an "
-                "encoder-decoder or a causal language model"
+                f"model '{name}' is a {resolved.kind} and does not write text; negatives require "
+                "an encoder-decoder or a causal language model"
             )
         model, tokenizer = load_pretrained(resolved, resolved.kind, loading)
         return Pretrained(model, tokenizer, resolved.label)
@@ -220,7 +220,9 @@ class ContrastSampler:
         if not (math.isfinite(gamma) and gamma >= 0):
             raise UserError(f"gamma is {gamma}; expected a number of at least 0")
         if gamma and expert is None:
-            raise UserError(f"gamma is {gamma}, which takes an expert; name one, or set gamma to 0")
+            raise UserError(
+                f"gamma is {gamma}, which requires an expert; name one, or set gamma to 0"
+            )
         self._pair = [amateur, expert] if gamma and expert else [amateur]
         self._gamma = gamma
         first, *others = (model.model.config.is_encoder_decoder for model in self._pair)
@@ -228,7 +230,7 @@ class ContrastSampler:
             check_same_vocabulary(amateur.tokenizer, model.tokenizer)
         if any(other != first for other in others):
             raise ModelError(
-                "amateur and expert must be of one kind, both encoder-decoders or both causal"
+                "amateur and expert must be of the same kind, both encoder-decoders or both causal"
             )
         self._tokenizer = amateur.tokenizer
         configs = [model.model.config for model in self._pair]
@@ -256,9 +258,7 @@ class ContrastSampler:
             else:
                 words.add(i)
         if not words:
-            raise ModelError(
-                "the vocabulary has nothing but special tokens; there is no text in it"
-            )
+            raise ModelError("the vocabulary has only special tokens; there is no text in it")
         self._first = torch.zeros(width, dtype=torch.bool)
         self._first[sorted(words)] = True
         self._later = self._first.clone()

@@ -169,7 +169,9 @@ def _locator(name: str) -> Locator:
 
 def _having() -> str:
     names = [*LOCATORS, *sorted(entry.name for entry in entry_points(group=GROUP))]
-    return f"there are {', '.join(names)}; other packages' come by the entry-point group {GROUP}"
+    return (
+        f"there are {', '.join(names)}; other packages add theirs in the entry-point group {GROUP}"
+    )
 
 
 def manipulate(

@@ -82,7 +82,7 @@ def make_negatives(
         progress: called with the number of documents just finished, those found included.
 
     Raises:
-        UserError: no documents; a number out of range; `out` was made with other settings or of
+        UserError: no documents; a number out of range; `out` was made with other settings or from
             other documents, or can't be written.
     """
     if seed < 0 or min(batch, max_tokens, tries) < 1:
@@ -124,13 +124,13 @@ def make_negatives(
                 progress(len(chunk))
             if file.read(1):
                 raise UserError(
-                    f"{out} holds more than the {total:,} documents given; name another file, or "
+                    f"{out} holds more than the {total:,} given documents; name another file, or "
                     "remove it"
                 )
     except OSError as error:
         raise UserError(f"{out}: can't be written: {error.strerror or error}") from error
     if not total:
-        raise UserError("there are no documents to make negatives of")
+        raise UserError("there are no documents to make negatives from")
     return Negatives(out, total, unchanged)
 
 
@@ -145,7 +145,7 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
         before = read_json(beside)
     except (FileNotFoundError, ValueError) as error:
         raise UserError(
-            f"{out} is there and {beside.name} does not say what it was made with; name another "
+            f"{out} exists and {beside.name} does not say what it was made with; name another "
             "file, or remove it"
         ) from error
     if before != settings:
@@ -177,7 +177,7 @@ def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> 
             same = False
         if not same:
             raise UserError(
-                f"{out} was made of other documents: it has no line for '{id}' where that should "
+                f"{out} was made from other documents: it has no line for '{id}' where that should "
                 "be; name another file, or remove it"
             )
     return unchanged

@@ -36,16 +36,16 @@ class NegativesPlan(Options):
     )
     gamma: float = option(
         1.0,
-        "γ of log p⁻ ∝ log p_a − γ m; 0 samples from the amateur alone (Table 5).",
+        "Weight γ in log p⁻ ∝ log p_a − γ m; 0 samples from the amateur alone (Table 5).",
         least=0,
         below=10**6,
     )
     unit: Unit = option("turns", "Parts of a text: turns (its lines) or sentences.")
     max_tokens: int = option(
-        64, "Most tokens of a new segment.", least=0, most=65_536, key="max-tokens"
+        64, "Maximum number of tokens in a new segment.", least=0, most=65_536, key="max-tokens"
     )
     limit: int | None = option(
-        None, "Number of texts that are used, from the first on; 0 for all.", least=0
+        None, "Number of texts to use, from the first on; 0 for all.", least=0
     )
 
 
@@ -88,7 +88,7 @@ def load_cdm_plan(path: Path) -> CDMPlan:
     names = whole.get("corpus", ())
     for file in names:
         if not (path.parent / file).is_file():
-            top.wrong_field("corpus", f"there is no file {shown(file)} beside the plan")
+            top.wrong_field("corpus", f"there is no file {shown(file)} next to the plan")
     shared = {"seed": whole.get("seed", 0), "device": whole.get("device", "auto")}
     discriminator = top.table("discriminator")
     plan = {
@@ -111,7 +111,7 @@ def _infiller(
 ) -> str | InfillerSpec:
     if "model" in table:
         name = table.text("model", '"google-t5/t5-small"', default=default)
-        table.finish(elsewhere={"steps": "a model that is taken as it is has no steps; use start"})
+        table.finish(elsewhere={"steps": "a model that is used as it is has no steps; use start"})
         return _beside(name, folder)
     spec = _stage(table, INFILLER.replace(start=default), shared, folder)
     table.finish()

@@ -51,7 +51,7 @@ def run_cdm(
             history = build_infiller(
                 texts, spec, out / stage, sources=plan.sources, notes=notes, progress=progress
             )
-        notes(f"{stage}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
+        notes(f"{stage}: held-out loss {history[-1].validation['loss']:.4f} nats per token")
         return str(out / stage)
 
     amateur = infiller("amateur", plan.amateur)

@@ -34,11 +34,11 @@ class DiscriminatorSpec(Stepwise):
     )
     size: Size = group(Size(128, 2, 512))
     vocabulary: int = option(
-        8192, "Number of tokens of a model from random weights.", least=2, most=1_000_000
+        8192, "Vocabulary size of a model with random weights.", least=2, most=1_000_000
     )
     batch: int = option(16, "Pairs per step.", least=1, most=65_536)
     window: int = option(
-        256, "Most tokens of a text, in training and in scoring.", least=8, most=65_536
+        256, "Maximum number of tokens per text, in training and in scoring.", least=8, most=65_536
     )
     keep: Literal["beginning", "end"] = option(
         "end", "Part of a longer text that the model reads; the end of a dialogue is the reply."

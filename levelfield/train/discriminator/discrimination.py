@@ -232,7 +232,7 @@ def build_discriminator(
         for reason, n in rows.skipped.items():
             place.notes(f"left out {n:,} rows: {reason}")
         if pairs.cut:
-            place.notes(f"of {pairs.cut:,} texts the model sees a part only")
+            place.notes(f"the model sees only a part of {pairs.cut:,} texts")
 
         def save(last: HistoryRow) -> Mapping[str, str]:
             reader.save(place.out)

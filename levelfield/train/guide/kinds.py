@@ -56,7 +56,7 @@ class GuideSpec(Options):
         super().__post_init__()
         if "," in self.attribute and self.kind not in OF_SEVERAL:
             raise UserError(
-                f"guides of kind {self.kind} have one attribute, not {self.attribute}; train one "
+                f"guides of kind {self.kind} serve one attribute, not {self.attribute}; train one "
                 "for each"
             )
 
@@ -169,7 +169,8 @@ def at_chance(
             yield (
                 attribute,
                 f"it is right on {accuracy:.0%} of {n:,} held-out texts, and guessing the most "
-                f"frequent label on {chance:.0%}; more texts, or more held out, would show more",
+                f"frequent label is on {chance:.0%}; with more texts, or more held out, the result "
+                "would be clearer",
             )
 
 

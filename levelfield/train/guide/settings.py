@@ -14,7 +14,7 @@ from levelfield.train.recipe import HeldOutOptions
 
 EPOCHS = "Number of passes over the texts."
 BATCH = "Texts per step."
-TOKENS = "Most tokens of a text; longer texts are cut."
+TOKENS = "Maximum number of tokens per text; longer texts are cut."
 RATE = "Learning rate after the warm-up, a {} of the steps; falls to a tenth."
 
 
@@ -24,8 +24,8 @@ class GuideData(HeldOutOptions):
 
     held_out: tuple[str, ...] = option(
         (),
-        "File of texts to test the guide on, or a data set, of which the part test is used; may "
-        "be given again.",
+        "File of texts to test the guide on, or a data set, whose part test is used; may be given "
+        "again.",
         is_file=True,
         metavar="NAME|FILE",
     )
@@ -36,7 +36,7 @@ class GuideData(HeldOutOptions):
         below=1,
     )
     sentences: int = option(
-        1, "Number of sentences in a passage that is cut from the reviews of a data set.", least=1
+        1, "Number of sentences per passage that is cut from the reviews of a data set.", least=1
     )
 
 
@@ -46,13 +46,13 @@ class ClassLMSettings(Options):
 
     lam: float = option(
         0.8,
-        "Share λ of the generative loss of a class-conditional model; the rest is for telling "
-        "labels apart.",
+        "Share λ of the generative loss of a class-conditional model; the rest is the weight of "
+        "telling labels apart.",
         least=0,
         most=1,
         flags=("--lambda",),
     )
-    layers: int = option(15, "Number of the base's upper layers that learn.", least=1)
+    layers: int = option(15, "Number of the base's upper layers that are trained.", least=1)
     rank: int = option(8, "Rank of the adapter.", least=1, most=1024)
     tokens: int = option(48, TOKENS, least=1)
     epochs: float = option(1.0, EPOCHS, above=0, most=10_000)
@@ -66,12 +66,12 @@ class FutureSettings(Options):
 
     width: int = option(
         64,
-        "Width of the network of FUDGE, with one attention head per 16.",
+        "Width of FUDGE's network, with one attention head per 16.",
         fits=lambda width: width >= 16 and width % 16 == 0,
         expected="a multiple of 16",
     )
     layers: int = option(2, "Number of layers of the network.", least=1)
-    dropout: float = option(0.2, "Dropout of the network of FUDGE, in training.", least=0, below=1)
+    dropout: float = option(0.2, "Dropout of FUDGE's network, in training.", least=0, below=1)
     tokens: int = option(128, TOKENS, least=1)
     epochs: float = option(1.0, EPOCHS, above=0, most=10_000)
     batch: int = option(64, BATCH, least=1)
@@ -97,7 +97,7 @@ class SoftPromptSettings(Options):
 
     prompt: str = option(
         "10",
-        "Number m of embeddings of a prompt, or LABEL=NUMBER for each label, separated by commas.",
+        "Number m of embeddings per prompt, or LABEL=NUMBER for each label, separated by commas.",
     )
     start: str = option(
         " {label}",
@@ -106,10 +106,10 @@ class SoftPromptSettings(Options):
     )
     teacher: str = option(
         "class-lm",
-        "Discriminator: a guide by name or folder, or a kind of guide (class-lm, future), of which "
-        "the one that comes with the package is taken.",
+        "Discriminator: a guide by name or folder, or a kind of guide (class-lm, future), for "
+        "which the one that comes with the package is used.",
     )
-    candidates: int = option(110, "Number K of likely next tokens that are learnt from.", least=2)
+    candidates: int = option(110, "Number K of likely next tokens to learn from.", least=2)
     temperature: float = option(0.03, "Temperature τ of the targets softmax(y / τ).", above=0)
     anchor: float = option(
         1.0, "Weight β of the base's own log p in the targets softmax(y / τ + β log p).", least=0
@@ -154,20 +154,22 @@ class LatentSettings(Options):
         64, "Rank of the map from latents to keys and values; 0 for full rank.", least=0
     )
     texts: int = option(
-        0, "Most texts of a label that are learnt from, drawn by the seed; 0 for all.", least=0
+        0, "Maximum number of texts per label to learn from, drawn by the seed; 0 for all.", least=0
     )
     noise: float = option(
         1e-3, "Standard deviation of the noise added to latents in training.", least=0
     )
     kept: int = option(
-        2000, "Most latents of a label that stay in the guide, for the search of MultiCTG.", least=1
+        2000,
+        "Maximum number of latents per label that stay in the guide, for the search of MultiCTG.",
+        least=1,
     )
     tokens: int = option(20, TOKENS, least=1)
     epochs: float = option(0.5, EPOCHS, above=0, most=10_000)
     batch: int = option(16, BATCH, least=1)
     learning_rate: float = option(5e-3, RATE.format("twentieth"), above=0)
     head_steps: int = option(
-        300, "Number of steps of encoder and head alone, before those with the base.", least=0
+        300, "Number of steps for encoder and head alone, before those with the base.", least=0
     )
     flow_blocks: int = option(8, "Number of affine couplings of the flow.", least=1)
     flow_width: int = option(128, "Width of a coupling's network.", least=1)
@@ -183,12 +185,12 @@ class VectorSettings(Options):
     )
     layer: int | None = option(
         None,
-        "Layer whose vector techniques use unless they name another, from 0 on.",
+        "Layer whose vector techniques use unless they name another, counted from 0.",
         least=0,
         otherwise="the one two thirds of the way up",
     )
     texts: int = option(
-        0, "Most texts of a label that are read, drawn by the seed; 0 for all.", least=0
+        0, "Maximum number of texts per label to read, drawn by the seed; 0 for all.", least=0
     )
     tokens: int = option(128, TOKENS, least=1)
 
@@ -199,11 +201,11 @@ class HeadsSettings(Options):
 
     states: Literal["mean", "last"] = option(
         "mean",
-        "What counts of a text in each head: the mean over its tokens, or what the last one has, "
-        "as in ITI.",
+        "Output of each head that represents a text: the mean over its tokens, or that of the "
+        "last one, as in ITI.",
     )
     texts: int = option(
-        0, "Most texts of a label that are read, drawn by the seed; 0 for all.", least=0
+        0, "Maximum number of texts per label to read, drawn by the seed; 0 for all.", least=0
     )
     tokens: int = option(128, TOKENS, least=1)
 
@@ -215,7 +217,7 @@ class ReftSettings(Options):
     rank: int = option(4, "Rank r of an edit.", least=1, most=1024)
     edited_layers: str = option(
         "",
-        "Layers whose states are edited: numbers and ranges from 0 on, as in 8-12,15.",
+        "Layers whose states are edited: numbers and ranges, counted from 0, as in 8-12,15.",
         otherwise="all",
         metavar="LAYERS",
     )
@@ -286,5 +288,5 @@ def settings_of(kind: GuideKind, settings: Mapping[str, Any]) -> dict[str, Any]:
     options = choices(SETTINGS[kind])
     if foreign := sorted(values.keys() - options.keys()):
         flag = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
-        raise UserError(f"--{flag} is no option of this kind of guide; leave it out")
+        raise UserError(f"--{flag} is not an option of this kind of guide; leave it out")
     return SETTINGS[kind].of(**parsed("guide", options, values)).to_dict()

@@ -28,13 +28,13 @@ class Size(Options):
     """The size of a model that begins from random weights."""
 
     width: int = option(
-        help="Width of the states of a model from random weights.",
+        help="Width of the states of a model with random weights.",
         least=8,
         most=8192,
         positional=True,
     )
     layers: int = option(
-        help="Layers of a model from random weights, in each half of an encoder-decoder.",
+        help="Number of layers of a model with random weights, in each half of an encoder-decoder.",
         least=1,
         most=96,
         positional=True,
@@ -51,7 +51,7 @@ class Size(Options):
         "Width of an attention head.",
         least=1,
         most=8192,
-        otherwise="64, or what divides the width",
+        otherwise="64, or the largest of 32, 16 and 8 that divides the width",
     )
 
     def settled(self) -> "Size":
@@ -88,12 +88,12 @@ class InfillerSpec(Stepwise):
     )
     tokenizer: str = option(
         "",
-        "Model folder whose tokenizer is taken, without --start.",
+        "Model folder whose tokenizer is used, without --start.",
         otherwise="one that is trained on the corpus",
         metavar="FOLDER",
     )
     batch: int = option(32, "Examples per step.", least=1, most=65_536)
-    window: int = option(96, "Most tokens of an example.", least=8, most=65_536)
+    window: int = option(96, "Maximum number of tokens per example.", least=8, most=65_536)
     half: bool = option(False, "Save weights in half precision.")
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine", "allow_pickle"))
 

@@ -245,7 +245,7 @@ def _begin(texts: Texts, spec: InfillerSpec, folder: Path, device: torch.device)
                 model.resize_token_embeddings(len(tokenizer))
         return model, tokenizer
     if spec.tokenizer and not (Path(spec.tokenizer) / "tokenizer.json").is_file():
-        raise UserError(f"{spec.tokenizer} holds no tokenizer.json")
+        raise UserError(f"{spec.tokenizer} has no tokenizer.json")
     tokenizer = saved_tokenizer(
         Path(spec.tokenizer) if spec.tokenizer else folder,
         lambda: train_tokenizer(sample_of(texts()), spec.vocabulary),

@@ -70,7 +70,9 @@ class JudgeSpec(Options):
     seed: int = option(0, "Seed of weights, batches and dropout.", least=0, most=SEED)
     case: bool = option(False, "Tell upper from lower case; for textcnn and fasttext.")
     shape: Shape = option(Shape(), "Shape of a TextCNN.")
-    vocabulary: int = option(20_000, "Most words that a TextCNN knows.", least=1, most=1_000_000)
+    vocabulary: int = option(
+        20_000, "Maximum number of words that a TextCNN knows.", least=1, most=1_000_000
+    )
     epochs: float = option(6.0, "Number of passes over the texts.", above=0, most=10_000)
     batch: int = option(64, "Texts per step.", least=1, most=65_536)
     learning_rate: float = option(
@@ -82,8 +84,8 @@ class JudgeSpec(Options):
     tuning: Tuning = option(Tuning(), "Settings of the fine-tuning of an encoder.")
     start: str = option(
         "offline/minilm",
-        "Encoder that a linear head reads, or that is fine-tuned; a linear head reads causal "
-        "models, too.",
+        "Encoder that a linear head reads, or that is fine-tuned; a linear head also reads causal "
+        "models.",
         flags=("--model",),
         metavar="NAME",
     )

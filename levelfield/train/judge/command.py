@@ -51,7 +51,7 @@ class JudgeOptions(HeldOutOptions):
         None,
         "Lowest and highest rating.",
         flags=("--range",),
-        otherwise="those that there are",
+        otherwise="those in the texts",
     )
     settings: Mapping[str, Any] = option({}, "Settings of the architecture.")
     seed: int = option(
@@ -106,38 +106,36 @@ class JudgeOptions(HeldOutOptions):
         with_model = ("start", "learning_rate", "layers", "depth", "allow_pickle")
         for key in self._told:
             if key not in with_model:
-                raise UserError(f"--recipe says what {_flag(key)} would: leave one out")
+                raise UserError(f"--recipe already says what {_flag(key)} would: leave one out")
         spec, told = recipes.spec_of(name), self._told
         if "start" not in told:
             if told:
                 flag = _flag(next(iter(told)))
-                raise UserError(f"{flag} beside --recipe is of another --model NAME")
+                raise UserError(f"{flag} beside --recipe requires another --model NAME")
             return spec
         if not spec.outline.on_encoder:
             raise UserError(f"--model is the encoder, and {name} has none")
         for key in told:
             if key not in spec.outline.options:
-                raise UserError(f"{_flag(key)} says nothing to {name}")
+                raise UserError(f"{_flag(key)} does not apply to {name}")
         return spec.with_settings(told)
 
     def _by_files(self) -> JudgeSpec:
         if self.held_out and self.share is not None:
-            raise UserError(
-                "--share is of the texts where no file is held out; leave out --held-out"
-            )
+            raise UserError("--share applies only if no file is held out; leave out --held-out")
         if not self.rating:
             for key in ("low", "high", "ends"):
                 if key in self._told:
-                    raise UserError(f"{_flag(key)} is of ratings: it needs --rating ASPECT")
+                    raise UserError(f"{_flag(key)} is for ratings: it requires --rating ASPECT")
         name = self.arch or "textcnn"
         declared = {key for outline in ARCHITECTURES.values() for key in outline.options}
         settings = {key: value for key, value in sorted(self._told.items()) if key in declared}
         for key in settings:
             if key not in ARCHITECTURES[name].options:
-                raise UserError(f"{_flag(key)} is no option of --arch {name}")
+                raise UserError(f"{_flag(key)} is not an option of --arch {name}")
         attribute = self.attribute or self.rating
         if not attribute:
-            raise UserError("expected --attribute NAME: whose labels are learnt")
+            raise UserError("expected --attribute NAME: the attribute whose labels are learnt")
         return JudgeSpec(attribute, name).with_settings(settings)
 
     @property

@@ -1,4 +1,4 @@
-"""Judges by name: which sets to learn from, which to be tried on, and settings that do well."""
+"""Judges by name: which sets to learn from, which to test on, and settings that work well."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def texts_of(name: str) -> LabelledTexts:
     together = merged(joined(parts))
     train, dropped = apart(together.rows, test.texts)
     facts = {
-        "Tried on": f"{table['test']['set']}, {table['test']['part']}",
-        "Left out": f"{dropped:,} texts that have something of the test set",
+        "Tested on": f"{table['test']['set']}, {table['test']['part']}",
+        "Left out": f"{dropped:,} texts that share something with the test set",
         "Repeated": f"{together.repeated:,} rows",
     }
     sources = dict.fromkeys(source_line(part["set"], part["part"]) for part in chosen)

@@ -98,7 +98,7 @@ def test_no_rule_of_a_word_list_undoes_another():
 
 
 def test_rules_refuse_what_they_have_no_rules_for():
-    with pytest.raises(InputError, match="rules for formality alone, and sentiment is asked for"):
+    with pytest.raises(InputError, match="rules for formality only, and sentiment is requested"):
         levelfield.generate([{"source": "hi"}], "rules", control={"sentiment": "positive"})
     with pytest.raises(InputError, match='formality is "posh"; expected formal or informal'):
         levelfield.generate([{"source": "hi"}], "rules", control={"formality": "posh"})

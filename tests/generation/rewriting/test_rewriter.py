@@ -154,7 +154,7 @@ def test_what_the_model_was_not_taught_is_refused():
     assert "one attribute with one value" in technique.refusal({"keywords": ("a", "b")})
     assert "give a rewriter, model=FOLDER" in Rewriter().refusal({"formality": "formal"})
     is_none = Rewriter(model="offline/infill-expert")
-    assert "is no rewriter: no rewriter.json" in is_none.refusal({"formality": "formal"})
+    assert "is not a rewriter: it has no rewriter.json" in is_none.refusal({"formality": "formal"})
 
 
 def test_labels_of_the_model_are_named_where_another_is_asked_for(folder):

@@ -340,7 +340,10 @@ def test_a_fasttext_file_cut_short_anywhere_is_refused_before_fasttext_reads_it(
         files_of.cache_clear()
         with pytest.raises(ModelError, match="cut short; copy or train it again"):
             load("classifier", str(tmp_path))
-    for other, said in ((content + b"x", "after its end"), (b"PK" + content[2:], "no file of")):
+    for other, said in (
+        (content + b"x", "after its end"),
+        (b"PK" + content[2:], "not a fastText file"),
+    ):
         file.write_bytes(other)
         with pytest.raises(ModelError, match=said):
             load("classifier", str(tmp_path))

@@ -353,7 +353,7 @@ def looks_both_ways(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["bert", "xlm", "xlnet"])
 def test_a_model_whose_states_depend_on_later_tokens_is_refused(kind):
     words = tiny.causal_tokenizer("llama")
-    with pytest.raises(ModelError, match="is no causal language model") as caught:
+    with pytest.raises(ModelError, match="is not a causal language model") as caught:
         TorchCausalModel(looks_both_ways(kind), words)
     assert "\n" not in str(caught.value)
     assert CausalTokens(words, looks_both_ways(kind).config).limit > 0
@@ -362,7 +362,7 @@ def test_a_model_whose_states_depend_on_later_tokens_is_refused(kind):
 def test_a_checkpoint_of_that_kind_is_refused_by_its_name(tmp_path):
     looks_both_ways("bert").save_pretrained(tmp_path)
     tiny.causal_tokenizer("llama").save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="BertLMHeadModel is no causal language model"):
+    with pytest.raises(ModelError, match="BertLMHeadModel is not a causal language model"):
         load("causal", str(tmp_path))
 
 

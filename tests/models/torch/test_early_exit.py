@@ -118,7 +118,7 @@ def test_another_map_is_another_revision(exit_of, llama):
         ({"layer": 0}, "layer, 1 or more"),
         ({"layer": "first"}, "layer, 1 or more"),
         ({"model": None}, "needs model"),
-        ({"model": "offline/sentiment"}, "no whole causal language model"),
+        ({"model": "offline/sentiment"}, "not a whole causal language model"),
         ({"width": 8}, "map of an early exit is 8 × 8; the model's width is 16"),
     ],
 )
@@ -149,7 +149,7 @@ def test_exits_that_leave_one_another_in_a_circle_are_refused_in_one_line(exit_o
     first, left = chain[0].name, chain[min(1, others)].name
     with pytest.raises(
         ModelError,
-        match=f"^model '{first}' stands on '{left}', which is an early exit; expected a whole "
+        match=f"^model '{first}' builds on '{left}', which is an early exit; expected a whole "
         "causal language model$",
     ):
         resolve(str(chain[0]))

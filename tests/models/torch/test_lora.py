@@ -244,7 +244,7 @@ def test_adapters_in_a_circle_are_refused_in_one_line(tmp_path: Path):
     first, second = tmp_path / "first", tmp_path / "second"
     lora(model(), first, base_model_name_or_path=str(second))
     lora(model(), second, base_model_name_or_path=str(first))
-    with pytest.raises(ModelError, match="stands on 'second', which is an adapter; expected a wh"):
+    with pytest.raises(ModelError, match="builds on 'second', which is an adapter; expected a wh"):
         resolve(str(first))
 
 

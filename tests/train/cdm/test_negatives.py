@@ -153,7 +153,7 @@ def test_a_file_made_of_other_documents_is_refused(tmp_path: Path, texts: list[A
     out = tmp_path / "negatives.jsonl"
     make(out)
     before = out.read_bytes()
-    with pytest.raises(UserError, match=r"of other documents: it has no line for '[zd]'"):
+    with pytest.raises(UserError, match=r"from other documents: it has no line for '[zd]'"):
         make(out, texts=texts)
     assert out.read_bytes() == before
 
@@ -162,7 +162,7 @@ def test_a_file_made_of_other_documents_is_refused(tmp_path: Path, texts: list[A
 def test_a_file_with_more_documents_than_given_is_refused(tmp_path: Path, fewer: int):
     out = tmp_path / "negatives.jsonl"
     make(out)
-    with pytest.raises(UserError, match=f"more than the {fewer} documents given"):
+    with pytest.raises(UserError, match=f"more than the {fewer} given documents"):
         make(out, texts=TEXTS[:fewer])
 
 

@@ -333,7 +333,7 @@ def test_a_finished_model_is_left_as_it_is_and_another_run_is_refused(rows_file,
     before, said = contents(out), []
     assert build_discriminator([rows_file], spec(2), out, sources=(), notes=said.append) == first
     assert contents(out) == before
-    assert said == [f"{out} holds this model already"]
+    assert said == [f"{out} already holds this model"]
     other = planted(tmp_path / "other.jsonl", 30)
     for files, chosen in (([other], spec(2)), ([rows_file], spec(4))):
         with pytest.raises(UserError, match="is not empty and holds no run of this kind"):
@@ -423,5 +423,5 @@ def test_the_command_trains_and_says_how_well(rows_file, tmp_path):
     assert "AUC" in ran.stderr.splitlines()[-1]
     before = contents(out)
     again = CliRunner().invoke(command, words)
-    assert "holds this model already" in again.stderr
+    assert "already holds this model" in again.stderr
     assert contents(out) == before

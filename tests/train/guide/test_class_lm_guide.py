@@ -207,7 +207,7 @@ def test_damaged_settings_are_one_line(folder: Path, tmp_path: Path):
 
 
 def test_settings_that_are_none_of_the_kind_are_refused():
-    with pytest.raises(UserError, match="--candidates is no option of this kind"):
+    with pytest.raises(UserError, match="--candidates is not an option of this kind"):
         settings_of("class-lm", {"candidates": 200, "rank": None})
     with pytest.raises(UserError, match=r"lam=1\.5: expected a number from 0 to 1"):
         ClassLMSettings(lam=1.5)

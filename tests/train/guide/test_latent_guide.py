@@ -333,7 +333,7 @@ def test_a_label_that_no_training_text_has_is_refused():
 
 
 def test_other_kinds_of_guides_have_one_attribute():
-    with pytest.raises(UserError, match="guides of kind class-lm have one attribute"):
+    with pytest.raises(UserError, match="guides of kind class-lm serve one attribute"):
         GuideSpec("class-lm", "sentiment,topic")
 
 

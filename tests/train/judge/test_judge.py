@@ -225,7 +225,7 @@ def test_texts_that_are_read_in_part_are_counted(tmp_path, tiny_encoder):
 
 def test_a_judge_of_our_own_can_not_be_fine_tuned(tmp_path):
     spec = JudgeSpec("mood", "transformer", start="offline/sentiment")
-    with pytest.raises(ModelError, match="is a judge of our own"):
+    with pytest.raises(ModelError, match="is one of levelfield's own judges"):
         build_judge(LabelledTexts(many(), many()), spec, tmp_path / "judge")
 
 

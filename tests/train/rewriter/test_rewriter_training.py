@@ -96,7 +96,7 @@ def test_a_run_that_was_killed_leaves_the_same_bytes(base, tmp_path, rewards):
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     notes: list[str] = []
     build_rewriter(PAIRS, spec, tmp_path / "whole", notes=notes.append)
-    assert notes == [f"{tmp_path / 'whole'} holds this rewriter already"]
+    assert notes == [f"{tmp_path / 'whole'} already holds this rewriter"]
 
 
 def test_rewards_change_the_weights_and_other_rewards_are_another_run(base, tmp_path):

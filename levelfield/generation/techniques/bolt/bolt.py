@@ -32,33 +32,33 @@ MIB = 1 << 20
 class BOLT(BiasOptions, GuidedTechnique):
     """y_t = argmax_v (z_t + w_t W b_t)_v, with biases b_t that make the energy of the text small.
 
-    z_t are the base's logits and W its output embedding. The energy is the cross-entropy of a
-    guide that reads the whole text, for each label that is wanted; 0.3 times the energy of keywords
+    z_t are the base's logits and W its output embedding. The energy is the cross-entropy of a guide
+    that reads the whole text, for each label that is wanted; 0.3 times the energy of keywords
     (`keyword_energy`), where they are wanted; and 0.1 times the base's loss on the continuation.
     Gradients go through each token as through the softmax. The text of least energy is kept; with
-    keywords the first that has all of them, or else the one that has most. Liu et al. (2023),
-    "BOLT: Fast Energy-based Controlled Text Generation with Tunable Biases".
+    keywords the first that contains all of them, or else the one that contains most. Liu et al.
+    (2023), "BOLT: Fast Energy-based Controlled Text Generation with Tunable Biases".
 
     BOLT draws no tokens: `temperature`, `top_k`, `top_p` and `greedy` of the decoding change
-    nothing. What is random is where the biases begin and the noise of their steps. Every text has
+    nothing. Only the initial biases and the noise of their steps are random. Every text has
     `max_new_tokens` tokens, none of which ends a text or has a line break.
 
-    Controls keywords, and attributes that there is a guide for, by default of kind `head`;
-    sentiment by the guide that comes with the package; all of them at once.
+    Controls keywords, and attributes that have a guide, by default of kind `head`; sentiment by the
+    guide that comes with the package; all of them at once.
     """
 
     name: ClassVar[str] = "bolt"
     guide_kind: ClassVar[GuideKind] = "head"
     guide: str = option(
         "",
-        "Guides: names or folders, separated by commas, each of another attribute, all of one "
-        "kind: future, class-lm, head or encoder.",
+        "Guides: names or folders, separated by commas, one per attribute, all of one kind: "
+        "future, class-lm, head or encoder.",
         otherwise="those of kind head that come with the package",
         metavar="NAME",
     )
     memory: int = option(
         2048,
-        "Most MiB that the graphs of gradients take, which limits how many texts are written at "
+        "Maximum size of the gradient graphs in MiB, which limits how many texts are written at "
         "once; the texts do not depend on it.",
         least=1,
     )
@@ -83,7 +83,7 @@ class BOLT(BiasOptions, GuidedTechnique):
 
     def refusal(self, control: Control) -> str:
         if KEYWORDS in control and not keywords_of(control):
-            return f"{self.name}: keywords has no word"
+            return f"{self.name}: the keywords contain no word"
         return super().refusal({a: v for a, v in control.items() if a != KEYWORDS})
 
     log_probs = AnsweringTechnique.log_probs
@@ -100,7 +100,7 @@ class BOLT(BiasOptions, GuidedTechnique):
         if kind == "class-lm" and guide.is_whole:
             flaw = "a whole language model"
         if kind == "head" and guide.settings.get("counts_bos"):
-            flaw = "a head that reads BOS, too"
+            flaw = "a head that also reads BOS"
         if flaw:
             raise UserError(
                 f"guide {guide.name} is {flaw}; {self.name} reads texts with guides on the base of "

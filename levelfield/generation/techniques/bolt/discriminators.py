@@ -81,8 +81,8 @@ def encoder_model(
     base = base_of(guide, "encoder", model, loading)
     if base.tokens.digest != guide.settings.get("vocabulary"):
         raise ModelError(
-            f"guide '{guide.name}' has another vocabulary than the base {base.label}; take a base "
-            "with the tokenizer that it was made for"
+            f"guide '{guide.name}' has a different vocabulary from the base {base.label}; use a "
+            "base with the tokenizer that it was made for"
         )
     resolved = resolve(str(guide.path / guide.base))
     check_own_model(guide, resolved)

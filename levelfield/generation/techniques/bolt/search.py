@@ -60,7 +60,7 @@ class BiasOptions(Options):
 
     iterations: int | None = option(
         None,
-        "Number of texts that are written, of which one is kept.",
+        "Number of texts that are written, one of which is kept.",
         least=1,
         otherwise="8; with keywords at most 100",
     )
@@ -73,7 +73,7 @@ class BiasOptions(Options):
     weight_decay: float = option(0.01, "Weight decay of AdamW.", least=0)
     initial: float = option(
         0.5,
-        "Standard deviation of the biases to begin with; 0 begins with the greedy text.",
+        "Standard deviation of the initial biases; 0 begins with the greedy text.",
         least=0,
     )
     noise: float = option(
@@ -84,18 +84,18 @@ class BiasOptions(Options):
     gradients: Gradients = option(
         "accumulate",
         "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
-        "program, which never sets them to zero; zero, the last alone.",
+        "program, which never sets them to zero; zero, those of the last iteration alone.",
     )
     fluency: float = option(
         0.1,
-        "Weight of the base's loss. The authors' program has 0.1, and with keywords 1.",
+        "Weight of the base's loss. The authors' program uses 0.1, and with keywords 1.",
         least=0,
     )
     targets: Literal["soft", "hard"] = option(
         "soft",
-        "Tokens in the base's loss: soft, straight-through as what is read and as what is "
-        "predicted, the mean over the continuation; hard, as what is read alone, the mean over "
-        "prompt and continuation, as in the authors' program.",
+        "Tokens in the base's loss: soft, straight-through as input and as target, the mean over "
+        "the continuation; hard, straight-through as input only, the mean over prompt and "
+        "continuation, as in the authors' program.",
     )
     ramp: Literal["to-one", "from-zero"] = option(
         "to-one",
@@ -104,20 +104,20 @@ class BiasOptions(Options):
     )
     keep: Literal["energy", "labels"] = option(
         "energy",
-        "Text to keep among those with as many keywords: the one of least energy, or of least "
-        "energy of the labels, as in the authors' program.",
+        "Text to keep among those with equally many keywords: the one of least energy, or of "
+        "least energy of the labels, as in the authors' program.",
     )
     positions: Literal["continuation", "text"] = option(
         "continuation",
-        "Positions that a keyword may take in its energy: those of the continuation, or of the "
-        "prompt, too, as in the authors' program.",
+        "Positions that a keyword may take in its energy: those of the continuation, or also of "
+        "the prompt, as in the authors' program.",
     )
     keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
     until: Literal["all", "any"] = option(
-        "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
+        "all", "Keywords that complete a text: all of them, or any one, as in the authors' program."
     )
     repetition_penalty: float = option(
-        1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
+        1.2, "Penalty θ of `Decoding`, if the decoding has none.", above=0
     )
 
     def steps(self, has_keywords: bool) -> int:

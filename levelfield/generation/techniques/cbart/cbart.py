@@ -41,16 +41,16 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CBART(BatchedTechnique):
-    """Writes a text around keywords, which stay as they are, whole and in their order.
+    """Writes a text around keywords, which stay unchanged, whole and in their order.
 
-    A pass has two halves. The encoder of the editor says for each token whether it is copied or
+    A pass has two steps. The encoder of the editor says for each token whether it is copied or
     replaced, or whether another one is inserted before it; then the decoder fills in all these
-    places at once. The text is done when a pass changes nothing. Nothing may stand before the
-    prompt or within it or a keyword, and behind each of them begins another word, so every text has
-    every keyword as a word, whatever the editor.
+    places at once. The text is done when a pass changes nothing. Nothing is inserted before or
+    within the prompt, or within a keyword, and another word begins after each of them, so every
+    text contains every keyword as a word, whatever the editor.
 
-    `max_new_tokens` is how many tokens the editor may add to the prompt and the keywords. Where
-    tokens are drawn, `chains` texts are written and the one with the lowest perplexity is kept.
+    `max_new_tokens` is how many tokens the editor may add to the prompt and the keywords. If tokens
+    are drawn, `chains` texts are written and the one with the lowest perplexity is kept.
     """
 
     name: ClassVar[str] = "cbart"
@@ -60,17 +60,19 @@ class CBART(BatchedTechnique):
         "editor` made.",
         metavar="NAME",
     )
-    passes: int = option(10, "Most passes over a text, by default as published.", least=1)
+    passes: int = option(
+        10, "Maximum number of passes over a text, by default as published.", least=1
+    )
     chains: int = option(
         5,
-        "Texts to draw, by default as published; the one with the lowest perplexity is kept. "
-        "Greedy decoding writes one.",
+        "Number of texts to draw, by default as published; the one with the lowest perplexity is "
+        "kept. Greedy decoding writes one.",
         least=1,
     )
     penalty: float = option(
         2.0,
-        "Repetition penalty on all tokens of the text, by default as published, on top of that of "
-        "the decoding.",
+        "Repetition penalty on all tokens of the text, by default as published, in addition to "
+        "that of the decoding.",
         above=0,
     )
     eagerness: float = option(
@@ -80,17 +82,18 @@ class CBART(BatchedTechnique):
     )
     forbidden: Forbidden = option(
         "next",
-        "Action on a token whose likeliest one is not permitted: the next likeliest, or copy, as "
-        "in the authors' program.",
+        "Action on a token whose likeliest action is not permitted: the next likeliest, or copy, "
+        "as in the authors' program.",
     )
     begin: Literal["word", "any"] = option(
         "word",
-        "First token of a text without a prompt: of a word, or any, as in the authors' program.",
+        "First token of a text without a prompt: the first of a word, or any, as in the authors' "
+        "program.",
     )
     stops: bool = option(
         False,
-        "Fill in brackets, quotes, ellipses, symbols and several marks in one piece, too. The "
-        "authors' program leaves out a list of 203 such tokens.",
+        "Allow brackets, quotes, ellipses, symbols and several marks in one piece as fillings, "
+        "too. The authors' program leaves out a list of 203 such tokens.",
     )
     gap_top_k: int = option(
         5,
@@ -176,7 +179,7 @@ class CBART(BatchedTechnique):
         room = limit - len(tokens.begin) - len(tokens.end) - sum(map(len, ids)) - budget
         if room < 0:
             raise UserError(
-                f"'{request.id}': max_new_tokens is {budget}; beside the keywords, the editor "
+                f"'{request.id}': max_new_tokens is {budget}; besides the keywords, the editor "
                 f"takes {max(0, room + budget)} tokens"
             )
         prompt = tokens.ids(request.prompt) if request.prompt.strip() else []

@@ -248,7 +248,7 @@ def resolve_editor(name: str, loading: Loading) -> Resolved:
     if resolved.kind != "encoder-decoder":
         raise ModelError(f"model '{name}' is a {resolved.kind} model; expected an editor: {how}")
     if not _has_head(resolved.path / WEIGHTS):
-        raise ModelError(f"model '{name}' has no editing head and is no editor: {how}")
+        raise ModelError(f"model '{name}' has no editing head and is not an editor: {how}")
     return resolved
 
 

@@ -17,7 +17,10 @@ class EditorSize(Options):
     """The size of an encoder-decoder that begins from random weights."""
 
     layers: int = option(
-        2, "Layers of the encoder and of the decoder each, without --start.", least=1, most=24
+        2,
+        "Number of layers of the encoder and of the decoder each, without --start.",
+        least=1,
+        most=24,
     )
     inner: int = option(
         4,
@@ -44,9 +47,11 @@ class EditorSpec(Stepwise):
         metavar="NAME",
     )
     size: EditorSize = group(EditorSize())
-    sentences: int = option(400_000, "Most sentences of the corpus to learn from.", least=2)
+    sentences: int = option(
+        400_000, "Maximum number of sentences of the corpus to learn from.", least=2
+    )
     batch: int = option(32, "Sentences per step.", least=1, most=65_536)
-    window: int = option(64, "Most tokens of a sentence.", least=4, most=512)
+    window: int = option(64, "Maximum number of tokens per sentence.", least=4, most=512)
     learn: Learn = option(
         "masks", "Tokens that the decoder learns: those that it fills in, or all of a text."
     )

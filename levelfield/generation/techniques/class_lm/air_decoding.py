@@ -1,4 +1,4 @@
-"""Air-Decoding: the base times a posterior of classes that no single token decides."""
+"""Air-Decoding: the base times a posterior of classes that no single token dominates."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class AirDecoding(InChat, ClassGuidedTechnique):
     """log p(x_t | x_<t) + ω log (d_c / Σ_c' d_c'), d_c = Π_i≤t −1 / log P(x_i | x_<i, c).
 
     P(· | c) is the guide's class-conditional language model. The product is over the tokens of the
-    continuation, the candidate x_t among them; the prompt's do not count. −1 / log p takes the
-    place of the probability p itself, which is so different between classes that a text collapses
-    into words of the attribute. Zhong et al. (2023), "Air-Decoding: Attribute distribution
-    reconstruction for decoding-time controllable text generation". The product over earlier tokens
-    is that of the authors' program.
+    continuation, the candidate x_t among them; the prompt's do not count. −1 / log p replaces the
+    probability p itself, which differs so much between classes that a text collapses into words of
+    the attribute. Zhong et al. (2023), "Air-Decoding: Attribute distribution reconstruction for
+    decoding-time controllable text generation". The product over earlier tokens is that of the
+    authors' program.
 
     Controls attributes with one value, by a guide of kind `class-lm` each; several at once.
     """

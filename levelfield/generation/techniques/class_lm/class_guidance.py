@@ -67,11 +67,11 @@ def _code(codes: Codes, label_of: Callable[[Control], str], control: Control) ->
 class CTRLLite(ClassGuidedTechnique):
     """p(x_t | code of c, x_<t) of the base under a guide's adapter.
 
-    The code of the wanted label stands before the prompt. The model learnt texts behind the codes
-    of their labels, as CTRL did with codes of where its texts come from (Keskar et al. 2019,
+    The code of the wanted label stands before the prompt. The model was trained on texts after the
+    codes of their labels, as CTRL was with codes for the source of its texts (Keskar et al. 2019,
     "CTRL: A Conditional Transformer Language Model for Controllable Generation", section 3), but as
-    an adapter on a base that other techniques write with, too. No strength. A request without
-    control is the base's.
+    an adapter on a base that other techniques also use. There is no strength. A request without
+    control uses the base.
 
     Controls one attribute with one value, by a guide of kind `class-lm`.
     """
@@ -80,7 +80,7 @@ class CTRLLite(ClassGuidedTechnique):
 
     def refusal(self, control: Control) -> str:
         if len(control) > 1:
-            return f"{self.name}: takes one attribute at a time; there are {', '.join(control)}"
+            return f"{self.name}: accepts one attribute at a time; there are {', '.join(control)}"
         return super().refusal(control)
 
     def _writer(self, control: Control) -> LanguageModel:
@@ -107,8 +107,8 @@ class ExpertTechnique(InChat, ClassGuidedTechnique, abc.ABC):
     strength: float
     experts: str = option(
         "",
-        "Whole models instead of guides, a label each: positive=MODEL,negative=MODEL; without a "
-        "name (negative=) the base itself is that of the label.",
+        "Whole models instead of guides, one per label: positive=MODEL,negative=MODEL; without a "
+        "name (negative=) the label has the base itself.",
     )
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class ExpertTechnique(InChat, ClassGuidedTechnique, abc.ABC):
         if self.experts and len(labels) < max(2, len(pairs)):
             raise UserError(
                 f"experts is '{self.experts}'; expected labels, each with a model, e.g. "
-                "positive=MODEL,negative=MODEL; no name is the base"
+                "positive=MODEL,negative=MODEL; an empty name is the base"
             )
 
     @property
@@ -166,9 +166,9 @@ class DExperts(ExpertTechnique):
     """log p(x_t | x_<t) + α (log p⁺(x_t | x_<t) − log p⁻(x_t | x_<t)) on the base's own tokens.
 
     The expert p⁺ is a model of texts with the wanted label. The anti-expert p⁻ is one of texts with
-    the other label; of several others, it is the equal mixture of their models, as of one that
-    learnt as many texts of each. Both are a guide's class-conditional language model behind the
-    codes of its labels, or models of their own (`experts`). Several attributes at once: their
+    the other label; for several others, it is the equal mixture of their models, as if one had
+    learnt the same number of texts of each. Both are a guide's class-conditional language model
+    after the codes of its labels, or your own models (`experts`). With several attributes, their
     differences add up. Liu et al. (2021), "DExperts: Decoding-Time Controlled Text Generation with
     Experts and Anti-Experts", section 2.
 
@@ -176,8 +176,8 @@ class DExperts(ExpertTechnique):
     `experts`.
 
     Raises:
-        UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
-            than the base's.
+        UserError: `experts` can't be read, or, at the first text, a model has a different
+            vocabulary from the base.
     """
 
     name: ClassVar[str] = "dexperts"
@@ -210,18 +210,18 @@ class GeDi(InChat, ClassGuidedTechnique):
     length: Length = option(
         "mean",
         "Share of a token in s_c: mean, α / T of its log-probability; sum, all of it, without α "
-        "and b_c, which is Bayes' rule with equal priors and gets surer with every token.",
+        "and b_c, which is Bayes' rule with equal priors and grows more certain with every token.",
     )
     filter_p: float = option(
         0.0,
         "Leave out the tokens with the smallest posteriors, as long as their new probabilities "
-        "sum to less than this (section 3.3); 0 leaves out none. The authors' program uses 0.8.",
+        "sum to less than this (section 3.3); 0 leaves none out. The authors' program uses 0.8.",
         least=0,
         below=1,
     )
     target_p: float = option(
         0.8,
-        "Posterior from which on the filter keeps a token. The authors' program uses 0.8.",
+        "Posterior at or above which the filter keeps a token. The authors' program uses 0.8.",
         above=0,
         most=1,
     )
@@ -235,7 +235,7 @@ class GeDi(InChat, ClassGuidedTechnique):
         1.0,
         "Repetition penalty θ of the authors' program, 1.2 there: the sum is shifted so that its "
         "largest value is 10, and the values of tokens of the continuation are divided by θ as "
-        "often as they occur; those of the prompt do not count. 1 is none.",
+        "often as they occur; those of the prompt do not count. 1 means no penalty.",
         above=0,
     )
 

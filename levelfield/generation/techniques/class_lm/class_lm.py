@@ -256,8 +256,8 @@ def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
     same = lm.tokens.digest == base.tokens.digest
     if not same or lm.tokens.vocabulary_size < base.tokens.vocabulary_size:
         raise ModelError(
-            f"guide '{guide.name}' has another vocabulary than the base {base.label}; take a base "
-            "with its tokenizer"
+            f"guide '{guide.name}' has a different vocabulary from the base {base.label}; use a "
+            "base with its tokenizer"
         )
     with reading(guide.name):
         settings = guide.settings
@@ -289,7 +289,6 @@ def codes_of(labels: Sequence[str], base: LanguageModel) -> Codes:
     codes = {label: tuple(base.ids(f"{label}\n")) for label in labels}
     if len(set(codes.values())) < len(codes):
         raise ModelError(
-            f"labels {', '.join(labels)}: some are the same tokens to {base.label}; name them "
-            "otherwise"
+            f"labels {', '.join(labels)}: some have the same tokens in {base.label}; rename them"
         )
     return codes

@@ -28,10 +28,10 @@ class TunedTechnique(ExpertTechnique, abc.ABC):
 class ProxyTuning(TunedTechnique):
     """log p(x_t | x_<t) + α (log p⁺(x_t | x_<t) − log p°(x_t | x_<t)).
 
-    p⁺ is a model that was tuned to texts with the wanted label, and p° the same model before: what
-    tuning changed in a model, small as it may be, is added to a base that nobody tunes. p⁺ is a
-    guide's class-conditional language model behind the code of the label, or a model of its own
-    (`experts`). Several attributes at once: their differences add up. Liu et al. (2024), "Tuning
+    p⁺ is a model that was tuned to texts with the wanted label, and p° the same model before
+    tuning: the change that tuning made in a model, however small, is added to a base that is not
+    tuned. p⁺ is a guide's class-conditional language model after the code of the label, or your own
+    model (`experts`). With several attributes, their differences add up. Liu et al. (2024), "Tuning
     language models by proxy".
 
     Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
@@ -46,7 +46,7 @@ class ProxyTuning(TunedTechnique):
     strength: float = option(1.0, "Strength α; 0 is the base. The paper uses 1.")
     untuned: str = option(
         "",
-        "Model p° that the experts were tuned from; a guide's is its base.",
+        "Model p° that the experts were tuned from; that of a guide is its base.",
         otherwise="the base",
         metavar="NAME",
     )
@@ -71,11 +71,11 @@ class GenARM(TunedTechnique):
     """log p(x_t | x_<t) + (1 / β) log p_r(x_t | x_<t).
 
     p_r is an autoregressive reward model: the reward of a text is the sum of its log-probabilities
-    there, so that the reward of a next token is known without writing the rest. Here it is a
-    guide's class-conditional language model behind the code of the label, which learnt from labels,
-    or a model of one's own (`experts`), such as one trained on preferences with the loss of the
-    paper. Several attributes at once: their rewards add up. Xu et al. (2025), "GenARM: Reward
-    guided generation with autoregressive reward model for test-time alignment".
+    under p_r, so the reward of a next token is known before the rest is written. Here it is a
+    guide's class-conditional language model after the code of the label, which learnt from labels,
+    or your own model (`experts`), such as one trained on preferences with the loss of the paper.
+    With several attributes, their rewards add up. Xu et al. (2025), "GenARM: Reward guided
+    generation with autoregressive reward model for test-time alignment".
 
     Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
     `experts`.

@@ -152,17 +152,17 @@ def matrices_of(guide: Guide, model: str, loading: Loading) -> dict[str, torch.T
 
 @dataclass(frozen=True, kw_only=True)
 class DisCup(GuidedTechnique):
-    """p(x_t | P_c, x_<t): the base behind the soft prompt P_c of the wanted label c.
+    """p(x_t | P_c, x_<t): the base after the soft prompt P_c of the wanted label c.
 
     P_c is a matrix of m embeddings that stand between BOS and the prompt and are read like tokens.
-    A discriminator taught them, over the base's likeliest next tokens, which of these make a text
-    of the label; at inference it is not needed. Zhang and Song (2022), "DisCup: Discriminator
-    Cooperative Unlikelihood Prompt-tuning for Controllable Text Generation", section 3. No
-    strength. A request without control is the base's.
+    In training, a discriminator shows them which of the base's likeliest next tokens lead to a text
+    of the label; generation does not need it. Zhang and Song (2022), "DisCup: Discriminator
+    Cooperative Unlikelihood Prompt-tuning for Controllable Text Generation", section 3. There
+    is no strength. A request without control uses the base.
 
-    Controls attributes with one value, by a guide of kind `soft-prompt` each. For several
-    attributes their prompts stand one behind the other, in alphabetical order of the attributes;
-    the authors have one.
+    Controls attributes with one value, by a guide of kind `soft-prompt` each. The prompts of
+    several attributes follow one another, in alphabetical order of the attributes; the authors use
+    only one.
     """
 
     name: ClassVar[str] = "discup"

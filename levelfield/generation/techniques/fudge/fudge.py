@@ -136,17 +136,17 @@ class FutureGuide:
 class FUDGE(InChat, GuidedTechnique):
     """log p(x_t | x_<t) + λ Σ_a log B_a(c_a | x_<t, x_t) on the base's likeliest tokens.
 
-    B_a(c | x_1 … x_t) is the probability that the complete text has the label c of attribute a, by
-    a small model that was trained on beginnings of labelled texts. With λ = 1 and a perfect B this
-    is Bayes' rule: the base given the label. Yang and Klein (2021), "FUDGE: Controlled Text
-    Generation With Future Discriminators", section 3.
+    B_a(c | x_1 … x_t) is the probability that the complete text has the label c of attribute a,
+    given by a small model that was trained on beginnings of labelled texts. With λ = 1 and a
+    perfect B this is Bayes' rule: the base given the label. Yang and Klein (2021), "FUDGE:
+    Controlled Text Generation With Future Discriminators", section 3.
 
     With form=p it is log p + λ Σ_a B_a: B is then the value of a text so far, where the reward is 1
     for a complete text with the label and 0 for another. Mudgal et al. (2024), "Controlled decoding
     from language models", section 3.
 
-    Controls attributes that there is a guide of kind `future` for, several at once; sentiment by
-    the guide that comes with the package.
+    Controls attributes that have a guide of kind `future`, several at once; sentiment by the guide
+    that comes with the package.
     """
 
     name: ClassVar[str] = "fudge"
@@ -164,8 +164,8 @@ class FUDGE(InChat, GuidedTechnique):
 
     form: Form = option(
         "log-p",
-        "Term added to a token's logit: log-p adds λ log B. p adds λ B, as a value function does, "
-        "so that a token that makes the label impossible loses λ nats at most.",
+        "Term added to a token's logit: log-p adds λ log B; p adds λ B, as a value function does, "
+        "so that a token that makes the label impossible loses at most λ nats.",
     )
 
     @property

@@ -42,7 +42,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     the latent that the request has with that seed.
 
     Raises:
-        UserError: a weight that is no number above 0.
+        UserError: a weight is not a number above 0.
     """
 
     guide_kind: ClassVar[GuideKind] = "latent"
@@ -50,17 +50,17 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     reach: ClassVar[float]
     weights: str = option(
         "",
-        "Weights w of attributes where several are requested, as in sentiment=2,topic=1; 1 for "
+        "Weights w of attributes, if several are requested, as in sentiment=2,topic=1; 1 for "
         "attributes that are not named. Only requested attributes count.",
         metavar="ATTR=NUMBER,...",
     )
     extension: float | None = option(
         None,
-        "Distance x past the wanted label, away from the attribute's others, in distances between "
-        "it and them; 0 for none, as MultiCTG's authors have it. PriorCTG's authors try 0.2 for "
+        "Distance x past the wanted label, away from the attribute's others, in units of the "
+        "distance between it and them; 0 for none, as in MultiCTG. PriorCTG's authors try 0.2 for "
         "sentiment and 0.3 for topics.",
         least=0,
-        otherwise="as far as clouds that lie close together need, at most 3",
+        otherwise="as far as clouds that lie close together require, at most 3",
     )
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
         for attribute, weight in weights.items():
             if not (math.isfinite(weight) and weight > 0):
                 raise UserError(
-                    f"weights={self.weights}: expected ATTRIBUTE=NUMBER with commas between them, "
+                    f"weights={self.weights}: expected ATTRIBUTE=NUMBER, separated by commas, "
                     f"numbers above 0; {attribute} has none"
                 )
         return weights
@@ -168,13 +168,13 @@ def normal(size: int, numbers: torch.Generator) -> torch.Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiCTG(LatentTechnique):
-    """The base behind the prefix of a latent in the intersection of the wanted labels.
+    """The base after the prefix of a latent in the intersection of the wanted labels.
 
-    Labels are clouds of latents of labelled texts. Points are sought that are near the clouds of
-    all wanted labels (`intersection_centres`), once for each combination of labels. A request takes
-    one of the best n at random, plus a little noise, and the guide's decoder turns it into keys and
-    values before the prompt. Gu et al. (2022), "A Distributional Lens for Multi-Aspect
-    Controllable Text Generation", section 3.
+    Labels are clouds of latents of labelled texts. The technique searches for points near the
+    clouds of all wanted labels (`intersection_centres`), once for each combination of labels. A
+    request uses one of the best n at random, plus a little noise, and the guide's decoder turns it
+    into keys and values before the prompt. Gu et al. (2022), "A Distributional Lens for
+    Multi-Aspect Controllable Text Generation", section 3.
 
     Controls attributes that there is a guide of kind `latent` for; several at once where one guide
     has them all.
@@ -184,8 +184,7 @@ class MultiCTG(LatentTechnique):
     reach: ClassVar[float] = 7.0
     neighbours: int = option(
         200,
-        "Number K of a label's latents that are averaged near a point; all of a label that has "
-        "fewer.",
+        "Number K of a label's latents that are averaged near a point; all if a label has fewer.",
         least=1,
     )
     centres: int = option(10, "Number n of best points, one of which a request takes.", least=1)
@@ -227,7 +226,7 @@ TIME = 5.025
 
 @dataclass(frozen=True, kw_only=True)
 class PriorCTG(LatentTechnique):
-    """The base behind the prefix of a latent that is drawn from a density of the wanted labels.
+    """The base after the prefix of a latent that is drawn from a density of the wanted labels.
 
     An invertible flow f maps latents to a space in which every label is a diagonal Gaussian
     N(μ_k, σ_k²). A request draws ε = μ + λ σ n there, n ~ N(0, I), with μ = Σ α_j μ_j and
@@ -251,8 +250,8 @@ class PriorCTG(LatentTechnique):
     )
     ode: bool = option(
         False,
-        "Follow dz/dt = −½ β(t) ∇ Σ w_k log N(z; μ_k, σ_k²) from t = 1 to 0, which leads from ε to "
-        "where the densities of the labels are highest together; in closed form.",
+        "Follow dz/dt = −½ β(t) ∇ Σ w_k log N(z; μ_k, σ_k²) from t = 1 to 0, which leads from ε "
+        "to where the labels' densities are jointly highest; in closed form.",
     )
 
     @property

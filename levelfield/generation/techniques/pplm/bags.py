@@ -75,8 +75,8 @@ def wanted_tokens(
     tokens = bag_tokens(words, technique.base, first)
     if not tokens:
         raise UserError(
-            f"bag of {attribute}: none of its {len(words)} words is one token of {technique.model}"
-            f"{hint}"
+            f"bag of {attribute}: none of its {len(words)} words is a single token of "
+            f"{technique.model}{hint}"
         )
     return tokens
 
@@ -107,7 +107,7 @@ def _of_file(bag: str) -> tuple[str, ...]:
     try:
         lines = Path(bag).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise UserError(f"bag '{bag}': expected a text file with a word in each line") from error
+        raise UserError(f"bag '{bag}': expected a text file with one word per line") from error
     words = tuple(line.strip() for line in lines if line.strip())
     if not words:
         raise UserError(f"bag '{bag}': the file has no words")
@@ -122,7 +122,7 @@ def _shipped(attribute: str, value: Wanted) -> tuple[str, ...]:
         return wordlist(value.strip().casefold())
     raise UserError(
         f"no bag of words of {attribute} '{value}' is known; there are sentiment and the topics "
-        f"{', '.join(topics)}: give bag=FILE with a word in each line"
+        f"{', '.join(topics)}: give bag=FILE with one word per line"
     )
 
 
@@ -133,8 +133,8 @@ def _has_lexicon() -> bool:
 def _lexicon() -> tuple[str, ...]:
     if not _has_lexicon():
         raise UserError(
-            "the words of sentiment are those of vaderSentiment, which is not installed: "
-            "pip install 'levelfield[offline]', or give bag=FILE"
+            "the words for sentiment come from vaderSentiment, which is not installed: pip "
+            "install 'levelfield[offline]', or give bag=FILE"
         )
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 

@@ -115,7 +115,7 @@ class Perturbation(Options):
     strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
     bag_scale: float = option(
         0.3,
-        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
+        "Factor of a if all goals are bags: a step reaches words more directly than a label.",
         least=0,
     )
     iterations: int = option(3, "Number m of gradients at every step.", least=1)
@@ -128,20 +128,20 @@ class Perturbation(Options):
     fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
     kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
     window: int = option(
-        0, "Number of tokens of the past that are changed, where it has more; 0 for all.", least=0
+        0, "Number of tokens of the past that are changed, if it has more; 0 for all.", least=0
     )
     window_at: Literal["last", "first"] = option(
         "last",
-        "Tokens of the window: the last ones, as in the paper; or the first ones, BOS among them, "
+        "Tokens of the window: the last ones, as in the paper; or the first ones, including BOS, "
         "as in the authors' program.",
     )
     decay: bool = option(
-        False, "Multiply the gradients of a window of w tokens with 1/w, 2/w, …, 1 in their order."
+        False, "Multiply the gradients of a window of w tokens by 1/w, 2/w, …, 1, in order."
     )
     grad_length: int = option(
         0,
         "Number of tokens of the continuation before which the past is changed; 0 for all. The "
-        "authors' program has 10,000.",
+        "authors' program uses 10,000.",
         least=0,
     )
     horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)

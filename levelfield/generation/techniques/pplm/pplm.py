@@ -99,14 +99,14 @@ def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Te
 class PPLM(Perturbation, GuidedTechnique):
     """log p(x_t | x_<t) + γ_gm (log p̃(x_t | x_<t) − log p(x_t | x_<t)), up to a constant.
 
-    p̃ is the base behind keys and values that gradients have changed, m times at every step, so that
+    p̃ is the base with keys and values that gradients have changed, m times at every step, so that
     words of a bag or the label of a head become likelier (`PerturbedLM` has the formulas). The
-    changed past is carried on beside the base's own. Dathathri et al. (2020), "Plug and Play
+    changed past is kept in addition to the base's own. Dathathri et al. (2020), "Plug and Play
     Language Models", section 3.
 
-    Controls attributes that there is a guide of kind `head` for, sentiment by the one that comes
-    with the package; topics of PPLM's word lists; and with a bag of one's own whatever its words
-    stand for. Several attributes at once: their energies add up.
+    Controls attributes that have a guide of kind `head`, sentiment by the one that comes with the
+    package; topics of PPLM's word lists; and with your own bag whatever its words stand for. With
+    several attributes, their energies add up.
 
     The gradients go through the base, so there is no processor for `generate` of `transformers`.
     """
@@ -119,7 +119,8 @@ class PPLM(Perturbation, GuidedTechnique):
     batch: int = option(
         64,
         "Number of texts written at once; the texts do not depend on it. Each pass reads all "
-        "weights, and there are many passes: a text takes half as long among 64 as among 16.",
+        "weights, and there are many passes: a text takes half as long in a batch of 64 as in one "
+        "of 16.",
         least=1,
     )
 
@@ -146,7 +147,7 @@ class PPLM(Perturbation, GuidedTechnique):
 
     @property
     def _no_processor(self) -> str:
-        return f"{self.name} acts in the cache of the base, so it is no logits processor"
+        return f"{self.name} acts in the cache of the base, so it is not a logits processor"
 
     def _is_by_bag(self, attribute: str) -> bool:
         """Returns whether no head serves an attribute and a bag may."""

@@ -1,1 +1,1 @@
-"""Prompting: words before a text, for a model on this machine or behind a server."""
+"""Prompting: words before a text, for a model on this machine or on a server."""

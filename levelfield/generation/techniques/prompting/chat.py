@@ -29,33 +29,34 @@ from levelfield.models.contracts import Completion, Costs, Refusal
 
 @dataclass(frozen=True, kw_only=True)
 class ChatPrompting(PromptOptions, AnsweringTechnique):
-    """Says in words what the text should be, to a model behind a server.
+    """Describes the text in words, to a model on a server.
 
-    The messages are those of `prompting`. Not every server lets the assistant's turn be begun, so
-    the user's message says with which words the text begins. An answer that begins so is split
-    there. Of any other the text is the answer as it stands, and not the prompt with the answer
-    behind it: whether the model continued the prompt or replaced it can't be told. `extra` of such
-    an answer has `begins_with_prompt` False, and the continuation is the whole text.
+    The messages are those of `prompting`. Not every server accepts the beginning of the assistant's
+    turn, so the user's message says with which words the text begins. An answer that begins with
+    them is split there. For any other answer, the text is the answer itself, not the prompt
+    followed by the answer: it is unknown whether the model continued or replaced the prompt.
+    `extra` of such an answer has `begins_with_prompt` False, and the continuation is the whole
+    text.
 
     A first line such as `Sure! Here is a story:` is removed (`extra`: `preface`), and so is what
     follows a stop string (`stopped_at`). A request that the server refuses (its content filter, a
     prompt that is too long) has an empty text (`refused`).
 
-    A seed of its own is sent with every request. Whether equal seeds give equal texts is up to the
-    server. Of the decoding, what the protocol does not have (`top_k`, `repetition_penalty`) is
-    sent where it is not off; a server that does not know it says no. Tokens are those that the
-    server counts, an opening that is repeated among them.
+    Every request is sent with its own seed. Whether equal seeds give equal texts depends on the
+    server. Options of the decoding that the protocol lacks (`top_k`, `repetition_penalty`) are sent
+    unless they are off; a server that does not know them refuses. Tokens are those that the server
+    counts, including a repeated opening.
 
     Raises:
         UserError: no address of a server, a file that can't be read, or more shots than examples.
-        ModelError: at the first text, the server says no, or fails more often than `retries`.
+        ModelError: at the first text, the server refuses, or fails more often than `retries`.
     """
 
     name: ClassVar[str] = "chat"
     _without_log_probs: ClassVar[str] = ": a server gives no probabilities of given texts"
-    model: str = option(help="Model, by the name that the server has for it.", metavar="NAME")
+    model: str = option(help="Name of the model on the server.", metavar="NAME")
     base_url: str = option(
-        help="Address of the server, up to and without `/chat/completions`, such as "
+        help="Address of the server, without `/chat/completions`, such as "
         "http://localhost:8000/v1.",
         metavar="URL",
     )
@@ -69,9 +70,9 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
         "Environment variable with the key of the server; the key is sent if it is set.",
         metavar="NAME",
     )
-    concurrency: int = option(8, "Number of requests under way at once.", least=1)
+    concurrency: int = option(8, "Number of requests in progress at once.", least=1)
     timeout: float = option(
-        60.0, "Seconds that one request may take, its whole answer included.", above=0, most=86_400
+        60.0, "Seconds that one request may take, including its whole answer.", above=0, most=86_400
     )
     retries: int = option(5, "Number of times that a failed request is sent again.", least=0)
 
@@ -81,7 +82,7 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """Every choice that could change a text, as far as the server lets it be known."""
+        """Every choice that could change a text, as far as the server reveals it."""
         return {
             "model": self.model,
             "server": self._server.host,
@@ -91,7 +92,7 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
 
     @property
     def costs(self) -> Costs:
-        """What the server was asked so far by this process."""
+        """What this process has asked the server so far."""
         return _client(self._server, self.model).costs
 
     def _answers(
@@ -103,7 +104,7 @@ class ChatPrompting(PromptOptions, AnsweringTechnique):
             yield self._answer(request, completion)
 
     def messages(self, request: Request) -> list[Message]:
-        """What the server is sent for a request."""
+        """Returns what is sent to the server for a request."""
         if not self.prefill:
             return self._prompts.messages(request.control, request.prompt)
         begun = [message("assistant", request.prompt)] if request.prompt else []

@@ -1,4 +1,4 @@
-"""Prompting of a model on this machine: through its chat template with the text begun."""
+"""Prompting of a model on this machine, through its chat template, with the text already begun."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plain_text(messages: Sequence[Message], turns: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompting(PromptOptions, LocalTechnique):
-    """Says in words what the text should be.
+    """Describes the text in words.
 
     p(x_t | system message, shots, task, prompt, x_<t) of the base. The messages go through the
     chat template of the base's tokenizer, and the assistant's turn begins with the prompt, so that

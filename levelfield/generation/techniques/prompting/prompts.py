@@ -41,7 +41,7 @@ class InstructionsTable(Options):
     system: str = option(help="System message.", example='"You are a writer."')
     task: str = option(help="Message of the user.", example='"Write a text{wishes}."')
     opening: str = option(
-        help="End of the user's message where the opening can't be prefilled.",
+        help="End of the user's message if the opening can't be prefilled.",
         example='"It begins with {prompt}"',
     )
     stop: tuple[str, ...] = option((), "Strings that end a text.", fewest=1, example='["\\nUser:"]')
@@ -189,7 +189,7 @@ def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -
         if unknown := [gap for gap in present if gap not in allowed]:
             names = ", ".join(f"{{{gap}}}" for gap in allowed)
             hint = f"there are {names}" if names else "none here"
-            table.wrong_field(key, f"nothing stands for {{{unknown[0]}}}; {hint}")
+            table.wrong_field(key, f"{{{unknown[0]}}} has no meaning here; {hint}")
         if allowed and not any(gap in present for gap in allowed):
             table.wrong_field(key, f"{{{allowed[0]}}} is missing")
 
@@ -341,7 +341,7 @@ class Prompts:
         if available < self.shots:
             return (
                 f"shots is {self.shots}, and {available} examples have {listed(sorted(control))}; "
-                "give examples of your own (examples=FILE) or fewer shots"
+                "give your own examples (examples=FILE) or fewer shots"
             )
         return ""
 

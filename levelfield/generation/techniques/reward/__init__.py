@@ -1,1 +1,1 @@
-"""Techniques that ask what a text is worth while they write."""
+"""Techniques that score texts while they write."""

@@ -1,4 +1,4 @@
-"""Best of n: of several texts of another technique, the one that a metric values most."""
+"""Best of n: the one of several texts by another technique that a metric scores highest."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ INNER = tuple(name for name in TECHNIQUES if name != "best-of-n")
 class BestOfN(RankingOptions, AnsweringTechnique):
     """argmax_k v(x_k) of n texts x_1 … x_n that another technique draws for the same request.
 
-    v is a metric of samples, by default the probability of the wanted label by a judge; with a
-    metric of which less is better, the least. Of equal values the first text counts, and a text
-    without a value loses to every other. x_1 is the inner technique's own text, so n = 1 is that
-    technique, and the first texts of a larger n are those of a smaller one. The texts are at most
-    log n − (n − 1) / n nats from the inner technique's (Beirami et al. 2024, "Theoretical
-    guarantees on the best-of-n alignment policy"). Stiennon et al. (2020), "Learning to summarize
-    from human feedback", section 4.
+    v is a metric of samples, by default the probability of the wanted label by a judge; if lower is
+    better for the metric, the text with the lowest value is chosen. Among equal values the first
+    text is chosen, and a text without a value loses to every other. x_1 is the inner technique's
+    own text, so n = 1 is that technique, and the first texts of a larger n are those of a smaller
+    one. The texts are at most log n − (n − 1) / n nats from the inner technique's (Beirami et al.
+    2024, "Theoretical guarantees on the best-of-n alignment policy"). Stiennon et al. (2020),
+    "Learning to summarize from human feedback", section 4.
 
-    Controls what the inner technique does, and attributes that the metric judges. The passes of an
-    answer are those of all n texts, without the metric's.
+    Controls what the inner technique controls, and attributes that the metric judges. The passes of
+    an answer are those of all n texts, without the metric's.
 
     Raises:
         UserError: there is no such technique or option.

@@ -1,4 +1,4 @@
-"""RAD: the base's likeliest tokens, each with what the text that it makes is worth."""
+"""RAD: the base's likeliest tokens, each with the score of the text that it leads to."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ class _Rewards:
 class RAD(RankingOptions, LocalTechnique):
     """log p(x_t | x_<t) + β min(max(r(x_1 … x_t), 0), 1) on the base's k likeliest tokens.
 
-    r is what a metric says of the text so far, the prompt among it, with the token at its end: by
-    default the probability of the wanted label by a judge, which may be any classifier. A text
-    without a value has r = 0. Deng and Raffel (2023), "Reward-augmented decoding: efficient
+    r is the value that a metric gives the text so far, including the prompt, with the token at its
+    end: by default the probability of the wanted label by a judge, which may be any classifier. A
+    text without a value has r = 0. Deng and Raffel (2023), "Reward-augmented decoding: efficient
     controlled text generation with a unidirectional reward model", section 2; their reward model
-    reads on from its own states, and a metric here reads each text anew.
+    continues from its own states, while a metric here reads each text anew.
 
     Controls attributes that the metric judges, several at once.
 
     Raises:
-        UserError: the metric needs more of a sample than its text and control, or less is better.
+        UserError: the metric needs more of a sample than its text and control, or lower is better.
     """
 
     name: ClassVar[str] = "rad"
@@ -97,11 +97,11 @@ class RAD(RankingOptions, LocalTechnique):
         super().__post_init__()
         if more := sorted(self._metric.requires - {"text", "control"}):
             raise UserError(
-                f"{self.name}: {self.metric} needs {' and '.join(more)}, and a text that is not "
-                "complete has none"
+                f"{self.name}: {self.metric} needs {' and '.join(more)}, and an incomplete text "
+                "has none"
             )
         if direction_of(self._metric) != "higher":
-            raise UserError(f"{self.name}: of {self.metric}, less is better; expected a reward")
+            raise UserError(f"{self.name}: for {self.metric}, lower is better; expected a reward")
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""What a text is worth: a metric of samples, chosen by its name."""
+"""The score of a text: a metric of samples, chosen by its name."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ class RankingOptions(TorchOptions):
             no better end.
     """
 
-    metric: str = option(
-        "control.probability", "Metric that says what a text is worth.", metavar="NAME"
-    )
+    metric: str = option("control.probability", "Metric that scores the texts.", metavar="NAME")
     metric_options: str = option(
         "judges=smollm2-linear", "Options of the metric, separated by blanks."
     )

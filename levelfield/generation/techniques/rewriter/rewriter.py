@@ -88,7 +88,9 @@ def read_rewriter(folder: Path, name: str) -> RewriterFile:
     try:
         about = read_json(folder / REWRITER)
     except FileNotFoundError as error:
-        raise ModelError(f"model {shown(name)} is no rewriter: no {REWRITER}; {_MAKE}") from error
+        raise ModelError(
+            f"model {shown(name)} is not a rewriter: it has no {REWRITER}; {_MAKE}"
+        ) from error
     except (OSError, ValueError) as error:
         raise ModelError(f"{name}: {REWRITER} can't be read: {first_line(error)}") from error
     try:
@@ -98,13 +100,13 @@ def read_rewriter(folder: Path, name: str) -> RewriterFile:
         return RewriterFile(attribute, labels, str(about["base"]), dict(about.get("figures", {})))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{name}: {REWRITER}: expected attribute, labels and base; train it anew"
+            f"{name}: {REWRITER}: expected attribute, labels and base; train it again"
         ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rewriter(BatchedTechnique):
-    """P(text | code of the wanted style, source) of an encoder-decoder that learnt from pairs.
+    """P(text | code of the wanted style, source) of an encoder-decoder trained on pairs.
 
     The model is one of `levelfield train rewriter`; its labels say which styles it writes in. Mao
     (2021), section 2.2.2, has several systems of this kind (Lai et al. 2021).
@@ -154,7 +156,7 @@ class Rewriter(BatchedTechnique):
         about = self._about
         ((attribute, values),) = control.items()
         if attribute != about.attribute:
-            raise UserError(f"{attribute} is asked for, and the model knows {about.attribute}")
+            raise UserError(f"{attribute} is requested, but the model knows {about.attribute}")
         return wanted_label(attribute, str(single_value(values)), "the model", about.labels)
 
     @property
@@ -164,13 +166,12 @@ class Rewriter(BatchedTechnique):
 
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         if self.beams > 1 and not decoding.greedy:
-            raise UserError(
-                f"beams is {self.beams}, and a beam search draws nothing; take --greedy"
-            )
+            raise UserError(f"beams is {self.beams}, and a beam search draws nothing; add --greedy")
         room = self.base.limit - 1
         if decoding.max_new_tokens > room:
             raise UserError(
-                f"max_new_tokens is {decoding.max_new_tokens}; the model writes {room} tokens"
+                f"max_new_tokens is {decoding.max_new_tokens}; the model writes at most {room} "
+                "tokens"
             )
         return [self._read(request) for request in batch]
 

@@ -73,7 +73,7 @@ class Rewards:
         if spec.content:
             (metric,) = create([spec.metric], common, {})
             if metric.level != "sample" or direction_of(metric) != "higher":
-                raise UserError(f"--content {spec.metric}: expected a metric of single texts, of "
+                raise UserError(f"--content {spec.metric}: expected a metric of single texts for "
                                 "which higher is better")  # fmt: skip
             self._terms.append((spec.content / getattr(metric, "best", 1.0), metric))
 

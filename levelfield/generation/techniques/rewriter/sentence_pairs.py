@@ -80,7 +80,9 @@ def rewriting_pairs(
     test = _read(held_out, attribute, chosen.reading) if held_out else []
     names = tuple(sorted(set(chosen.labels) or {pair.label for pair in (*pairs, *test)}))
     if foreign := sorted({pair.label for pair in (*pairs, *test)} - set(names)):
-        raise UserError(f"--label: a pair has {shown(foreign[0])}; there are {', '.join(names)}")
+        raise UserError(
+            f"--label: a pair has {shown(foreign[0])}; expected one of {', '.join(names)}"
+        )
     if both_directions and len(names) != 2:
         raise UserError(
             f"--both-directions needs two labels, and there are {len(names)}: "

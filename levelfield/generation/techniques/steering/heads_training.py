@@ -91,5 +91,5 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
 
 HEADS = GuideTraining(
     train=_train,
-    summary="points from what attention heads leave of other texts to that of a label, for ITI",
+    summary="points from the attention-head outputs of other texts to those of a label, for ITI",
 )

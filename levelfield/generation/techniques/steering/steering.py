@@ -117,9 +117,9 @@ class SteeringTechnique(StateTechnique, abc.ABC):
     guide_kind: ClassVar[GuideKind] = "vector"
     vectors: str = option(
         "",
-        "Files instead of guides, a label each: positive=FILE.gguf,negative=-FILE.gguf. A file is "
-        "a control vector as repeng and llama.cpp have it, or one vector with its layer, "
-        "FILE.safetensors@LAYER; a minus turns it round.",
+        "Files instead of guides, one per label: positive=FILE.gguf,negative=-FILE.gguf. A file "
+        "is a control vector as repeng and llama.cpp write it, or one vector with its layer, "
+        "FILE.safetensors@LAYER; a minus reverses it.",
     )
 
     def __post_init__(self) -> None:
@@ -184,13 +184,13 @@ def _steered_base(
 
 @dataclass(frozen=True, kw_only=True)
 class CAA(SteeringTechnique):
-    """h_l ← h_l + α v_l for the states that some layers l leave, of every token.
+    """h_l ← h_l + α v_l for the output states of some layers l, for every token.
 
-    v_l is the vector of the wanted label: of a guide, the difference between the mean state of
+    v_l is the vector of the wanted label: for a guide, the difference between the mean state of
     texts with the label and that of texts with the others, at the same layer. Rimsky et al. (2024),
     "Steering Llama 2 via Contrastive Activation Addition", section 3; with the states of a pair of
-    prompts, Turner et al. (2023), "Steering Language Models With Activation Engineering". Several
-    attributes at once: their vectors add up.
+    prompts, Turner et al. (2023), "Steering Language Models With Activation Engineering". With
+    several attributes, their vectors add up.
 
     Controls attributes with one value, by a guide of kind `vector` each, or one attribute by
     `vectors`.
@@ -202,11 +202,11 @@ class CAA(SteeringTechnique):
     """
 
     name: ClassVar[str] = "caa"
-    strength: float = option(5.0, "Strength α; 0 is the base, and a negative one turns v_l round.")
+    strength: float = option(5.0, "Strength α; 0 is the base, and a negative value reverses v_l.")
     layers: str = option(
         "",
-        "Layers whose states are changed: numbers and ranges from 0 on, as in 8-12,15.",
-        otherwise="the one that the guide names, or all that a file has",
+        "Layers whose states are changed: numbers and ranges, counted from 0, as in 8-12,15.",
+        otherwise="the one that the guide names, or all in a file",
         metavar="LAYERS",
     )
 
@@ -238,13 +238,13 @@ class CAA(SteeringTechnique):
 class Ablation(SteeringTechnique):
     """h ← h − α r̂ r̂ᵀ h for the states of every token, in every layer.
 
-    r̂ is the vector of one layer at length 1. At α = 1 no state has anything of it left: neither
-    what the first layer reads, nor what the attention of a layer leaves, nor what the layer does.
-    Arditi et al. (2024), "Refusal in Language Models Is Mediated by a Single Direction", section
-    2.4. Several attributes at once: the plane or space of their directions is taken out.
+    r̂ is the vector of one layer at length 1. At α = 1 nothing of it is left in any state: neither
+    in the input of the first layer, nor in the output of a layer's attention, nor in the output of
+    a layer. Arditi et al. (2024), "Refusal in Language Models Is Mediated by a Single Direction",
+    section 2.4. With several attributes, the plane or space of their directions is removed.
 
-    What is taken out is what tells the labels apart, so both labels of a pair give the same texts:
-    it makes a base indifferent, and does not choose.
+    What is removed is what tells the labels apart, so both labels of a pair give the same texts:
+    ablation makes a base indifferent, and does not choose a label.
 
     Controls attributes with one value, by a guide of kind `vector` each, or one attribute by
     `vectors`.
@@ -256,12 +256,12 @@ class Ablation(SteeringTechnique):
     """
 
     name: ClassVar[str] = "ablation"
-    strength: float = option(1.0, "Share α of the component that is taken out; 0 is the base.")
+    strength: float = option(1.0, "Share α of the component that is removed; 0 is the base.")
     layer: int | None = option(
         None,
-        "Layer whose vector is the direction, from 0 on.",
+        "Layer whose vector is the direction, counted from 0.",
         least=0,
-        otherwise="the one that the guide names, or the only one that a file has",
+        otherwise="the one that the guide names, or the only one in a file",
         metavar="N",
     )
 
@@ -281,7 +281,7 @@ class Ablation(SteeringTechnique):
         vectors, named, owner = self._vectors(attribute, label)
         layer = named if self.layer is None else self.layer
         if layer is None and len(vectors) > 1:
-            raise UserError(f"{owner} has {len(vectors)} vectors; say which with layer=N")
+            raise UserError(f"{owner} has {len(vectors)} vectors; choose one with layer=N")
         ((number, vector),) = (
             vectors if layer is None else chosen_layers(vectors, [layer], owner)
         ).items()
@@ -293,14 +293,14 @@ class Ablation(SteeringTechnique):
 
 @dataclass(frozen=True, kw_only=True)
 class ITI(StateTechnique):
-    """x_h ← x_h + α σ_h θ̂_h for what some attention heads h leave, of every token.
+    """x_h ← x_h + α σ_h θ̂_h for the outputs of some attention heads h, for every token.
 
-    x_h is what a head leaves before its layer's output projection. θ_h is the difference between
-    its mean over texts with the wanted label and that over texts with the others, θ̂_h that at
+    x_h is the output of a head before its layer's output projection. θ_h is the difference between
+    its mean over texts with the wanted label and that over texts with the others, θ̂_h is θ_h at
     length 1, and σ_h the standard deviation of texts along it. The heads are the K that tell the
     labels of held-out texts apart best, by the nearer mean. Li et al. (2023), "Inference-Time
-    Intervention: Eliciting Truthful Answers from a Language Model", section 4. Several attributes
-    at once: what they add adds up.
+    Intervention: Eliciting Truthful Answers from a Language Model", section 4. With several
+    attributes, their additions add up.
 
     Controls attributes with one value, by a guide of kind `heads` each.
 
@@ -311,7 +311,9 @@ class ITI(StateTechnique):
 
     name: ClassVar[str] = "iti"
     guide_kind: ClassVar[GuideKind] = "heads"
-    strength: float = option(5.0, "Strength α, in deviations; 0 is the base. The authors use 15.")
+    strength: float = option(
+        5.0, "Strength α, in standard deviations; 0 is the base. The authors use 15."
+    )
     heads: int = option(48, "Number K of the heads that are changed.", least=1)
 
     @property
@@ -331,13 +333,13 @@ class ITI(StateTechnique):
 
 @dataclass(frozen=True, kw_only=True)
 class LoReFT(StateTechnique):
-    """h_l ← h_l + α R_lᵀ (W_l h_l + b_l − R_l h_l) for the states that some layers l leave, of
+    """h_l ← h_l + α R_lᵀ (W_l h_l + b_l − R_l h_l) for the output states of some layers l, for
     every token.
 
     R_l, W_l and b_l are learnt so that texts of the wanted label become likely; the rows of R_l are
     orthonormal, so at α = 1 the edit sets the state's components along them. Wu et al. (2024),
     "ReFT: Representation Finetuning for Language Models", section 3.2; the authors edit the first
-    and last tokens of a prompt alone. Several attributes at once: their edits add up.
+    and last tokens of a prompt alone. With several attributes, their edits add up.
 
     Controls attributes with one value, by a guide of kind `reft` each.
 
