@@ -134,6 +134,9 @@ class AnswerFile:
             if differences := self._choices.differences(record):
                 problem = f"holds texts of other choices ({differences})"
                 raise UserError(f"{self._name}: {problem}; {_MEND}")
+            if answer.text not in (answer.prompt + answer.continuation, answer.continuation):
+                problem = f"the text of {shown(answer.id)} is not its prompt and its continuation"
+                raise UserError(f"{where}: {problem}, so it was edited; {_MEND}")
             request = requests_by_id.get(answer.id)
             if request is None:
                 raise UserError(f"{where}: {shown(answer.id)} is not among the requests; {_MEND}")

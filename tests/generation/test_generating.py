@@ -292,6 +292,16 @@ def test_a_line_that_is_no_answer_is_named(out, line):
         generate(out=str(out))
 
 
+@pytest.mark.parametrize("field", ["text", "continuation"])
+def test_a_text_that_was_edited_is_named(out, field):
+    generate(out=str(out))
+    edited = lines(out)
+    edited[1][field] += " Indeed."
+    out.write_text("".join(json.dumps(line) + "\n" for line in edited))
+    with pytest.raises(UserError, match=r":2: the text of .* so it was edited; name another file"):
+        generate(out=str(out))
+
+
 def test_one_process_at_a_time_writes_a_file(out, stub):
     lock = filelock.FileLock(out.with_name(".levelfield-texts.jsonl.lock"))
     with lock, pytest.raises(UserError, match="another process is writing it"):
