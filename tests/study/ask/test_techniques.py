@@ -122,7 +122,7 @@ def test_texts_are_those_of_the_technique_without_a_study_and_say_what_they_cost
     assert list(status.techniques.values()) == [("base", "tiny")]
     table = status.table()
     (row,) = table.rows
-    passes = [column.name for column in table.columns].index("passes a token")
+    passes = [column.name for column in table.columns].index("passes per token")
     assert row[passes] == "1"
     assert run(study).fresh == frozenset()
 
@@ -263,7 +263,7 @@ def test_tables_have_techniques_and_bases_in_columns_of_their_own(
         "| S | base | tiny |",
         "| T | – | – |",
     ]
-    assert "System & Technique & Base & seconds a text" in report.to_latex()
+    assert "System & Technique & Base & seconds per text" in report.to_latex()
     assert "T & -- & -- &" in report.to_latex()
     only = replace(study, systems=(other,))
     without = Study("A study", "study.toml", only).report(audit=False)
