@@ -22,7 +22,7 @@ from levelfield.generation.table import make_technique
 from levelfield.generation.technique import BatchedTechnique, LocalTechnique
 from levelfield.study.ask.systems import identity
 
-_CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"
+_CHANGED = "a model or guide has changed since levelfield was started; start levelfield again"
 
 
 def main(name: str, options: str, decoding: str) -> None:
