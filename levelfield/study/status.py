@@ -1,4 +1,4 @@
-"""How far the cells of a study are."""
+"""State of the cells of a study."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CellStatus:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is.
+    """State of a study.
 
     Attributes:
         study: its name.

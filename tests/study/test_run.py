@@ -294,7 +294,7 @@ def test_a_cell_in_the_hands_of_another_process_is_passed_over(tmp_path: Path) -
         assert is_ours
         report = run(study)
     assert [cell.state for cell in report.cells] == ["held", "done"]
-    assert report.notes == (f"{KEY}: another process is at it",)
+    assert report.notes == (f"{KEY}: another process is running it",)
     assert run(study).counts == {"done": 2}
 
 

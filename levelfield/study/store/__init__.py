@@ -50,10 +50,12 @@ _TEXTS = "texts.jsonl"
 _SEALED = {_RECORD: (_ANSWERS, _TEXTS), _STAMP: _MEASURED}
 """Records with a seal -> the files that each vouches for."""
 _MENDS = {
-    _TEXTS: "`levelfield study run` makes it anew from the answers",
-    **dict.fromkeys((_STAMP, *_MEASURED), "`levelfield study run` measures the cell anew"),
+    _TEXTS: "`levelfield study run` makes it again from the answers",
+    **dict.fromkeys((_STAMP, *_MEASURED), "`levelfield study run` measures the cell again"),
 }
-_ASKS_ANEW = "restore it, or `levelfield study run` asks anew and keeps the old answers aside"
+_ASKS_ANEW = (
+    "restore it, or `levelfield study run` requests the cell again and sets the old answers aside"
+)
 
 
 class StudyStore:
@@ -299,7 +301,7 @@ class StudyStore:
             return
         for number, record in jsonl(path):
             if isinstance(record, Wrong):
-                mend = f"remove {_RECORD} beside it, and the next run makes it anew"
+                mend = f"remove {_RECORD} beside it, and the next run makes it again"
                 raise UserError(f"{printable(str(path))}:{number}: {record}; {mend}")
             yield record
 
