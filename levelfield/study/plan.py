@@ -259,7 +259,7 @@ class Plan:
 
     @property
     def attributes(self) -> frozenset[str]:
-        """Each thing that texts are to have."""
+        """Names of the attributes that are requested."""
         return frozenset(a for kind in self.controls for value in kind.values for a in value)
 
     @property

@@ -150,13 +150,13 @@ def test_a_damaged_file_of_strengths_is_said(file, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ('"It is"', '"The lake"', "is a prompt of the study, too"),
+        ('"It is"', '"The lake"', "is also a prompt of the study"),
         (
             'name = "base"\ntechnique = "base"',
             'name = "b"\ntechnique = "base"\nbudget = 1',
             "no option that is its strength",
         ),
-        ("budget = 0.2", "budget = 0.2\noptions = { strength = 3 }", "decides strength"),
+        ("budget = 0.2", "budget = 0.2\noptions = { strength = 3 }", "determines strength"),
         ("budget = 0.2", "budget = 0", "budget"),
         ("budget = 0.2", 'budget = "much"', "budget"),
         (

@@ -119,7 +119,7 @@ def test_options_of_the_study_are_those_of_techniques_that_name_no_other(tmp_pat
         ("[0.6, 0.2]", "[0]", "budgets"),
         ("[0.6, 0.2]", "[]", "budgets"),
         ("batch = 3", "bach = 3", "no technique has the option"),
-        ("batch = 3", 'model = "gpt2"', "the study has model"),
+        ("batch = 3", 'model = "gpt2"', "write the base of all techniques as model"),
         ('name = "fixed"', 'name = "guided @ 0.6"', "names are unique"),
     ],
 )

@@ -140,7 +140,7 @@ def blanks_of(template: str) -> list[str]:
     try:
         fields = [parts[1:] for parts in string.Formatter().parse(template)]
     except ValueError as error:
-        raise Wrong(f"{error} in {shown(template)}; write a brace as such twice") from None
+        raise Wrong(f"{error} in {shown(template)}; write a literal brace twice") from None
     names = [(name, form or conversion) for name, form, conversion in fields if name is not None]
     for name, more in names:
         if not name or more or set(name) & set(".["):
