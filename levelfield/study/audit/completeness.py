@@ -101,7 +101,7 @@ def missing_texts(part: StudyPart) -> Faults:
     if problems:
         n = len(problems)
         more = f" and {n - EXAMPLES} more" if n > EXAMPLES else ""
-        text = f"answers were not as they should be: {'; '.join(problems[:EXAMPLES])}{more}"
+        text = f"answers have problems: {'; '.join(problems[:EXAMPLES])}{more}"
         yield Fault("warning", text, n, n)
 
 
@@ -111,7 +111,7 @@ def results_only(part: StudyPart) -> Faults:
     bare = [c for c in part.cells if (c.rates or c.groups) and not (c.samples or c.failure)]
     if bare:
         n, total = len(bare), len(part.cells)
-        text = f"{n:,} of {total:,} cells have results only; checks of texts could not see them"
+        text = f"{n:,} of {total:,} cells have results only; checks of texts skip them"
         yield Fault("note", text, n, total)
 
 
@@ -169,7 +169,7 @@ def label_sets_differ(part: StudyPart) -> Faults:
             else f"{system} not {', '.join(sorted(lacking))}"
             for system, lacking in fewer.items()
         )
-        text = f"{len(fewer)} of {len(values_of)} systems were asked for fewer values: {lacks}"
+        text = f"{len(fewer)} of {len(values_of)} systems were given fewer values: {lacks}"
         yield Fault("serious", text, len(fewer), len(values_of), (), only(fewer))
 
 
@@ -201,7 +201,7 @@ def requests_differ(part: StudyPart) -> Faults:
     for told, hits in zip(
         (
             "continue a prompt that no other system has on this dataset",
-            "stand for another prompt or value than the same request has in other cells",
+            "have a different prompt or value from the same request in other cells",
         ),
         part.study.fact(_odd_requests),
         strict=True,
@@ -269,7 +269,7 @@ def requests_repeated(part: StudyPart) -> Faults:
     usual = Counter(counts.values()).most_common(1)[0][0]
     more, n = sum(k > usual for k in counts.values()), len(counts)
     if more >= max(_FEW, _REPEATED * n):
-        text = f"{more} of {n} requests ({percent(more, n)}) are there more often than others"
+        text = f"{more} of {n} requests ({percent(more, n)}) occur more often than others"
         yield Fault("warning", text, more, n)
 
 
@@ -313,6 +313,6 @@ def labels_unbalanced(part: StudyPart) -> Faults:
     if factor:
         order = counts.most_common()
         told = ", ".join(f"{value} {n:,}" for value, n in [*order[:3], *order[3:][-1:]])
-        text = f"values are asked for {factor:.1f} times as often as others: {told} requests"
+        text = f"values are requested {factor:.1f} times as often as others: {told} requests"
         n = order[0][1] - order[-1][1]
         yield Fault("warning", text, n, counts.total(), dataset=dataset)

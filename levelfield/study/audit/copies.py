@@ -60,9 +60,11 @@ def identical_seeds(part: StudyPart) -> Faults:
                 by_values.setdefault(dataset, set()).update(seeds)
     if alike:
         severity: Severity = "serious" if same == pairs else "warning"
-        how = "byte for byte" if bytes_too else "but for blanks, case, punctuation or few words"
+        how = (
+            "byte for byte" if bytes_too else "except for blanks, case, punctuation or a few words"
+        )
         told = f"the same text, {how}, in {percent(same, pairs)} of the pairs of texts"
-        told += f" that differ in the seed only ({_sets(alike)})"
+        told += f" that differ only in the seed ({_sets(alike)})"
         yield Fault(severity, told, same, pairs, examples, dataset=only(alike))
     if by_values:
         told = f"published values agree in all digits between seeds ({_sets(by_values)})"
@@ -141,7 +143,7 @@ def identical_systems(part: StudyPart) -> Faults:
             hits = [text for text in texts[system] if text.letters in shared]
             n, total = len(hits), len(texts[system])
             if n >= _FEW:
-                told = f"{percent(n, total)} of the texts of {system} are texts of {other} too"
+                told = f"{percent(n, total)} of the texts of {system} are also texts of {other}"
                 dataset = only(text.key.dataset for text in hits)
                 yield Fault(n / total, told, n, total, hits[:EXAMPLES], dataset=dataset)
         same = [
@@ -165,7 +167,7 @@ def identical_texts(part: StudyPart) -> Faults:
     """
     hits = [text for cell in part.cells for text in _said_elsewhere(part.study.texts[cell.key])]
     yield Share(
-        "say after their prompt exactly what another text says after another prompt",
+        "continue their prompt exactly as another text continues another prompt",
         hits,
         part.texts,
     )
@@ -193,7 +195,7 @@ def copied_texts(part: StudyPart) -> Faults:
     exact, runs = part.study.fact(_data)
     texts = [text for text in part.texts if text.letters]
     hits = [text for text in texts if _stands_in(text, exact, runs)] if exact or runs else []
-    yield Share("stand word for word in the references, sources or training texts", hits, texts)
+    yield Share("occur word for word in the references, sources or training texts", hits, texts)
 
 
 def _data(study: AuditedStudy) -> tuple[Set[str], Set[tuple[str, ...]]]:
