@@ -74,7 +74,8 @@ class _Expected:
 def plan_raters(
     ratings: Ratings = (), chosen: RaterPlanOptions | None = None, **words: Any
 ) -> SizePlan:
-    """Says how many items and raters give the agreement of raters an interval of a width.
+    """Plans the number of items and raters that give the agreement of raters an interval of a
+    width.
 
     The items are those of `items_for_width`. Beside them stands the reliability of the mean of all
     raters, which is what a metric is held against (`mean_reliability`).
