@@ -217,7 +217,7 @@ def test_a_backup_is_a_store_of_its_own_and_replaces_nothing(run: Run, study: Pa
     assert run("rate", "backup", study, "copy.sqlite").code == 0
     copied = run("rate", "status", study, "--store", "copy.sqlite", "--json")
     assert copied.json == run("rate", "status", study, "--json").json
-    assert "is there already" in run("rate", "backup", study, "copy.sqlite").complaint
+    assert "already exists" in run("rate", "backup", study, "copy.sqlite").complaint
 
 
 def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
@@ -328,7 +328,8 @@ def test_a_withdrawal_that_another_program_holds_up_is_said(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event_value").fetchone()
         assert (
-            "another process reads the store" in run("rate", "withdraw", study, "r1", "--yes").err
+            "another process is reading the store"
+            in run("rate", "withdraw", study, "r1", "--yes").err
         )
     assert "another" not in run("rate", "withdraw", study, "r2", "--yes").err
 
