@@ -299,7 +299,10 @@ _FILES = (
 )
 @takes(ExportOptions)
 def export(file: str, where: StoreOptions, out: str, options: ExportOptions) -> None:
-    """Write ratings, events and a codebook."""
+    """Write ratings, events and a codebook.
+
+    Works while the study is served.
+    """
     from levelfield_rating.export.documents import export as write
 
     with _open_store(file, where, read_only=True) as store:
