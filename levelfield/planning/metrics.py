@@ -1,4 +1,4 @@
-"""How many rated samples, and raters of each, a metric's agreement with people needs."""
+"""Number of rated samples, and of raters, that a metric's agreement with people needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many items, and raters of each, the agreement of raters needs."""
+"""Number of items, and of raters per item, that the agreement of raters needs."""
 
 from __future__ import annotations
 

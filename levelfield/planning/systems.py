@@ -1,4 +1,4 @@
-"""How many inputs and seeds a comparison of systems needs."""
+"""Number of inputs and seeds that a comparison of systems needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How intervals and tests are drawn, and what p is adjusted for."""
+"""Options of intervals and tests: how they are drawn, and what p is adjusted for."""
 
 from __future__ import annotations
 

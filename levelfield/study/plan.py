@@ -1,4 +1,4 @@
-"""A study's plan: what its TOML file says, checked.
+"""A study's plan: the checked content of its TOML file.
 
 `plan_file.load_plan` reads it; `docs/study-file.md` documents what it may say.
 """
@@ -26,7 +26,7 @@ class PromptSet:
     Attributes:
         name: as tables have it.
         prompts: in order; `("",)` if texts are made from the control alone.
-        ids: one a prompt, unique.
+        ids: one per prompt, unique.
         weight: of the set in means over sets; the number of its prompts unless the file says so.
         rewrite: whether the prompts are sources to rewrite, not beginnings to continue.
         references: what people wrote for each source; empty where there are none.

@@ -1,4 +1,4 @@
-"""Runs a study: every unfinished cell, several at once, and again after a crash."""
+"""Runs a study: every unfinished cell, several at once, resuming after a crash."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class _Task:
     process: TechniqueProcess | None
 
     def record(self, answered: Collection[str], **outcome: Any) -> CellRecord:
-        """Returns how the cell went, from the ids of the requests with an answer."""
+        """Returns the record of the cell, from the ids of the requests with an answer."""
         return CellRecord(
             fingerprint=self.mark,
             asked=len(self.requests),

@@ -165,13 +165,13 @@ def _with_damage(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
 
 
 def cell_status(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
-    """Returns how far a cell is."""
+    """Returns the state of a cell."""
     requests = requests_of(plan, key)
     return status_of(store, key, fingerprint(plan, key, requests), len(requests))
 
 
 def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, requests: int) -> CellStatus:
-    """Returns how far a cell is that is made from what the fingerprint says."""
+    """Returns the state of a cell with this fingerprint."""
     state = store.state(key, mark)
     record = store.record(key)
     if record is None or state == "stale":

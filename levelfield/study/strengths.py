@@ -35,7 +35,7 @@ class CalibratedSystem:
 
     Attributes:
         strength: of the option that `knob_of` names.
-        nats: the mean divergence that it has, a token.
+        nats: the mean divergence, per token.
         low, high: the 95 % interval of that, over prompts; None without one.
         wanted: digest of what it was found for.
         identity: of the technique with that strength, models and guides by their checksums.
@@ -253,7 +253,7 @@ def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
 
 
 def _wanted(plan: Plan, system: SystemPlan) -> str:
-    """Digest of all that a strength depends on, as far as the study file tells."""
+    """Digest of everything in the study file that a strength depends on."""
     source = system.source
     assert isinstance(source, TechniqueSource)
     options = {k: str(v) for k, v in source.options.items() if k != knob_of(source)}

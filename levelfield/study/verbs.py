@@ -49,7 +49,7 @@ from levelfield.workers.places import working_place
 
 @dataclass(frozen=True)
 class StudyRun:
-    """What a run of a study comes to, or a measurement of its texts.
+    """Outcome of a run of a study, or of a measurement of its texts.
 
     Attributes:
         out: the folder of the study.
@@ -214,7 +214,7 @@ class Study:
         stages: Stages = no_stages,
         **words: Any,
     ) -> list[SystemDivergence]:
-        """Measures how far each technique goes from its base on the prompts of the study, as
+        """Measures the divergence of each technique from its base on the prompts of the study, as
         `levelfield study divergence` does; the report shows it beside other costs.
 
         Args:

@@ -35,7 +35,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:
-    """How far one metric, with its defaults, agrees with the ratings of one set.
+    """Agreement of one metric, with its defaults, with the ratings of one set.
 
     Attributes:
         is_default: `levelfield score FILE` runs it when no metric is named.
@@ -131,7 +131,7 @@ def notes(agreement: SetAgreement) -> list[str]:
     lines = []
     turned = [m.metric for m in agreement.metrics if m.turned]
     if turned:
-        lines.append(f"lower is better, sign turned: {', '.join(turned)}")
+        lines.append(f"lower is better, sign reversed: {', '.join(turned)}")
     reasons: dict[str, list[str]] = {}
     for m in agreement.metrics:
         for reason, n in m.undefined.items():

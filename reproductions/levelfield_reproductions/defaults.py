@@ -83,7 +83,7 @@ class DefaultsReport:
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """One row a set, metric, aspect and statistic; null where undefined."""
+        """One row per set, metric, aspect and statistic; null if undefined."""
         rows = [
             (
                 *(agreement.rated.id, ", ".join(agreement.rated.roles), m.metric, m.is_default),

@@ -97,7 +97,7 @@ _MODEL = "a model"
 
 
 def print_report(report: PaperReport, *, is_list: bool) -> None:
-    """The answers to questions, or a line a table, or every number of tables.
+    """The answers to questions, or one line per table, or every number of tables.
 
     Args:
         is_list: whether tables are only listed with their states.

@@ -2,8 +2,8 @@
 
 Run by `levelfield study run` as
 `python -m levelfield.study.ask.technique_worker NAME OPTIONS DECODING`. For each cell it writes
-`{"begin": true}` when all models are loaded, a line an answer, and `{"end": true}`, or
-`{"error": …}` where asking again is of no use.
+`{"begin": true}` when all models are loaded, a line per answer, and `{"end": true}`, or
+`{"error": …}` if asking again is of no use.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from levelfield.study.cells import Cell, CellKey, grouped, value_name
 
 @check("missing-cell", per="study")
 def missing_cells(part: StudyPart) -> Faults:
-    """Cells that the grid has and the study has not, and cells that failed.
+    """Cells of the grid that the study lacks, and cells that failed.
 
     The grid is what was expected, or else every combination of the systems, datasets and seeds seen
     with a kind of control. Serious if the system lacks a dataset altogether, or a cell failed:
@@ -143,7 +143,7 @@ def _usual_numbers(study: AuditedStudy) -> dict[tuple[str, str, str], int]:
 
 @check("label-sets-differ", per="control")
 def label_sets_differ(part: StudyPart) -> Faults:
-    """Systems that were asked for fewer values of a control than others.
+    """Systems that were given fewer values of a control than others.
 
     Serious: to be right on one of four topics is another task than on all four, and a mean over
     what each was asked for does not compare. One finding a kind of control. Silent for controls
@@ -188,7 +188,7 @@ _FEW = 3
 
 @check("requests-differ", per="system", limits=Limits(0.05, 0))
 def requests_differ(part: StudyPart) -> Faults:
-    """Systems that were asked for other texts than the rest of the study.
+    """Systems whose requests differ from those of the rest of the study.
 
     Two things are compared within a dataset and kind of control. A prompt is strange if no other
     system has it there; white space, quotes and case do not count. Where all that others have is
@@ -255,7 +255,7 @@ def _meaning(sample: Sample) -> tuple[str, str]:
 
 @check("requests-repeated", per="dataset")
 def requests_repeated(part: StudyPart) -> Faults:
-    """Requests that are there more often than others.
+    """Requests that occur more often than others.
 
     A prompt that stands twice in a dataset is counted twice in every mean, and what follows it is
     no observation of its own. A warning where 10 % of the requests of a dataset (prompt and wanted
@@ -286,13 +286,13 @@ def ids_repeated(part: StudyPart) -> Faults:
 
 @check("labels-unbalanced", per="control")
 def labels_unbalanced(part: StudyPart) -> Faults:
-    """Values of a control that were asked for more often than others on a dataset.
+    """Values of a control that are requested more often than others on a dataset.
 
     Shares found right over all texts then are those of the frequent value, and a system that
     always writes it is rewarded. Counted: the requests of a dataset, which systems and seeds have
     in common. A warning where one value has 1.2 times as many as another, and 10 % of the
     prompts (3 or more) were asked for with several values, so that the difference is no chance;
-    with one value a prompt, where a binomial test has p < 1e-5 besides. One finding a kind of
+    with one value per prompt, where a binomial test has p < 1e-5 besides. One finding a kind of
     control, for the dataset where it is worst.
     """
     worst: tuple[float, str, Counter[str]] = (0.0, "", Counter())

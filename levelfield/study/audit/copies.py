@@ -29,7 +29,7 @@ _RUNS = 5
 
 @check("identical-seeds", per="system")
 def identical_seeds(part: StudyPart) -> Faults:
-    """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
+    """Seeds that changed nothing: cells that differ only in the seed and have the same texts.
 
     Texts are compared without blanks, case and punctuation, whichever request they answer. Of two
     that answer the same one, 80 % of their runs of 8 words are enough, in texts of 13 words.
@@ -160,7 +160,7 @@ def identical_systems(part: StudyPart) -> Faults:
 
 @check("identical-texts", per="system", limits=Limits(0.1, 0.02))
 def identical_texts(part: StudyPart) -> Faults:
-    """A system that writes the same after different prompts of a dataset and seed.
+    """A system that writes the same text after different prompts of a dataset and seed.
 
     Compared without blanks, case and punctuation, from 5 words or 20 letters on.
     Serious from 10 % of its texts on, a warning from 2 %.
@@ -185,7 +185,7 @@ def _said_elsewhere(texts: Sequence[Text]) -> list[Text]:
 
 @check("copied-texts", per="system", limits=Limits(0.5, 0.02))
 def copied_texts(part: StudyPart) -> Faults:
-    """Texts that stand in the data: references or sources of any request, or training texts.
+    """Texts that occur in the data: references or sources of any request, or training texts.
 
     A text is copied if what follows its prompt, or all of it, is such a text, compared without
     blanks, case and punctuation, from 5 words or 20 letters on; or if 80 % of its runs of 8 words

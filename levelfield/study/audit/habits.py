@@ -1,4 +1,4 @@
-"""Is there something in a share of one system's texts that no other system writes?"""
+"""Does a share of one system's texts contain something that no other system writes?"""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HABITS: Mapping[str, Callable[[Text], bool]] = {
 
 @check("only-one-system", per="control")
 def only_one_system(part: StudyPart) -> Faults:
-    """A part of a system's texts has what those of no other system have.
+    """A share of a system's texts has a feature that those of no other system have.
 
     Looked for: a question as the end, the address of a page, accents that are characters of their
     own, no-break spaces, and texts 60 % of whose words (6 or more) no other system uses, as another

@@ -1,4 +1,4 @@
-"""Can the judges be believed, and what was made of them?"""
+"""Can the judges be trusted, and were their verdicts used correctly?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a label stand in what the model was given, or in what it wrote?"""
+"""Is there a label in the model's input, or in its output?"""
 
 from __future__ import annotations
 

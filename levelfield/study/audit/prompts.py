@@ -111,7 +111,7 @@ class _Fit(NamedTuple):
 
 @check("wrong-request", per="dataset")
 def shifted_texts(part: StudyPart) -> Faults:
-    """Continuations that belong to other requests than those they stand with.
+    """Continuations that belong to other requests than their own.
 
     A text fits that prompt best with which it shares most words, or with what other systems wrote
     after it; rare words count more (tf-idf, cosine). Under a control of several words it fits those
@@ -310,7 +310,7 @@ def prompt_not_continued(part: StudyPart) -> Faults:
 
 @check("prompt-repeated", per="system", limits=Limits(0.05, 0.01))
 def prompt_repeated(part: StudyPart) -> Faults:
-    """Texts that say their prompt twice, or go on with the prompt of another request.
+    """Texts that repeat their prompt, or continue with the prompt of another request.
 
     Looked for directly after the prompt, and a prompt of 2 words or more at the end, without
     blanks, case and punctuation; prompts of others count from 3 words on. Serious from 5 % on: what

@@ -1,4 +1,4 @@
-"""Do scores, votes and results belong to the texts that they stand with?"""
+"""Do scores, votes and results belong to their texts?"""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
 
 @check("scores-strange", per="control")
 def scores_strange(part: StudyPart) -> Faults:
-    """Scores that can't be those of these texts.
+    """Scores that can't belong to these texts.
 
     Serious: 10 or more different scores of a metric are the same, text by text, in two cells with
     different texts; or equal texts after the same prompt, 3 or more, have different scores; or all
@@ -236,7 +236,7 @@ _WRONG = 0.05
 def scores_contradict_votes(part: StudyPart) -> Faults:
     """Texts whose `control.average` is not the share of the judges' votes that are the wanted one.
 
-    Compared for controls of one value an attribute, by the votes of all their judges, as the score
+    Compared for controls of one value per attribute, by the votes of all their judges, as the score
     is defined. Serious from 5 % of the texts on, a warning from 1 % and 3 texts: scores belong to
     other texts, other systems or other votes.
     """
@@ -270,7 +270,7 @@ _NONE = 0.1
 
 @check("scores-strange", per="control")
 def scores_exchanged(part: StudyPart) -> Faults:
-    """Scores of two systems that go with each other's texts and not with their own.
+    """Scores of two systems that match each other's texts and not their own.
 
     Compared, request by request: Spearman's ρ of the scores of a system with the number of words
     of its texts, and with that of another system's. Serious where both systems have |ρ| < 0.1 with

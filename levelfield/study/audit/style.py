@@ -1,4 +1,4 @@
-"""Do the texts of a system look unlike those of others? Their length and their style."""
+"""Do the texts of a system differ from those of others in length or style?"""
 
 from __future__ import annotations
 

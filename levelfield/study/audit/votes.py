@@ -434,7 +434,7 @@ _LEAST = 0.05
 
 @check("judge-depends", per="control")
 def judge_leans(part: StudyPart) -> Faults:
-    """A judge that errs to another side on one system, as with another threshold.
+    """A judge that errs in a different direction on one system, as with a different threshold.
 
     Counted: the texts on which a judge does not say what most others say, and those of them to
     which it gives one label. A warning where that share is 30 points higher on a system than on all

@@ -1,4 +1,4 @@
-"""What stands in the texts that no judge should have to read."""
+"""Parts of texts that no judge should have to read."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _CONTROL = re.compile(
 
 @check("wrong-encoding", per="system", limits=Limits(0.05, 0.02))
 def wrong_encoding(part: StudyPart) -> Faults:
-    """Texts that hold traces of how they were stored, which no system wrote.
+    """Texts that contain traces of how they were stored, which no system wrote.
 
     UTF-8 read in another encoding (`â€™`, `Ã©`), HTML entities and tags (`&#39;`, `<br />`),
     escapes written out (`\\\\n`, `\\\\u2019`, `%20`), marks of tokenizers (`Ġ`, `▁`, `@@`, `##ing`,

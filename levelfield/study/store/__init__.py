@@ -1,4 +1,4 @@
-"""A study's folder on disk: a folder a cell, in files that people can open.
+"""A study's folder on disk: one folder per cell, in files that people can open.
 
 In a cell's folder are
 
@@ -115,7 +115,7 @@ class StudyStore:
         return f"{where}: is not as it was written; {_MENDS.get(name, _ASKS_ANEW)}"
 
     def check(self, key: CellKey) -> None:
-        """Does nothing if all files of a cell are as they were written.
+        """Checks that all files of a cell are as they were written.
 
         Raises:
             UserError: names one that is not, and what mends it.
@@ -144,7 +144,7 @@ class StudyStore:
         return opened(record)
 
     def state(self, key: CellKey, fingerprint: Fingerprint) -> State:
-        """Returns how far a cell is that is made from what the fingerprint says."""
+        """Returns the state of a cell with this fingerprint."""
         record = self.record(key)
         folder = self.folder(key)
         if record is None:

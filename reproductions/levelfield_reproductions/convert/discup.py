@@ -1,4 +1,4 @@
-"""DisCup: encoders of soft prompts, one file a label, as the matrices that they make.
+"""DisCup: encoders of soft prompts, one file per label, as the matrices that they make.
 
 Layout: a folder with a checkpoint for each label, or for one alone, as `torch.save` wrote it:
 `{"embedding": state dict, "ckpt_name": …, "args": …}`, with the tensors of an embedding of m
