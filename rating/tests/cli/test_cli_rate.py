@@ -223,7 +223,7 @@ def test_a_backup_is_a_store_of_its_own_and_replaces_nothing(run: Run, study: Pa
 def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
     write("other.sqlite", b"not a database at all, but long enough to look like one" * 40)
     complaint = run("rate", "status", study, "--store", "other.sqlite").complaint
-    assert "no store" in complaint
+    assert "damaged or is not a store" in complaint
     with sqlite3.connect("third.sqlite") as db:
         db.execute("CREATE TABLE x (y)")
     assert "not a store" in run("rate", "status", study, "--store", "third.sqlite").complaint
