@@ -1,1 +1,1 @@
-"""How large a study has to be: `levelfield plan`."""
+"""The size that a study needs: `levelfield plan`."""

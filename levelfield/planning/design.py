@@ -1,4 +1,4 @@
-"""What is planned, and from what: the options of `levelfield plan`."""
+"""Options of `levelfield plan`: what is planned, and from what."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SystemPlanOptions(PowerOptions):
     )
     metrics: tuple[str, ...] = metrics_option("Metric or family of the pilot to take")
     difference: float | None = option(
-        None, "True difference of two systems that is to be shown.", above=0, metavar="X"
+        None, "True difference between two systems that the study is to show.", above=0, metavar="X"
     )
     inputs: int | None = option(
         None,
@@ -75,7 +75,7 @@ class SystemPlanOptions(PowerOptions):
     )
     seeds: tuple[int, ...] = option(
         (1, 2, 3, 5, 10),
-        "Number of seeds a system to plan with; may be given again.",
+        "Number of seeds per system to plan with; may be given again.",
         flags=("--seeds",),
         least=1,
         fewest=1,
@@ -83,15 +83,15 @@ class SystemPlanOptions(PowerOptions):
     )
     systems: int | None = option(
         None,
-        "Number of systems, every two of which are compared; the level is divided by the number "
-        "of comparisons.",
+        "Number of systems, all compared in pairs; the level is divided by the number of "
+        "comparisons.",
         least=2,
         otherwise="the pilot's, or 2",
         metavar="N",
     )
     sd: float | None = option(
         None,
-        "Standard deviation over inputs of the difference of two systems with one text each.",
+        "Standard deviation over inputs of the difference between two systems with one text each.",
         above=0,
         otherwise="the pilot's",
         metavar="X",
@@ -142,7 +142,7 @@ class MetricPlanOptions(PowerOptions):
     aspects: tuple[str, ...] = aspects_option("Rated aspect of the pilot to take")
     lower_is_better: tuple[str, ...] = option(
         (),
-        "Metric of the pilot of which lower is better: its sign is reversed; may be given again.",
+        "Metric of the pilot for which lower is better: its sign is reversed; may be given again.",
         metavar="METRIC",
     )
     width: float = option(
@@ -150,7 +150,7 @@ class MetricPlanOptions(PowerOptions):
     )
     r: float | None = option(
         None,
-        "Correlation of the metric with people to expect.",
+        "Expected correlation of the metric with people.",
         above=-1,
         below=1,
         otherwise="the pilot's",
@@ -158,8 +158,8 @@ class MetricPlanOptions(PowerOptions):
     )
     against: float | None = option(
         None,
-        "Correlation of another metric with the same people, from which that of the metric is to "
-        "be told.",
+        "Correlation of another metric with the same people, from which the study is to "
+        "distinguish that of the metric.",
         above=-1,
         below=1,
         metavar="R",
@@ -169,7 +169,7 @@ class MetricPlanOptions(PowerOptions):
     )
     raters: tuple[int, ...] = option(
         (1, 2, 3, 5),
-        "Number of raters of a sample to plan with; may be given again.",
+        "Number of raters per sample to plan with; may be given again.",
         flags=("--raters",),
         least=1,
         fewest=1,
@@ -185,7 +185,7 @@ class MetricPlanOptions(PowerOptions):
     )
     rated_by: int | None = option(
         None,
-        "Number of raters of a sample that the expected correlation is of.",
+        "Number of raters per sample on which the expected correlation is based.",
         least=1,
         otherwise="the pilot's, or 1",
         metavar="N",
@@ -198,7 +198,7 @@ class MetricPlanOptions(PowerOptions):
         if self.r is None:
             raise UserError("against: needs r, the correlation of the metric itself")
         if self.r == self.against:
-            raise UserError(f"against={self.against:g}: expected another number than r")
+            raise UserError(f"against={self.against:g}: expected a number other than r")
         r, s, b = self.r, self.against, self.between
         if 1 - r * r - s * s - b * b + 2 * r * s * b <= 0:
             raise UserError(
@@ -218,7 +218,7 @@ class RaterPlanOptions(Options):
     )
     agreement: float | None = option(
         None,
-        "Agreement to expect: Krippendorff's alpha at the interval level, or ICC(1,1).",
+        "Expected agreement: Krippendorff's alpha at the interval level, or ICC(1,1).",
         least=0,
         below=1,
         otherwise="the pilot's",
@@ -226,7 +226,7 @@ class RaterPlanOptions(Options):
     )
     raters: tuple[int, ...] = option(
         (2, 3, 5, 10),
-        "Number of raters of an item to plan with; may be given again.",
+        "Number of raters per item to plan with; may be given again.",
         flags=("--raters",),
         least=2,
         fewest=1,

@@ -1,4 +1,4 @@
-"""How many rated samples, and raters of each, a metric's agreement with people needs."""
+"""Number of rated samples, and of raters, that a metric's agreement with people needs."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ class _Expected:
 def plan_metrics(
     scores: ManyScores = (), chosen: MetricPlanOptions | None = None, **words: Any
 ) -> SizePlan:
-    """Says how many rated samples, by how many raters, a metric's agreement with people needs.
+    """Plans the number of rated samples, and of raters, that a metric's agreement with people
+    needs.
 
     Needed are samples for an interval of `width` (`samples_for_width`), for a correlation that is
     shown not to be 0 (`samples_for_correlation`), and for one that is told from another metric's
@@ -303,7 +304,7 @@ def _notes(
                 f"{p.n:,} samples; one sample is worth {1 / p.design:.2g} independent ones"
             )
     if any(math.isnan(p.agreement) for p in pilots):
-        yield "raters are not planned: their agreement is not known; give --agreement"
+        yield "raters are not planned: their agreement is unknown; give --agreement"
     untested: dict[str, list[str]] = {}
     for c in pairs:
         if c.swapped.why_undefined:

@@ -1,4 +1,4 @@
-"""How many items, and raters of each, the agreement of raters needs."""
+"""Number of items, and of raters per item, that the agreement of raters needs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class _Expected:
 def plan_raters(
     ratings: Ratings = (), chosen: RaterPlanOptions | None = None, **words: Any
 ) -> SizePlan:
-    """Says how many items and raters give the agreement of raters an interval of a width.
+    """Plans the number of items and raters that give the agreement of raters an interval of a
+    width.
 
     The items are those of `items_for_width`. Beside them stands the reliability of the mean of all
     raters, which is what a metric is held against (`mean_reliability`).

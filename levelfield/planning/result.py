@@ -1,4 +1,4 @@
-"""What a plan says, as a plain object."""
+"""A plan, as a plain object."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SizePlan(Framed):
         return [self.table()]
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns one row a plan, in the columns of `rows`."""
+        """Returns one row per plan, in the columns of `rows`."""
         kinds = {str: pl.String, int: pl.Int64, float: pl.Float64}
         schema = {column.key: kinds[column.kind] for column in self.columns}
         return pl.DataFrame([dict(row) for row in self.rows], schema=schema)

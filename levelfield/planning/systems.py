@@ -1,4 +1,4 @@
-"""How many inputs and seeds a comparison of systems needs."""
+"""Number of inputs and seeds that a comparison of systems needs."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class _Pilot:
 def plan_systems(
     scores: ManyScores = (), chosen: SystemPlanOptions | None = None, **words: Any
 ) -> SizePlan:
-    """Says how many inputs and seeds a comparison of systems needs.
+    """Plans the number of inputs and seeds that a comparison of systems needs.
 
     Every two of k systems are compared on equal inputs, each at α / m for m = k (k − 1) / 2: the
     first threshold of Holm's procedure, so that the power of each is at least what is asked. The
@@ -288,7 +288,7 @@ def _columns(chosen: SystemPlanOptions, pilots: list[_Pilot]) -> tuple[PlanColum
             if chosen.difference is None
             else [
                 PlanColumn("inputs_needed", "inputs"),
-                PlanColumn("texts_needed", "texts a system"),
+                PlanColumn("texts_needed", "texts per system"),
             ]
         ),
         *([] if of_inputs else [PlanColumn("inputs", "inputs here")]),
@@ -340,14 +340,15 @@ def _notes(
         )
         if p.most_seeds >= 0:
             yield (
-                f"{of_metric}{_seeds(p.seeds)} of {p.systems} systems say little of that: it may "
-                f"be as high as {p.most_seeds:.3g} (95 % limit); --sd-seeds plans with another"
+                f"{of_metric}{_seeds(p.seeds)} of {p.systems} systems say little about that: it "
+                f"may be as high as {p.most_seeds:.3g} (95 % limit); --sd-seeds plans with another "
+                "value"
             )
     if 1 in chosen.seeds:
         yield "with one seed, claims are about these runs, whatever other seeds would give"
     if any(p.spread.seeds is None for p in pilots) and max(chosen.seeds) > 1:
         yield (
-            "more seeds are not planned: how far they differ is not known; give --sd-seeds, or a "
+            "more seeds are not planned: how much they differ is unknown; give --sd-seeds, or a "
             "pilot with two seeds or more"
         )
     if not all(row.get("inputs_needed", 1) for row in rows):
@@ -411,8 +412,8 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
         seeds.append(S)
     if not parts:
         raise UserError(
-            f"{column.metric}: no two systems of the pilot have values on two inputs in common "
-            "that differ"
+            f"{column.metric}: no two systems of the pilot have different values on two common "
+            "inputs"
         )
     spread = mean_spread(parts)
     stated_sds = {"sd": chosen.sd, "sd_texts": chosen.sd_texts, "sd_seeds": chosen.sd_seeds}

@@ -50,7 +50,7 @@ def defined_rows(
     """The values, or rows of values, without NaN, with their clusters."""
     v, c = np.asarray(values, dtype=np.float64), np.asarray(clusters)
     if v.ndim not in (1, 2) or v.shape[:1] != c.shape:
-        raise ValueError(f"expected one cluster a value, got {c.shape} for {v.shape}")
+        raise ValueError(f"expected one cluster per value, got {c.shape} for {v.shape}")
     defined = ~np.isnan(v) if v.ndim == 1 else ~np.isnan(v).any(axis=1)
     return v[defined], c[defined]
 

@@ -1,4 +1,4 @@
-"""How far a metric agrees with ratings: correlations and pairwise accuracy, with intervals.
+"""Agreement of a metric with ratings: correlations and pairwise accuracy, with intervals.
 
 Every statistic takes the metric's values x and the ratings y of the same n samples, both (n,),
 and is NaN where it is undefined; `measures.why_undefined` says why. Intervals are drawn by

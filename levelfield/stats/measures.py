@@ -79,7 +79,7 @@ def finite_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
     """
     x, y = defined_pair(x, y)
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError("values and ratings must be finite; leave out what is undefined")
+        raise ValueError("values and ratings must be finite; leave out undefined ones")
     return x, y
 
 
@@ -91,9 +91,9 @@ def defined_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"expected one rating a value, got {y.shape} for {x.shape}")
+        raise ValueError(f"expected one rating per value, got {y.shape} for {x.shape}")
     if np.isnan(x).any() or np.isnan(y).any():
-        raise ValueError("values and ratings must not be NaN; leave out what is undefined")
+        raise ValueError("values and ratings must not be NaN; leave out undefined ones")
     return x, y
 
 

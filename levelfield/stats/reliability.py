@@ -75,7 +75,7 @@ def checked_ratings(
         raise ValueError("expected ratings of shape (items, raters), finite or NaN")
     cluster = np.arange(len(v)) if clusters is None else np.asarray(clusters)
     if cluster.shape != (len(v),):
-        raise ValueError(f"expected one cluster an item, got {cluster.shape} for {v.shape}")
+        raise ValueError(f"expected one cluster per item, got {cluster.shape} for {v.shape}")
     return v, cluster
 
 

@@ -1,4 +1,4 @@
-"""How intervals and tests are drawn, and what p is adjusted for."""
+"""Options of intervals and tests: how they are drawn, and what p is adjusted for."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def margin_option() -> Any:
     """Declares the margins of comparisons."""
     return option(
         {},
-        "Difference too small to matter, of all metrics or of one metric or family: comparisons "
-        "say whether two systems are alike within it; may be given again.",
+        "Difference too small to matter, for all metrics or for one metric or family: comparisons "
+        "report whether two systems are alike within it; may be given again.",
         metavar="[METRIC=]X",
         read=margins,
     )
@@ -84,7 +84,7 @@ class Resampling(Options):
     )
     permutations: int = option(
         10_000,
-        "Number of permutations of a test; if there are fewer sign patterns, all are tried.",
+        "Number of permutations of a test; if there are fewer sign patterns, all are used.",
         least=1,
         most=DRAWS,
         metavar="N",
@@ -93,8 +93,8 @@ class Resampling(Options):
     seed: int = option(0, "Seed of every random draw.", least=0, most=SEED, metavar="N")
     family: Family = option(
         "metric",
-        "Comparisons that p is adjusted over: those under one metric, or of the run; or, of the "
-        "run, for the false discovery rate.",
+        "Comparisons over which p is adjusted: those under one metric, or all of the run; or all "
+        "of the run, for the false discovery rate.",
     )
     margin: Mapping[str, float] = margin_option()
 

@@ -18,7 +18,7 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.stats.clusters import chunks
 
 RARE = 0.005
-"""p is no longer counted where a smaller share of random patterns reaches the statistic."""
+"""p is not counted if a smaller share of random patterns reaches the statistic."""
 
 _DRAWS = 2000
 

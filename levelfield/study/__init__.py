@@ -1,4 +1,4 @@
-"""Studies: the same requests to every system, and what comes of them.
+"""Studies: the same requests to every system, and their results.
 
 >>> from levelfield.study import load_study
 >>> study = load_study("STUDY.toml")  # doctest: +SKIP

@@ -119,7 +119,7 @@ class Cost:
 
 
 def passes_per_token(costs: Iterable[Cost]) -> float | None:
-    """Returns forward passes a token, of the cells that say both; None if none does."""
+    """Returns forward passes per token, of the cells that record both; None if none does."""
     counts = [(c.forward_passes, c.tokens) for c in costs if c.forward_passes and c.tokens]
     return sum(n for n, _ in counts) / sum(t for _, t in counts) if counts else None
 
@@ -140,7 +140,7 @@ class Rate:
 
 
 class GroupValue(NamedTuple):
-    """What a corpus metric says of the texts of a cell that were asked for one value."""
+    """A corpus metric's value of the texts of a cell that were requested with one value."""
 
     metric: str
     value_asked: str

@@ -1,4 +1,4 @@
-"""How far the techniques of a study go from their bases, on the study's own prompts.
+"""Divergence of the techniques of a study from their bases, on the study's own prompts.
 
 A budget is met on the prompts of the calibration. `divergences.json` in the study's folder says
 what came of it on the prompts that are compared, and where techniques without a strength stand.
@@ -25,7 +25,7 @@ from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
 
 @dataclass(frozen=True)
 class SystemDivergence:
-    """The mean divergence of a system from its base, in nats a token.
+    """The mean divergence of a system from its base, in nats per token.
 
     Attributes:
         low, high: the 95 % interval, over prompts; None without one.
@@ -88,7 +88,7 @@ def measure_divergences(
         )
         _write(plan, known)
     if not ours:
-        raise UserError(f"{plan.file.name}: no system is a technique with probabilities of tokens")
+        raise UserError(f"{plan.file.name}: no system is a technique with token probabilities")
     return [known[system.name] for system in ours]
 
 
@@ -106,7 +106,7 @@ def read_divergences(plan: Plan) -> list[SystemDivergence]:
         every = [SystemDivergence(**{**e, "identity": tuple(e["identity"])}) for e in entries]
     except (ValueError, TypeError, KeyError, OSError) as error:
         raise UserError(
-            f"{file} holds no divergences ({type(error).__name__}); delete it and run "
+            f"{file} does not hold divergences ({type(error).__name__}); delete it and run "
             "`levelfield study divergence` again"
         ) from None
     now = {

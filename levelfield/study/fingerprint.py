@@ -1,4 +1,4 @@
-"""What a cell is made from, as a hash: whether its answers are those of the study as it is."""
+"""Hash of what a cell is made from: whether its answers are those of the current study."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
 
 
 def _file_names(word: str) -> list[str]:
-    """What of a command's word may be a file's name: `gen.py`, `--model=gen.bin`."""
+    """Part of a command's word that may be a file name: `gen.py`, `--model=gen.bin`."""
     _, equals, value = word.partition("=")
     return [word, value] if equals else [word]
 

@@ -41,8 +41,8 @@ def layout_of(folder: Path) -> StudyLayout:
     layouts = list(LAYOUTS.values())
     if not layouts:
         raise UserError(
-            f"{shown(str(folder))}: a folder, and no layout of study folders is installed; name a "
-            "study file, or `pip install levelfield-reproductions`, which reads the layout of the "
-            "published study"
+            f"{shown(str(folder))} is a folder, and no layout of study folders is installed; name "
+            "a study file, or `pip install levelfield-reproductions`, which reads the layout of "
+            "the published study"
         )
     return next((layout for layout in layouts if layout.recognises(folder)), layouts[0])

@@ -1,4 +1,4 @@
-"""A study at each of its budgets: the tables in which techniques stand at equal cost."""
+"""A study at each of its budgets: the tables that compare techniques at equal cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of a study's cells, measure by measure, as aggregation needs them.
+"""The values of a study's cells by measure, as aggregation needs them.
 
 A measure is a column of the study's tables: a sample metric, a corpus metric, the texts that one
 judge found right, the average of the judges, their majority, all attributes at once (both).
@@ -86,7 +86,7 @@ class Observed:
         cells: (cell, value asked or `ALL`) -> its values; several where judges count alike.
         n, undefined: (cell, value asked or `ALL`) -> how many values these rest on, and how many
             have none.
-        texts: (texts,) a value a text, NaN if undefined or not measured; None if only values of
+        texts: (texts,) a value per text, NaN if undefined or not measured; None if only values of
             whole cells are known.
     """
 
@@ -119,7 +119,7 @@ class Observations:
         cell, value, prompt, input: (texts,) codes: the cell; position in `values`; position in
             `prompts`; the request, equal for all systems and seeds.
         empty: (texts,) whether no judge read the text, as the output is empty.
-        observed: one a measure.
+        observed: one per measure.
         attributes: attribute -> its judges, as `observed` names them.
     """
 

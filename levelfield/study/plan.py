@@ -1,4 +1,4 @@
-"""A study's plan: what its TOML file says, checked.
+"""A study's plan: the checked content of its TOML file.
 
 `plan_file.load_plan` reads it; `docs/study-file.md` documents what it may say.
 """
@@ -21,12 +21,12 @@ from levelfield.study.cells import CellKey
 
 @dataclass(frozen=True)
 class PromptSet:
-    """A dataset of a study: the prompts that every system has to continue.
+    """A dataset of a study: the prompts that every system continues.
 
     Attributes:
         name: as tables have it.
         prompts: in order; `("",)` if texts are made from the control alone.
-        ids: one a prompt, unique.
+        ids: one per prompt, unique.
         weight: of the set in means over sets; the number of its prompts unless the file says so.
         rewrite: whether the prompts are sources to rewrite, not beginnings to continue.
         references: what people wrote for each source; empty where there are none.
@@ -55,10 +55,10 @@ class ControlKind:
 
 @dataclass(frozen=True)
 class FilesSource(Options):
-    """Texts that exist already."""
+    """Existing texts."""
 
     pattern: str = option(
-        help="Path of the texts, relative to the folder of the study file; may hold {system}, "
+        help="Path of the texts, relative to the folder of the study file; may contain {system}, "
         "{dataset}, {control} and {seed}.",
         positional=True,
         key="files",
@@ -69,24 +69,24 @@ class FilesSource(Options):
     )
     mapping: Mapping[str, str] = option(
         {},
-        "Fields of samples and the columns that hold them, as in `levelfield score --map`; a "
-        "name with a dot is put in quotes.",
+        "Fields of samples and the columns that hold them, as in `levelfield score --map`; write a "
+        "name with a dot in quotes.",
         key="map",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedSource(Options):
-    """Base of the sources that are asked for texts."""
+    """Base of the sources that write texts on request."""
 
     timeout_s: float = option(
         3600.0,
-        "Seconds for one attempt at one cell; of a technique, the time of loading its models is "
-        "part of the first attempt.",
+        "Seconds for one attempt at one cell; for a technique, the first attempt includes the time "
+        "of loading its models.",
         above=0,
     )
     retries: int = option(
-        1, "Further attempts, for requests without an answer.", least=0, most=RETRIES
+        1, "Number of further attempts for requests without an answer.", least=0, most=RETRIES
     )
 
 
@@ -95,7 +95,7 @@ class CommandSource(AskedSource):
     """A command that reads requests as JSONL on stdin and writes answers as JSONL on stdout."""
 
     command: tuple[str, ...] = option(
-        help="Program and arguments, without a shell; run in the folder of the study file.",
+        help="Program and arguments, run without a shell in the folder of the study file.",
         positional=True,
         fewest=1,
         blank=True,
@@ -141,10 +141,10 @@ class TechniqueSource(AskedSource):
     decoding: Decoding = option(Decoding(), "Decoding of the technique.")
     budget: float | None = option(
         None,
-        "Mean divergence from the base that the technique has, in nats a token; its strength is "
-        "the one that `levelfield study calibrate` finds.",
+        "Mean divergence of the technique from its base, in nats per token; its strength is the "
+        "one that `levelfield study calibrate` finds.",
         above=0,
-        otherwise="none: the strength is that of the options",
+        otherwise="none: the options give the strength",
         example="0.5",
     )
 
@@ -192,7 +192,7 @@ class SystemPlan:
 
     @property
     def budget(self) -> float:
-        """Its budget in nats a token; 0 without one."""
+        """Its budget in nats per token; 0 without one."""
         return (self.source.budget or 0.0) if isinstance(self.source, TechniqueSource) else 0.0
 
     def is_named(self, names: Collection[str]) -> bool:
@@ -259,7 +259,7 @@ class Plan:
 
     @property
     def attributes(self) -> frozenset[str]:
-        """What texts are wanted to have."""
+        """Names of the attributes that are requested."""
         return frozenset(a for kind in self.controls for value in kind.values for a in value)
 
     @property

@@ -1,4 +1,4 @@
-"""From what a system answered to the text of a sample: named steps in the order of the study file.
+"""Post-processing of a system's answers: named steps in the order of the study file.
 
 Systems answer with more than the text: the control code they were given, marks of their
 tokenizer, the instruction before it, another turn after it (Table 6 of the study). The text of a
@@ -186,25 +186,24 @@ STEPS: Mapping[str, PostprocessStep] = {
     for step in (
         PostprocessStep(
             "strip-input",
-            "Removes what the model was given (the answer's `input`) where the answer begins "
-            "with it.",
+            "Removes the model's input (the answer's `input`) if the answer begins with it.",
             _strip_input,
         ),
         PostprocessStep(
             "strip-label",
-            "Removes the system's words for the control at the start, and a colon behind them, "
+            "Removes the system's words for the control at the start, and a colon after them, "
             "unless the answer begins with the prompt.",
             _strip_label,
         ),
         PostprocessStep(
             "strip-words",
-            "Removes the first N words, for control codes that no label names.",
+            "Removes the first N words, for control codes that are not labels.",
             _strip_words,
             "N",
             lambda argument: bool(_COUNT.fullmatch(argument)),
         ),
         PostprocessStep(
-            "strip-start", "Removes MARK at the start, however often.", _strip_start, "MARK"
+            "strip-start", "Removes all repetitions of MARK at the start.", _strip_start, "MARK"
         ),
         PostprocessStep(
             "strip-preface",
@@ -213,15 +212,17 @@ STEPS: Mapping[str, PostprocessStep] = {
         ),
         PostprocessStep(
             "strip-special-tokens",
-            "Removes marks of tokenizers and chat formats wherever they are: `<s>`, `</s>`, "
-            "`<pad>`, `<|endoftext|>` and its like, `[INST]`, ….",
+            "Removes marks of tokenizers and chat formats anywhere: `<s>`, `</s>`, `<pad>`, "
+            "`<|endoftext|>` and the like, `[INST]`, ….",
             lambda text, _: _SPECIAL.sub("", text),
         ),
-        PostprocessStep("cut-at", "Removes the first MARK and all that follows.", _cut_at, "MARK"),
+        PostprocessStep(
+            "cut-at", "Removes the first MARK and everything after it.", _cut_at, "MARK"
+        ),
         PostprocessStep(
             "between",
-            "Keeps what stands between the first START and the next END; without START, from "
-            "the beginning; without END, to the end.",
+            "Keeps the text between the first START and the next END; without START, from the "
+            "beginning; without END, to the end.",
             _between,
             f"START{GAP}END",
             lambda argument: argument.count(GAP) == 1 and all(argument.split(GAP)),
@@ -230,7 +231,7 @@ STEPS: Mapping[str, PostprocessStep] = {
         PostprocessStep("strip", "Removes white space at both ends.", lambda text, _: text.strip()),
         PostprocessStep(
             "collapse-blanks",
-            "Makes every run of white space one blank, and removes it at both ends.",
+            "Replaces every run of white space by one blank, and removes it at both ends.",
             lambda text, _: _BLANK.sub(" ", text).strip(),
         ),
         PostprocessStep(

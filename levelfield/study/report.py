@@ -1,4 +1,4 @@
-"""What a study's report says: its tables, and their forms for people, programs and papers."""
+"""The report of a study: its tables, and their forms for people, programs and papers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def results_table(control: ControlSummary, summary: StudySummary) -> Table:
         *(["shares in percent"] if any(m.percent for m in control.measures) else []),
         summary.weights_in_words(),
         seeds_in_words(control.seeds_of_systems),
-        *(["† lacks something that others have"] if control.incomplete else []),
+        *(["† incomplete: lacks something that other systems have"] if control.incomplete else []),
     ]
     return Table(
         [
@@ -138,8 +138,8 @@ def cost_table(control: ControlSummary, summary: StudySummary) -> Table:
     place = {system: n for n, system in enumerate(control.systems)}
     passes = any(cost.passes_per_token for cost in control.costs)
     nats = any(cost.nats is not None for cost in control.costs)
-    heads = ["seconds a text", "tokens a second", *(["passes a token"] if passes else [])]
-    heads += ["nats a token"] if nats else []
+    heads = ["seconds per text", "tokens per second", *(["passes per token"] if passes else [])]
+    heads += ["nats per token"] if nats else []
     rows: list[list[TableCell | str]] = [
         [
             cost.system,
@@ -160,8 +160,8 @@ def cost_table(control: ControlSummary, summary: StudySummary) -> Table:
         rows,
         caption=f"cost of the texts for {control.control}",
         legend=[
-            "seconds with their deviation over cells",
-            *(["a pass is a row that is sent through any model"] if passes else []),
+            "seconds with their standard deviation over cells",
+            *(["a pass is one row sent through a model"] if passes else []),
             *(["nats are the mean divergence from the base, with its interval"] if nats else []),
         ],
         wide=True,
@@ -334,7 +334,7 @@ class StudyReport(Framed):
         return [results_table(control, self.summary) for control in self.summary.controls]
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns one row a control, system, measure, dataset and value, as in `numbers.csv`."""
+        """Returns one row per control, system, measure, dataset and value, as in `numbers.csv`."""
         return pl.DataFrame(list(number_rows(self.summary)), schema=number_schema(self.summary))
 
     def to_latex(self) -> str:

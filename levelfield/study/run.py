@@ -1,4 +1,4 @@
-"""Runs a study: every unfinished cell, several at once, and again after a crash."""
+"""Runs a study: every unfinished cell, several at once, resuming after a crash."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run(
     work.cells(keys, jobs)
     work.cells([key for key in keys if key in work.held], jobs)
     for key in work.held:
-        work.notes.append(f"{key}: another process is at it")
+        work.notes.append(f"{key}: another process is running it")
     cells = []
     for key in keys:
         status = work.ended.get(key) or cell_status(work.store, plan, key)
@@ -102,7 +102,7 @@ class _Task:
     process: TechniqueProcess | None
 
     def record(self, answered: Collection[str], **outcome: Any) -> CellRecord:
-        """Returns how the cell went, from the ids of the requests with an answer."""
+        """Returns the record of the cell, from the ids of the requests with an answer."""
         return CellRecord(
             fingerprint=self.mark,
             asked=len(self.requests),
@@ -140,7 +140,7 @@ class _Work:
                 pass
         except KeyboardInterrupt:
             self.stop.set()
-            kept = "what was answered is kept, and the same command goes on from there"
+            kept = "the answers so far are kept, and the same command goes on from there"
             raise KeyboardInterrupt(kept) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -197,17 +197,17 @@ class _Work:
             return
         damaged = self.store.damage(key)
         if state in ("stale", "missing") and self.store.set_aside(key):
-            cause = "a file of it is damaged" if damaged else "what it is made from has changed"
+            cause = "one of its files is damaged" if damaged else "what it is made from has changed"
             self.notes.append(
-                f"{key}: {cause}, so it is asked anew; the old answers are in "
+                f"{key}: {cause}, so it is requested again; the old answers are in "
                 f"{self.store.folder(key)}"
             )
         self.fresh.add(key)
         kept, outcome = self._obtain(task)
         if outcome.attempts and fingerprint(self.plan, key, task.requests) != task.mark:
             self.notes.append(
-                f"{key}: a file that it is made from has changed while it ran, so the next run "
-                "will ask anew; what a command writes belongs outside the study file's folder"
+                f"{key}: a file that it is made from changed while it ran, so the next run will "
+                "request it again; have commands write outside the study file's folder"
             )
         if outcome.stopped:
             return

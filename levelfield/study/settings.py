@@ -14,11 +14,11 @@ from levelfield.stats.resampling import DEFAULT, Resampling
 
 @dataclass(frozen=True, kw_only=True)
 class SystemOptions(Options):
-    """Which systems of a study are taken."""
+    """Which systems of a study are included."""
 
     only: tuple[str, ...] = option(
         (),
-        "Name of a system to take, or of its table; may be given again.",
+        "Name of a system to include, or of its table; may be given again.",
         metavar="SYSTEM",
         otherwise="all",
     )
@@ -46,13 +46,13 @@ class StudyRunOptions(StudyMeasureOptions):
 
     jobs: int = option(
         1,
-        "Number of cells at once; those of a technique run one after the other.",
+        "Number of cells to run at once; the cells of a technique run one after the other.",
         least=1,
         most=JOBS,
         flags=("--jobs", "-j"),
         metavar="N",
     )
-    scores: bool = option(True, "Collect the texts, and measure nothing.")
+    scores: bool = option(True, "Collect the texts and measure nothing.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +61,8 @@ class StudyAuditOptions(Options):
 
     training: tuple[PathLike, ...] = option(
         (),
-        "File of texts that systems were trained on, in any format of samples; the audit looks "
-        "for them in the systems' texts. May be given again.",
+        "File of texts that systems were trained on, in any format of samples; the audit searches "
+        "the systems' texts for them. May be given again.",
         metavar="FILE",
         is_file=True,
     )

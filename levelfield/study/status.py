@@ -1,4 +1,4 @@
-"""How far the cells of a study are."""
+"""State of the cells of a study."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CellStatus:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is.
+    """State of a study.
 
     Attributes:
         study: its name.
@@ -88,15 +88,15 @@ class StudyStatus:
         return {"study": self.study, "cells": cells}
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns one row a cell."""
+        """Returns one row per cell."""
         rows = [{**cell, **(cell["cost"] or {})} for cell in self.to_dict()["cells"]]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def table(self) -> Table:
-        """Returns a row a system: its cells by state, its texts, and what they cost."""
+        """Returns a row per system: its cells by state, its texts, and what they cost."""
         states = [state for state in STATES if self.counts[state]]
         names = ["technique", "base"] if self.techniques else []
-        costs = ["s a text", *(["passes a token"] if self.techniques else []), "peak memory"]
+        costs = ["s per text", *(["passes per token"] if self.techniques else []), "peak memory"]
         columns = [
             *(TableColumn(name, words=True, repeated=True) for name in ("system", *names)),
             *(TableColumn(name) for name in (*states, "texts", *costs)),
@@ -147,7 +147,7 @@ _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 
 
 def study_status(plan: Plan, only: Collection[str] = ()) -> StudyStatus:
-    """Returns how far every cell of a study is; writes nothing.
+    """Returns the state of every cell of a study; writes nothing.
 
     Args:
         only: names of systems or of their tables; all if there are none.
@@ -165,13 +165,13 @@ def _with_damage(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
 
 
 def cell_status(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
-    """Returns how far a cell is."""
+    """Returns the state of a cell."""
     requests = requests_of(plan, key)
     return status_of(store, key, fingerprint(plan, key, requests), len(requests))
 
 
 def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, requests: int) -> CellStatus:
-    """Returns how far a cell is that is made from what the fingerprint says."""
+    """Returns the state of a cell with this fingerprint."""
     state = store.state(key, mark)
     record = store.record(key)
     if record is None or state == "stale":

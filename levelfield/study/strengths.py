@@ -35,7 +35,7 @@ class CalibratedSystem:
 
     Attributes:
         strength: of the option that `knob_of` names.
-        nats: the mean divergence that it has, a token.
+        nats: the mean divergence, per token.
         low, high: the 95 % interval of that, over prompts; None without one.
         wanted: digest of what it was found for.
         identity: of the technique with that strength, models and guides by their checksums.
@@ -83,12 +83,16 @@ def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
         if system.budget:
             known = found.get(system.name)
             if known is None or known.wanted != _wanted(plan, system):
-                why = "has no strength yet" if known is None else "was another when that was found"
+                why = (
+                    "has no strength yet"
+                    if known is None
+                    else "has changed since its strength was found"
+                )
                 problems.append(f"system {shown(system.name)}: the budget {why}; {mend}")
             elif not known.is_within:
                 out_of_reach.append(
-                    f"{system.name} is left out: no strength comes to its budget; {known.nats:.3g} "
-                    f"nats a token with {known.strength:.4g} is nearest"
+                    f"{system.name} is left out: no strength meets its budget; {known.nats:.3g} "
+                    f"nats per token with {known.strength:.4g} is nearest"
                 )
                 continue
             else:
@@ -117,7 +121,7 @@ def check_strengths(plan: Plan) -> None:
     ]
     if changed:
         raise UserError(
-            f"{plan.file.name}: a model or guide of {', '.join(changed)} is another than when the "
+            f"{plan.file.name}: a model or guide of {', '.join(changed)} has changed since the "
             f"strength was found; run `levelfield study calibrate {plan.file.name}`"
         )
 
@@ -249,7 +253,7 @@ def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
 
 
 def _wanted(plan: Plan, system: SystemPlan) -> str:
-    """Digest of all that a strength depends on, as far as the study file tells."""
+    """Digest of everything in the study file that a strength depends on."""
     source = system.source
     assert isinstance(source, TechniqueSource)
     options = {k: str(v) for k, v in source.options.items() if k != knob_of(source)}
@@ -270,7 +274,7 @@ def _read(file: Path) -> dict[str, CalibratedSystem]:
         found = [CalibratedSystem(**{**e, "identity": tuple(e["identity"])}) for e in entries]
     except (ValueError, TypeError, KeyError, OSError) as error:
         raise UserError(
-            f"{file} holds no strengths ({type(error).__name__}); delete it and run "
+            f"{file} does not hold strengths ({type(error).__name__}); delete it and run "
             "`levelfield study calibrate` again"
         ) from None
     return {strength.system: strength for strength in found}

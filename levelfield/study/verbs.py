@@ -1,5 +1,4 @@
-"""The verbs of a study, as `levelfield study` has them: run, measure, status, audit, report,
-export."""
+"""The verbs of a study, as in `levelfield study`: run, measure, status, audit, report, export."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ from levelfield.workers.places import working_place
 
 @dataclass(frozen=True)
 class StudyRun:
-    """What a run of a study comes to, or a measurement of its texts.
+    """Outcome of a run of a study, or of a measurement of its texts.
 
     Attributes:
         out: the folder of the study.
@@ -83,7 +82,7 @@ class StudyRun:
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns one row a cell."""
+        """Returns one row per cell."""
         return self.status.to_polars()
 
     def to_latex(self) -> str:
@@ -169,7 +168,7 @@ class Study:
         note: Note = lambda _: None,
         **words: Any,
     ) -> StudyRun:
-        """Measures the texts that there are and asks no system, as `levelfield study measure` does.
+        """Measures the existing texts without running a system, as `levelfield study measure` does.
 
         Texts of a cell that is stale are left alone, since `run` asks for them again.
 
@@ -204,7 +203,7 @@ class Study:
         return StudyRun(plan.out, status, 0, measured, notes)
 
     def status(self) -> StudyStatus:
-        """Returns how far every cell is; writes nothing."""
+        """Returns the state of every cell; writes nothing."""
         return study_status(self._plan())
 
     @keywords(SystemOptions)
@@ -215,7 +214,7 @@ class Study:
         stages: Stages = no_stages,
         **words: Any,
     ) -> list[SystemDivergence]:
-        """Measures how far each technique goes from its base on the prompts of the study, as
+        """Measures the divergence of each technique from its base on the prompts of the study, as
         `levelfield study divergence` does; the report shows it beside other costs.
 
         Args:
@@ -234,7 +233,7 @@ class Study:
 
     @keywords(StudyAuditOptions)
     def audit(self, chosen: StudyAuditOptions | None = None, **words: Any) -> AuditReport:
-        """Returns what should be noticed before the study is published; writes nothing.
+        """Returns the faults to know before the study is published; writes nothing.
 
         Args:
             chosen: what texts are compared with.
@@ -388,7 +387,7 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
 
 
 def _stale(cells: int) -> str:
-    return f"{cells:,} cells are stale and left alone; `levelfield study run` asks for them again"
+    return f"{cells:,} stale cells are left alone; `levelfield study run` requests them again"
 
 
 def _metrics(plan: Plan, execution: Execution) -> list[Metric]:

@@ -59,7 +59,7 @@ class Address:
             raise UserError(expected)
         if path.partition("/")[0] in _PAGES:
             raise UserError(
-                f"--url {url}: the pages have paths of that name themselves; put them elsewhere, "
+                f"--url {url}: the pages themselves use paths of that name; put them elsewhere, "
                 "such as below /ratings"
             )
         return cls(_origin(parts.scheme, host, port), f"/{path}" if path else "")

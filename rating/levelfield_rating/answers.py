@@ -48,7 +48,7 @@ def checked(criterion: RatingCriterion, candidates: int, value: object) -> Answe
 
 def _checked_ranks(candidates: int, value: object) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or len(value) != candidates:
-        raise BadAnswer(f"a ranking has {candidates} ranks, one a text")
+        raise BadAnswer(f"a ranking has {candidates} ranks, one per text")
     ranks = tuple(value)
     if any(type(rank) is not int for rank in ranks):
         raise BadAnswer("ranks are whole numbers")

@@ -61,8 +61,8 @@ def _usable_store() -> Iterator[None]:
 def rate() -> None:
     """Collect people's ratings of texts on a web page.
 
-    A study is a TOML file with samples: `init` writes one to begin with, `check` says what is
-    wrong with it, `serve` opens it to raters, `export` gives what `levelfield agreement` and
+    A study is a TOML file with samples: `init` writes one to start from, `check` reports mistakes
+    in it, `serve` opens it to raters, `export` writes the files that `levelfield agreement` and
     `levelfield correlate` read.
     """
 
@@ -70,7 +70,7 @@ def rate() -> None:
 @rate.command(cls=Writing)
 @click.argument("folder", type=OutputType())
 def init(folder: str) -> None:
-    """Write a study to begin with: a study file with comments, samples, and what to do next."""
+    """Write a study to start from, with samples and a README."""
     from importlib import resources
 
     place = Path(folder)
@@ -78,7 +78,7 @@ def init(folder: str) -> None:
     names = sorted(entry.name for entry in starter.iterdir() if not entry.name.startswith("_"))
     for name in names:
         if (place / name).exists():
-            raise UserError(f"{place / name} is there already; name another folder")
+            raise UserError(f"{place / name} already exists; name another folder")
     try:
         place.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -94,7 +94,7 @@ def init(folder: str) -> None:
 @STUDY
 @JSON
 def check(file: str, as_json: bool) -> None:
-    """Say what is wrong or odd with a study, and how much there is to rate."""
+    """Report mistakes in a study, and how much there is to rate."""
     from levelfield_rating.plan.check import check_study
 
     result = check_study(file)
@@ -156,8 +156,8 @@ def schema() -> None:
 def serve(file: str, where: StoreOptions, options: Serving) -> None:
     """Open a study to raters until Ctrl-C.
 
-    The first time the study is frozen into the store, and a link for every rater is printed. Every
-    time a fresh link for the organiser is printed.
+    The first time, the study is frozen into its store, and a link for every rater is printed. A
+    fresh link for the organiser is printed every time.
     """
     from levelfield_rating.serving import served_study
 
@@ -170,8 +170,8 @@ def serve(file: str, where: StoreOptions, options: Serving) -> None:
 
 
 _UNENCRYPTED = (
-    "note: what raters say goes over the network unencrypted; put a proxy with https before it and "
-    "say --url https://..."
+    "note: the answers of raters go over the network unencrypted; put an https proxy in front of "
+    "it and give --url https://..."
 )
 
 
@@ -187,7 +187,7 @@ def _greet(study: ServedStudy) -> None:
         tell(f"{name}\t{link}")
         fresh = True
     if fresh:
-        say("note: links are shown this once; `levelfield rate links` makes new ones")
+        say("note: links are shown only once; `levelfield rate links` makes new ones")
     say("serving; Ctrl-C stops it")
 
 
@@ -204,22 +204,25 @@ def _greet(study: ServedStudy) -> None:
 def links(file: str, where: StoreOptions, options: LinkOptions, csv_file: str | None) -> None:
     """Show the state of the raters' links; make, revoke and reassign them.
 
-    A link can be read only when it is made: the store keeps no link. May be used while the study
-    is served.
+    A link is shown only when it is made, since the store does not keep it. Works while the study is
+    served.
     """
     from levelfield_rating.serving import change_link, write_links
 
     if csv_file and options.changes:
-        raise UserError("only one of --new, --revoke, --reassign and --csv at a time")
+        raise UserError("give only one of --new, --revoke, --reassign and --csv")
     if csv_file and options.slot is not None:
-        raise UserError("--csv is for all slots; leave --slot out, or say --new")
+        raise UserError("--csv is for all slots; leave out --slot, or give --new")
     writes = bool(options.changes or csv_file)
     with _open_store(file, where, read_only=not writes) as store:
         slot = options.index(len(store.frozen.slots))
         if csv_file:
             number = write_links(store, csv_file, options.root)
             if csv_file != "-":
-                say(f"wrote {csv_file}: {number} links; earlier ones that nobody opened have ended")
+                say(
+                    f"wrote {csv_file}: {number} links; earlier ones that nobody opened no longer "
+                    "work"
+                )
         elif slot is None or not options.changes:
             _print_links(store.frozen, store.links(), slot)
         elif link := change_link(store, options):
@@ -247,7 +250,7 @@ def _print_links(frozen: Frozen, states: Sequence[LinkState], slot: int | None) 
 @STORE
 @JSON
 def status(file: str, where: StoreOptions, as_json: bool) -> None:
-    """Say how far every rater is, and who fails by the negative samples."""
+    """Show the raters' progress, and who fails negative samples."""
     from levelfield_rating.results.raters import rating_status
 
     with _open_store(file, where, read_only=True) as store:
@@ -296,7 +299,10 @@ _FILES = (
 )
 @takes(ExportOptions)
 def export(file: str, where: StoreOptions, out: str, options: ExportOptions) -> None:
-    """Write ratings, events and a codebook; may be done while the study is served."""
+    """Write ratings, events and a codebook.
+
+    Works while the study is served.
+    """
     from levelfield_rating.export.documents import export as write
 
     with _open_store(file, where, read_only=True) as store:
@@ -313,7 +319,7 @@ def export(file: str, where: StoreOptions, out: str, options: ExportOptions) -> 
 @click.argument("target", metavar="FILE", type=OutputType(new=True))
 @STORE
 def backup(file: str, target: str, where: StoreOptions) -> None:
-    """Copy the store, as of one moment, while it is served."""
+    """Copy the store as of one moment, even while it is served."""
     with _open_store(file, where, read_only=True) as store:
         store.backup(Path(target))
     say(f"wrote {target}, {Path(target).stat().st_size:,} bytes")
@@ -327,14 +333,14 @@ def backup(file: str, target: str, where: StoreOptions) -> None:
     "--yes", is_flag=True, help="Confirm that the rater's answers are deleted for good; required."
 )
 def withdraw(file: str, rater: str, where: StoreOptions, yes: bool) -> None:
-    """Delete what a rater said, for one who asks for it and no longer has a link.
+    """Delete the answers of a rater who no longer has a link.
 
-    That and when they answered stays; exports and backups made before keep what they had.
+    The record that they answered, and when, stays; earlier exports and backups keep the answers.
     """
     from levelfield_rating.store import RequestRefused
 
     if not yes:
-        raise UserError(f"what {rater} said would be deleted for good; say so with --yes")
+        raise UserError(f"this deletes the answers of {rater} for good; confirm with --yes")
     with _open_store(file, where) as store:
         try:
             store.withdraw(rater)
@@ -344,7 +350,7 @@ def withdraw(file: str, rater: str, where: StoreOptions, yes: bool) -> None:
     say(f"{rater} is withdrawn")
     if pending:
         say(
-            f"note: another process reads the store, so its write-ahead log still has what {rater} "
-            "said; a running `levelfield rate serve` overwrites it with the next answer, or it "
-            "does so when it starts"
+            "note: another process is reading the store, so its write-ahead log still holds the "
+            f"answers of {rater}; `levelfield rate serve` overwrites them with the next answer, or "
+            "when it starts"
         )

@@ -125,8 +125,8 @@ def _own_address(host: str, listening: socket.socket) -> Address:
     host_address, port = listening.getsockname()[:2]
     if host_address in ("0.0.0.0", "::"):
         raise UserError(
-            f"--host {host}: say with --url where browsers reach the pages, "
-            "such as --url https://example.org/ratings"
+            f"--host {host}: give the address at which browsers reach the pages, such as --url "
+            "https://example.org/ratings"
         )
     return Address.local(host, port)
 

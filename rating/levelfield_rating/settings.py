@@ -1,4 +1,4 @@
-"""The options of ratings, as Python and `levelfield rate` have them."""
+"""Options of ratings, in Python and in `levelfield rate`."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class PageOptions(Options):
 class Serving(PageOptions):
     """How a study is served."""
 
-    host: str = option(HOST, "Interface that the server listens on; 0.0.0.0 for every one.")
+    host: str = option(HOST, "Interface that the server listens on; 0.0.0.0 for all.")
     port: int = option(
-        PORT, "Port that the server listens on; 0 for any that is free.", least=0, most=65535
+        PORT, "Port that the server listens on; 0 for any free port.", least=0, most=65535
     )
 
 
@@ -73,18 +73,18 @@ class LinkOptions(PageOptions):
     """Which link of a rater is made, revoked or reassigned."""
 
     slot: int | None = option(
-        None, "Number of the slot, the place of one rater, to act on.", least=1
+        None, "Number of the slot (the place of one rater) to change.", least=1
     )
     new: bool = option(False, "Make a new link for the rater of --slot.")
-    revoke: bool = option(False, "End the link of --slot.")
+    revoke: bool = option(False, "Revoke the link of --slot.")
     reassign: bool = option(False, "Make a link for another person, who takes over --slot.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.changes) > 1:
-            raise UserError("only one of --new, --revoke, --reassign and --csv at a time")
+            raise UserError("give only one of --new, --revoke, --reassign and --csv")
         if self.changes and self.slot is None:
-            raise UserError(f"--{self.changes[0]}: say for which --slot")
+            raise UserError(f"--{self.changes[0]}: give its --slot")
 
     @property
     def changes(self) -> list[str]:

@@ -25,7 +25,7 @@ TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 @dataclass(frozen=True, kw_only=True)
 class Headings(Options):
-    """The words above texts; of a study in another language than English, say all that it shows."""
+    """Headings above texts; a study in a language other than English gives all that it shows."""
 
     source: str = option("Original", "Heading above a source.", example='"Original"')
     prompt: str = option("Beginning", "Heading above a prompt.", example='"Beginning"')

@@ -224,7 +224,7 @@ TYPED: list[tuple[list[str], type[Options], dict[str, Any], str]] = [
     (["links", "--url", "ftp://x"], LinkOptions, {"url": "ftp://x"}, ADDRESS.format("ftp://x")),
     (["links", "--slot", "0"], LinkOptions, {"slot": 0}, "expected a whole number from 1 on"),
     (["links", "--slot", "x"], LinkOptions, {"slot": "x"}, "expected a whole number from 1 on"),
-    (["links", "--new"], LinkOptions, {"new": True}, "--new: say for which --slot"),
+    (["links", "--new"], LinkOptions, {"new": True}, "--new: give its --slot"),
     (
         ["links", "--slot", "1", "--new", "--revoke"],
         LinkOptions,

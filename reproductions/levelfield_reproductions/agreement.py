@@ -1,4 +1,4 @@
-"""How far metrics agree with the ratings of a set, in numbers and in words."""
+"""Agreement of metrics with the ratings of a set, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:
-    """How far one metric, with its defaults, agrees with the ratings of one set.
+    """Agreement of one metric, with its defaults, with the ratings of one set.
 
     Attributes:
         is_default: `levelfield score FILE` runs it when no metric is named.
@@ -93,8 +93,9 @@ _WHY: dict[Kind, str] = {
 
 
 def table_of(agreement: SetAgreement) -> Table:
-    """Returns a row a metric, the default of `levelfield score FILE` marked: how many texts, and
-    for each aspect r with its interval, beside it ρ."""
+    """Returns one row per metric, the default of `levelfield score FILE` marked: how many texts,
+    and for each aspect r with its interval, beside it ρ.
+    """
     rows: list[list[TableCell | str]] = []
     for m in agreement.metrics:
         undefined = sum(m.undefined.values())
@@ -130,7 +131,7 @@ def notes(agreement: SetAgreement) -> list[str]:
     lines = []
     turned = [m.metric for m in agreement.metrics if m.turned]
     if turned:
-        lines.append(f"lower is better, sign turned: {', '.join(turned)}")
+        lines.append(f"lower is better, sign reversed: {', '.join(turned)}")
     reasons: dict[str, list[str]] = {}
     for m in agreement.metrics:
         for reason, n in m.undefined.items():
@@ -149,7 +150,7 @@ def notes(agreement: SetAgreement) -> list[str]:
 
 
 def left_out(entries: Iterable[LeftOut]) -> list[str]:
-    """Returns a line a reason with the metrics that it keeps from a table."""
+    """Returns one line per reason with the metrics that it keeps from a table."""
     whys: dict[str, list[str]] = {}
     for entry in entries:
         whys.setdefault(_WHY.get(entry.kind, entry.why), []).append(entry.metric)

@@ -24,11 +24,11 @@ class TableOptions(Options):
         "Model for tables of a metric; without an id, or for all, such tables are derived only "
         "with a model.",
         blank=True,
-        otherwise="offline/minilm where such a table is asked for",
+        otherwise="offline/minilm if the id names such a table",
         metavar="NAME",
     )
     pairs: bool = option(
-        False, "Take pairs of text and rater for thesis.3 and .5 to .9, with ROUGE of raw texts."
+        False, "Use pairs of text and rater for thesis.3 and .5 to .9, with ROUGE of raw texts."
     )
     execution: Execution = group(Execution(), without=_FIXED)
 
@@ -39,19 +39,19 @@ class DefaultsOptions(Options):
 
     metrics: tuple[str, ...] = option(
         (),
-        "Metric or family to measure, with defaults; may be given again.",
+        "Metric or family to measure (defaults only); may be given again.",
         flags=("--metric", "-m"),
         metavar="NAME",
         otherwise="all",
     )
     without: tuple[str, ...] = option(
         (),
-        "Metric or family to leave out, with defaults; may be given again. The report names it.",
+        "Metric or family to leave out (defaults only); the report names it. May be given again.",
         metavar="METRIC",
     )
     most: int | None = option(
         None,
-        "Measure at most this many texts of each set, with defaults: whole clusters, the same "
+        "Maximum number of texts to measure of each set (defaults only): whole clusters, the same "
         "ones in each run.",
         least=FEWEST,
         expected=f"{FEWEST} texts of a set or more",

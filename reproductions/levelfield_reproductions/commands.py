@@ -19,18 +19,18 @@ from levelfield_reproductions.convert import LAYOUTS, ConvertOptions
 @click.argument("id", required=False, metavar="[ID]")
 @takes(TableOptions, "chosen")
 @takes(DefaultsOptions, "defaults", without=("workers", "ray"))
-@delivers("markdown", markdown="Write a page in Markdown, with defaults; - is stdout.")
+@delivers("markdown", markdown="Write a page in Markdown (defaults only); - is stdout.")
 def reproduce(
     id: str | None, chosen: TableOptions, defaults: DefaultsOptions, delivery: Delivery
 ) -> None:
-    """Derive published numbers again from released data, and say which come out the same.
+    """Derive published numbers again, and report which agree.
 
     ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm, dexperts,
     pplm) or `all`; without it, the tables are listed with their state. The questions of the thesis
-    are answered anew under thesis.rq1, thesis.rq2 and thesis.rq3 (thesis.rq: all). `defaults`
-    compares every metric, as it is by default, with every rated set; defaults.SET and
-    defaults.SET.PART choose. Reads only what is on this machine: under $LEVELFIELD_DATA, or fetched
-    with `levelfield data fetch`.
+    are answered again under thesis.rq1, thesis.rq2 and thesis.rq3 (thesis.rq: all). `defaults`
+    compares every metric, with its defaults, with every rated set; defaults.SET and
+    defaults.SET.PART select one. Reads only files on this machine: under $LEVELFIELD_DATA, or
+    fetched with `levelfield data fetch`.
     """
     import levelfield_reproductions as papers
 
@@ -38,7 +38,8 @@ def reproduce(
     if id and papers.is_of_defaults(id):
         if chosen.model or chosen.pairs:
             raise UserError(
-                "defaults take neither --model nor --pairs: they are scored as they are"
+                "defaults accepts neither --model nor --pairs: metrics are scored with their "
+                "defaults"
             )
         from levelfield_reproductions.terminal import print_defaults
 
@@ -47,7 +48,7 @@ def reproduce(
         return
     if defaults != DefaultsOptions() or delivery.files:
         raise UserError(
-            "--metric, --without, --most and --markdown are of `levelfield reproduce defaults`"
+            "--metric, --without, --most and --markdown require `levelfield reproduce defaults`"
         )
     from levelfield_reproductions.terminal import print_report
 

@@ -83,7 +83,7 @@ class DefaultsReport:
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """One row a set, metric, aspect and statistic; null where undefined."""
+        """One row per set, metric, aspect and statistic; null if undefined."""
         rows = [
             (
                 *(agreement.rated.id, ", ".join(agreement.rated.roles), m.metric, m.is_default),
@@ -111,7 +111,7 @@ def agreement_of_defaults(
     note: Note = lambda _: None,
     **words: Any,
 ) -> DefaultsReport:
-    """Scores the rated sets on this machine with metrics as they are by default, and correlates.
+    """Scores the rated sets on this machine with the metrics' defaults, and correlates.
 
     A metric is scored if its value is of one text, its defaults have all they need on this machine
     without a network, and the set has its fields. Values are kept in the cache, so a second run,
@@ -121,7 +121,7 @@ def agreement_of_defaults(
         id: `defaults`, `defaults.SET` or `defaults.SET.PART`.
         chosen: which metrics, on how many texts, and where.
         stages: told of the progress of each metric on each set.
-        note: called with what there is to know of a run.
+        note: called with notes on a run.
         words: choices of `DefaultsOptions` by name.
 
     Raises:

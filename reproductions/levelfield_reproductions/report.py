@@ -51,12 +51,12 @@ _SCHEMA = {
 
 @dataclass(frozen=True)
 class PaperReport:
-    """Tables that were derived again, or questions that were answered anew.
+    """Tables that were derived again, or questions that were answered again.
 
     Attributes:
-        reproductions: one a table; empty where questions were asked.
+        reproductions: one per table; empty if questions were asked.
         facts: discrepancies that bear on the tables.
-        answers: one a question.
+        answers: one per question.
     """
 
     reproductions: tuple[Reproduction, ...] = ()
@@ -84,7 +84,7 @@ class PaperReport:
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """One row a number of the tables; `why` is what is missing where nothing is derived."""
+        """One row per number of the tables; `why` is what is missing where nothing is derived."""
         rows = [
             {"table": r.table.id, **{k: v for k, v in _number(o).items() if k in _SCHEMA}}
             for r in self.reproductions

@@ -97,7 +97,7 @@ _MODEL = "a model"
 
 
 def print_report(report: PaperReport, *, is_list: bool) -> None:
-    """The answers to questions, or a line a table, or every number of tables.
+    """The answers to questions, or one line per table, or every number of tables.
 
     Args:
         is_list: whether tables are only listed with their states.
@@ -120,8 +120,8 @@ def print_list(done: Sequence[Reproduction]) -> None:
         for r in (r for r in done if r.table.paper == name):
             grid.add_row(r.table.id, r.table.title, _state(r))
         for question in (q for q in QUESTIONS if q.paper == name):
-            grid.add_row(question.id, question.title, "answered anew")
-    grid.add_row("defaults", "Every metric as it is by default, against people", "", style="bold")
+            grid.add_row(question.id, question.title, "answered again")
+    grid.add_row("defaults", "Every metric with its defaults, against people", "", style="bold")
     for rated in RATED_SETS:
         here = "not here" if rated.gap() else "here"
         grid.add_row(f"defaults.{rated.id}", rated.title, f"{here} ({', '.join(rated.roles)})")
@@ -131,8 +131,8 @@ def print_list(done: Sequence[Reproduction]) -> None:
     for line in (
         _summary(tally(done)),
         *([f"can't be derived: {lacking}"] if lacking else []),
-        "what each of them lacks, and the command that fills it: "
-        f"levelfield reproduce {done[0].table.id}",
+        "what each of them lacks, and the command that provides it: levelfield reproduce "
+        f"{done[0].table.id}",
     ):
         out.print(line, style="dim", soft_wrap=True)
 
@@ -184,7 +184,10 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
     if len(done) > 1:
         out.print(Text(f"all: {_summary(tally(done))}", "bold"))
     if not whole:
-        line = "Every number, and the command that fills each gap: the id of one table, or --json."
+        line = (
+            "Every number, and the command that fills each gap: give the id of one table, or "
+            "--json."
+        )
         out.print(line, style="dim")
     if facts:
         out.print(Text("known discrepancies", "bold"))

@@ -87,7 +87,7 @@ def test_the_sign_is_turned_where_lower_is_better(report):
     metric = of_metric(made.sets[0], "style.degenerate")
     assert metric.turned
     assert metric.of_aspects["content"].estimates["pearson"].value > 0.5
-    assert "- Lower is better, sign turned: style.degenerate." in made.to_markdown()
+    assert "- Lower is better, sign reversed: style.degenerate." in made.to_markdown()
 
 
 def test_every_metric_that_has_no_row_has_a_reason(report):

@@ -130,7 +130,7 @@ def test_stale_texts_are_not_measured(run: Run, study: Write, here: Path) -> Non
     other.write_text(other.read_text("utf-8") + "\n# another system\n", "utf-8")
     measured = run("study", "measure", file)
     assert measured.code == 0, measured
-    assert "note: 2 cells are stale and left alone" in measured.err
+    assert "note: 2 stale cells are left alone" in measured.err
     assert not (here / "study.study/cells/other b/things/keywords/seed-1/scores.jsonl").exists()
     assert len(list(here.glob("study.study/cells/*/*/*/*/scores.jsonl"))) == 2
 
@@ -246,7 +246,7 @@ def test_sigterm_keeps_what_was_answered(study: Write, here: Path) -> None:
     process.send_signal(signal.SIGTERM)  # of Ctrl-C: tests/study/test_run.py
     ran = finish(process)
     assert ran.code == 143, ran
-    assert "ended by a signal: what was answered is kept" in ran.err
+    assert "ended by a signal: the answers so far are kept" in ran.err
     again = finish(start("study", "run", str(here / file), "--no-scores", "--json"))
     assert again.code == 0, again
     cells = again.json["cells"]

@@ -164,7 +164,7 @@ def test_no_nan_is_taken_in_and_infinity_only_as_a_rank():
     assert math.isnan(pearson([1, 2, float("inf")], [1, 2, 3]))
     assert spearman([-float("inf"), 2, 2, float("inf")], [1, 2, 2, 3]) == 1
     assert kendall([-float("inf"), 2, 5, float("inf")], [1, 2, 4, 3]) == pytest.approx(2 / 3)
-    with pytest.raises(ValueError, match="one rating a value"):
+    with pytest.raises(ValueError, match="one rating per value"):
         pearson([1, 2, 3], [1, 2])
 
 

@@ -162,5 +162,5 @@ def test_an_interval_that_is_undefined_says_why(values, clusters, n, why):
 
 
 def test_a_cluster_too_few_is_the_callers_mistake():
-    with pytest.raises(ValueError, match="one cluster a value"):
+    with pytest.raises(ValueError, match="one cluster per value"):
         cluster_mean([1.0, 2.0], [1])

@@ -409,7 +409,7 @@ def test_the_interval_of_alpha_is_quick_on_continuous_ratings():
 def test_other_shapes_and_infinite_ratings_are_refused(wrong):
     with pytest.raises(ValueError, match="shape"):
         krippendorff_alpha(wrong)
-    with pytest.raises(ValueError, match="one cluster an item"):
+    with pytest.raises(ValueError, match="one cluster per item"):
         krippendorff_alpha([[1, 2]], clusters=[1, 2])
     with pytest.raises(ValueError, match="level"):
         krippendorff_alpha([[1, 2]], level="ratio")

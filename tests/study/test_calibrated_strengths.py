@@ -136,27 +136,27 @@ def test_another_model_behind_the_same_name_is_refused_when_the_study_runs(file,
     entries = json.loads(path.read_text(encoding="utf-8"))
     entries[0]["identity"][0] += "0"
     path.write_text(json.dumps(entries), encoding="utf-8")
-    with pytest.raises(UserError, match=r"near.* is another than when the strength was found"):
+    with pytest.raises(UserError, match=r"near.* has changed since the strength was found"):
         load_study(file).run(scores=False)
 
 
 def test_a_damaged_file_of_strengths_is_said(file, tmp_path):
     for content in ("{", "[1]", '[{"system": "near"}]', "null"):
         (tmp_path / "budgets.strengths.json").write_text(content, encoding="utf-8")
-        with pytest.raises(UserError, match=r"budgets\.strengths\.json holds no strengths"):
+        with pytest.raises(UserError, match=r"budgets\.strengths\.json does not hold strengths"):
             load_study(file)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ('"It is"', '"The lake"', "is a prompt of the study, too"),
+        ('"It is"', '"The lake"', "is also a prompt of the study"),
         (
             'name = "base"\ntechnique = "base"',
             'name = "b"\ntechnique = "base"\nbudget = 1',
             "no option that is its strength",
         ),
-        ("budget = 0.2", "budget = 0.2\noptions = { strength = 3 }", "decides strength"),
+        ("budget = 0.2", "budget = 0.2\noptions = { strength = 3 }", "determines strength"),
         ("budget = 0.2", "budget = 0", "budget"),
         ("budget = 0.2", 'budget = "much"', "budget"),
         (

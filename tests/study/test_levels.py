@@ -119,7 +119,7 @@ def test_options_of_the_study_are_those_of_techniques_that_name_no_other(tmp_pat
         ("[0.6, 0.2]", "[0]", "budgets"),
         ("[0.6, 0.2]", "[]", "budgets"),
         ("batch = 3", "bach = 3", "no technique has the option"),
-        ("batch = 3", 'model = "gpt2"', "the study has model"),
+        ("batch = 3", 'model = "gpt2"', "write the base of all techniques as model"),
         ('name = "fixed"', 'name = "guided @ 0.6"', "names are unique"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_budget_out_of_reach_leaves_its_system_out_and_is_said(tmp_path, model
     plan = load_study(file).plan
     assert [system.name for system in plan.systems] == ["base", "guided @ 0.6", "fixed"]
     (line,) = plan.out_of_reach
-    assert line.startswith("guided @ 900 is left out: no strength comes to its budget; ")
+    assert line.startswith("guided @ 900 is left out: no strength meets its budget; ")
     assert f"{far.nats:.3g}" in line
 
 
@@ -256,7 +256,7 @@ def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
     folder = tmp_path / "levels.study"
     folder.mkdir(exist_ok=True)
     (folder / "divergences.json").write_text("[1]", encoding="utf-8")
-    with pytest.raises(UserError, match="holds no divergences"):
+    with pytest.raises(UserError, match="does not hold divergences"):
         load_study(file).divergence()
 
 

@@ -360,7 +360,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
         ('command = ["a"]\nlabels.sentiment = { positive = "" }', "labels: sentiment: positive: "),
         (
             'command = ["a"]\nlabels.sentiment = { positive = [], negative = [] }',
-            'labels: leave nothing to ask of "sentiment"',
+            'labels: leave nothing to request of "sentiment"',
         ),
         ('command = ["a"]\npostprocess = ["cut-at"]', "postprocess[1]: expected cut-at:MARK"),
     ],
@@ -487,7 +487,7 @@ def test_a_product_of_control_values_is_counted_before_it_is_made(tmp_path):
 
     assert problems(tmp_path, controls=controls) == [
         "controls.all: 40 × 40 × 40 × 40 × 40 × 40 = 4,096,000,000 combinations of its values; at "
-        "most 1,000,000 are asked for; leave out values, or make several kinds of control of it"
+        "most 1,000,000 are allowed; leave out values, or split it into several kinds of control"
     ]
 
 
@@ -497,7 +497,7 @@ def test_a_study_of_too_many_requests_names_the_product(tmp_path):
 
     assert problems(tmp_path, top=seeds, datasets=datasets) == [
         "12,000,000 requests (systems × seeds × prompts × values: 1 × 6,000 × 1,000 × 2 = "
-        "12,000,000), at most 10,000,000 are asked; make several studies of it"
+        "12,000,000), at most 10,000,000 are allowed; split the study"
     ]
 
 
@@ -506,7 +506,7 @@ def test_a_cell_of_too_many_requests_is_named(tmp_path, monkeypatch):
 
     assert problems(tmp_path) == [
         "datasets.openings with controls.sentiment: 2 × 2 = 4 requests (prompts × values) in each "
-        "cell, at most 3 are asked; leave out prompts or values"
+        "cell, at most 3 are allowed; leave out prompts or values"
     ]
 
 

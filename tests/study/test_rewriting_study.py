@@ -92,7 +92,7 @@ def test_a_request_has_a_source_only_where_there_is_one(study):
         ('prompts = ["a"]', "rules", "technique rules rewrites sources, and datasets.letters has"),
         ('sources = "sources.jsonl"', "base", "technique base continues prompts, and"),
         ('sources = "none.jsonl"', "rules", "none.jsonl"),
-        ('sources = "sources.jsonl"\nset = "pplm"', "rules", "does not go with sources"),
+        ('sources = "sources.jsonl"\nset = "pplm"', "rules", "cannot be combined with sources"),
     ],
 )
 def test_what_does_not_go_together_is_refused_when_the_file_is_read(study, dataset, technique, why):

@@ -147,7 +147,7 @@ def test_ctrl_c_ends_the_system_says_so_and_loses_nothing(tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert time.monotonic() - began < 10
-    assert out == "what was answered is kept, and the same command goes on from there\n", err
+    assert out == "the answers so far are kept, and the same command goes on from there\n", err
     (cell,) = study_status(study).cells
     assert (cell.state, cell.answered) == ("partial", 2)
 
@@ -294,7 +294,7 @@ def test_a_cell_in_the_hands_of_another_process_is_passed_over(tmp_path: Path) -
         assert is_ours
         report = run(study)
     assert [cell.state for cell in report.cells] == ["held", "done"]
-    assert report.notes == (f"{KEY}: another process is at it",)
+    assert report.notes == (f"{KEY}: another process is running it",)
     assert run(study).counts == {"done": 2}
 
 

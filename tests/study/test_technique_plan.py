@@ -182,7 +182,7 @@ class TestRefusal:
         sentiment, keywords = problems(tmp_path, controls=controls, systems=BASE)
         assert sentiment == (
             'systems[1] "a": technique base refuses "positive" (and 1 more) of "sentiment": no '
-            "such label; or name the controls that the system takes part in: controls = [ … ]"
+            "such label; or name the controls in which the system takes part: controls = [ … ]"
         )
         assert keywords.startswith(
             'systems[1] "a": technique base refuses "court, culture" of "k": it has no keywords'

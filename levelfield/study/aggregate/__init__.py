@@ -1,4 +1,4 @@
-"""From the cells of a study to its tables: means, ranks, intervals, comparisons.
+"""Tables of a study from its cells: means, ranks, intervals, comparisons.
 
 Formulas follow Lorandi and Belz (2026), sections 6.2, 6.3 and 7; intervals and tests are ours.
 """
@@ -104,7 +104,7 @@ def _summary(control: ControlData) -> ControlSummary:
 def _could_show(
     of_measures: Mapping[str, Sequence[Comparison]], entries: Iterable[TableEntry]
 ) -> Iterator[str]:
-    """Yields what differences that are not shown could have been shown."""
+    """Yields which differences that are not shown could have been shown."""
     of_measure: dict[str, list[TableEntry]] = {}
     for entry in entries:
         of_measure.setdefault(entry.measure, []).append(entry)
@@ -153,32 +153,29 @@ def infinite_notes(cells: Iterable[Cell]) -> Iterator[str]:
             infinite[group.metric] += math.isinf(group.value)
     for metric, n in infinite.items():
         if n:
-            yield (
-                f"{metric}: {n:,} values are infinite, so that no mean holds them; means and "
-                "comparisons rest on the others"
-            )
+            yield f"{metric}: {n:,} values are infinite; means and comparisons leave them out"
 
 
 def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
-    """Yields what a reader must know, in sentences."""
+    """Yields the notes that a reader needs, in sentences."""
     cells = control.observations.cells
     for system, lacks in incomplete.items():
         yield (
-            f"Incomplete: {system} has nothing for {lacks}; its means rest on other requests than "
-            "those of the others, so its ranks say less"
+            f"Incomplete: {system} has nothing for {lacks}; its means rest on different requests "
+            "from those of the others, so its ranks say less"
         )
     if failed := [cell for cell in cells if cell.failure]:
         more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-        yield f"Without all of its texts: {failed[0].key}: {failed[0].failure}{more}"
+        yield f"Incomplete texts: {failed[0].key}: {failed[0].failure}{more}"
     if unmeasured := [c for c in cells if c.samples and not (c.scores or c.groups)]:
         more = f"; and {len(unmeasured) - 1} more" if len(unmeasured) > 1 else ""
-        yield f"Not measured yet: {unmeasured[0].key}{more}; `levelfield study run` does it"
+        yield f"Not measured yet: {unmeasured[0].key}{more}; `levelfield study run` measures it"
     if missing := sum(len(cell.missing) for cell in cells):
-        yield f"Missing: {missing:,} requests have no answer and count nowhere"
+        yield f"Missing: {missing:,} requests have no answer and are not counted"
     if control.observations.many_values:
         yield f"Not split by the {control.observations.many_values:,} values asked for"
     if control.valueless:
-        yield f"Left out, as no text has a value: {', '.join(control.valueless)}"
+        yield f"Left out because no text has a value: {', '.join(control.valueless)}"
     tied: Counter[str] = Counter()
     for cell in cells:
         tied.update(cell.ties)
@@ -188,11 +185,11 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
     seeds = control.seeds_of_systems
     if max(seeds.values()) == 1:
         yield (
-            "One seed: how far another seed would change the numbers is not known; claims are "
-            "about this run"
+            "One seed: how much another seed would change the numbers is unknown; claims are about "
+            "this run"
         )
     elif any(o.texts is not None for o in control.observations.observed):
         single = [system for system, n in seeds.items() if n == 1]
         of_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
         words = seeds_in_words(seeds)
-        yield f"{words}: intervals and tests take prompts and seeds as samples{of_run}"
+        yield f"{words}: intervals and tests treat prompts and seeds as samples{of_run}"

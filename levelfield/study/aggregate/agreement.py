@@ -85,7 +85,7 @@ _PERPLEXITIES = ("fluency.perplexity", "fluency.corpus-perplexity")
 
 
 def correspondences(control: ControlData, entries: TableEntries) -> tuple[Correspondence, ...]:
-    """Returns average against majority, and perplexity against SLOR, as far as both are known."""
+    """Returns average against majority, and perplexity against SLOR, if both are known."""
     measures = {o.measure.name: o.measure for o in control.observations.observed}
     perplexity = next((name for name in _PERPLEXITIES if name in measures), "")
     return tuple(

@@ -108,11 +108,13 @@ def dataset_weights(
     sizes = {name: _prompts([c for c in cells if c.key.dataset == name]) for name in datasets}
     if all(sizes.values()):
         return {name: float(n) for name, n in sizes.items()}, "the number of their prompts"
-    return dict.fromkeys(datasets, 1.0), "equal, since the number of prompts is not known"
+    return dict.fromkeys(datasets, 1.0), "equal, since the number of prompts is unknown"
 
 
 def _prompts(cells: Sequence[Cell]) -> int:
-    """Returns the number of prompts: what most cells asked for a value, else what was seen."""
+    """Returns the number of prompts: the number that most cells request per value, else the number
+    seen.
+    """
     sizes = []
     for cell in cells:
         values = {value_name(s.control) for s in cell.samples}

@@ -1,4 +1,4 @@
-"""What a study's report says, as plain objects."""
+"""Contents of a study's report, as plain objects."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ class CostSummary:
 
     Attributes:
         system: whose.
-        seconds: a text, mean over cells; NaN if unknown.
+        seconds: per text, mean over cells; NaN if unknown.
         deviation: over cells, with n.
         tokens_per_second: all tokens over all seconds of the cells that say; NaN if none does.
         peak_bytes: the most of any cell; None if unknown.
         cells: how many cells say what they cost.
         passes_per_token: forward passes, of the cells that say; None if none does.
-        nats: the mean divergence from the base, a token; None if it was not measured.
+        nats: the mean divergence from the base, per token; None if it was not measured.
         nats_low, nats_high: its 95 % interval.
     """
 
@@ -158,7 +158,7 @@ class ControlSummary:
         incomplete: system -> what it lacks that others have; its means rest on other requests.
         comparisons: measure -> all pairs of systems; p adjusted over those under one measure,
             or over all of them together (`StudySummary.resampling.family`).
-        agreements: one an attribute with two judges or more.
+        agreements: one per attribute with two judges or more.
         correspondences: average against majority, perplexity against SLOR.
         costs: by system; empty if no cell has a cost.
         notes: what a reader must know, in sentences.
@@ -209,7 +209,7 @@ class StudySummary:
     """The tables of a study.
 
     Attributes:
-        controls: one a kind of control, in the order of first appearance.
+        controls: one per kind of control, in the order of first appearance.
         weights: dataset -> its weight in means over datasets.
         weights_from: where they come from, in words.
         signatures: metric -> its signatures; more than one if cells were measured differently.

@@ -119,7 +119,7 @@ class Attempt:
         """What there is to say of a system that ended by itself; nothing if all is well."""
         code, last = system.process.returncode, stderr.last_line()
         if code == 0:
-            return AttemptEnd("" if self.intake.is_complete() else "ended without an error")
+            return AttemptEnd("" if self.intake.is_complete() else "exited without an error")
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         return AttemptEnd(f"{how}: {last}" if last else f"{how}, and nothing on stderr")
 
@@ -153,7 +153,7 @@ class Attempt:
                     self._take(lines.feed(chunk), notices=notices)
             if self._held > CELL_BYTES:
                 self._end = AttemptEnd(
-                    f"answered with more than {CELL_BYTES:,} bytes, so it was ended", final=True
+                    f"sent more than {CELL_BYTES:,} bytes, so it was stopped", final=True
                 )
                 return
             if self.stop.is_set() and not self._end:
@@ -165,9 +165,9 @@ class Attempt:
             if time.monotonic() > goodbye:
                 if not (has_ended or self._end):
                     self._end = AttemptEnd(
-                        "did not end after its last answer, so it was ended"
+                        "did not exit after its last answer, so it was stopped"
                         if was_complete
-                        else f"ran into its time limit of {timeout_s:g} s, so it was ended"
+                        else f"exceeded its time limit of {timeout_s:g} s, so it was stopped"
                     )
                 break
         if self._end and self._end.stays:  # of this cell, not of the next

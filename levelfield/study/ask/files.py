@@ -1,4 +1,4 @@
-"""A system as files: texts that exist already, found again by what they answer."""
+"""A system as files: existing texts, matched to requests by what they answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import FilesSource
 
 _CONTRADICTORY = (
-    "record with a request's id and another prompt or control",
-    "records with a request's id and another prompt or control",
+    "record with a request's id but another prompt or control",
+    "records with a request's id but another prompt or control",
 )
 
 
@@ -72,7 +72,7 @@ def read(
                 if intake.take(answer, place):
                     keep(TimedAnswer(answer))
             else:
-                words = ("record of no request", "records of no request")
+                words = ("record that matches no request", "records that match no request")
                 passed_over.add(words, f"{place}: {_named(sample)}")
     except OSError as error:
         return f"{name}: can't be read: {error.strerror or error}"

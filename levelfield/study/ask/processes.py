@@ -81,7 +81,7 @@ class StderrLog:
         rest = self._tail[max(self._written - self._dropped, 0) :]
         if rest:
             left_out = self._dropped + len(self._tail) - self._written - len(rest)
-            gap = f"\n… {left_out:,} bytes are left out here …\n" if left_out else ""
+            gap = f"\n… {left_out:,} bytes left out here …\n" if left_out else ""
             self._write(gap.encode() + rest)
 
     def last_line(self) -> str:

@@ -106,15 +106,14 @@ def parse_answer(record: object) -> SystemAnswer:
 
     Other fields are the system's own business and not kept.
 
-    Raises:
-        UserError: it is no answer; says what is wrong with it.
+    Raises: UserError: it is not an answer; says what is wrong with it.
     """
     if not isinstance(record, Mapping):
         raise UserError(f'expected an object such as {{"id": …, "text": …}}, found {kind(record)}')
     tokens, passes = _count(record, "tokens"), _count(record, "forward_passes")
     id = _string(record, "id")
     if not id:
-        raise UserError('id: expected that of a request, found ""')
+        raise UserError('id: expected the id of a request, found ""')
     model_input = _string(record, "input") if record.get("input") is not None else ""
     return SystemAnswer(id, _string(record, "text"), model_input, tokens, passes)
 
@@ -207,15 +206,15 @@ class Intake:
             words = (f"answer {twice}", f"answers {twice}")
         else:
             words = (
-                "second answer with another text; the first counts",
-                "second answers with other texts; the first counts",
+                "second answer with a different text; the first counts",
+                "second answers with different texts; the first counts",
             )
         self.findings.add(words, f"{place}: {shown(answer.id)}")
         return False
 
     def refuse(self, reason: str, place: str) -> None:
-        """Counts a line that is no answer."""
-        words = ("line that is no answer", "lines that are no answers")
+        """Counts a line that is not an answer."""
+        words = ("line that is not an answer", "lines that are not answers")
         self.findings.add(words, f"{place}: {reason}")
 
     def problems(self) -> tuple[str, ...]:

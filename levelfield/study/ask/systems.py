@@ -1,5 +1,4 @@
-"""Getting a system's answers: from a command, a Python callable, files that exist already, or a
-technique of ours.
+"""Answers of a system, from a command, a Python callable, existing files, or a technique of ours.
 
 Whatever the source, an answer belongs to a request by its id (texts of files also by prompt and
 control), never by its place in the output; the first answer to a request counts; and all that is
@@ -113,7 +112,7 @@ def lacking(target: str, folder: Path) -> str:
         path = list(spec.submodule_search_locations or [])
         if not path and part != parts[-1] and len(parts) > step + 1:
             mend = f"write {module}:{name}" if parts[step + 1 :] == ["py"] else "check the name"
-            return f"{module} is no package; {mend}"
+            return f"{module} is not a package; {mend}"
     source = Path(spec.origin) if spec and spec.origin else None
     if source is None or source.suffix != ".py":
         return ""
@@ -247,7 +246,7 @@ def answer(
         reason = read(source, key, folder, intake, keep)
         return AskOutcome(intake.problems(), intake.failure(reason), attempts=1)
     if os.name != "posix":
-        raise UserError("systems that are asked need Linux, macOS or another POSIX")
+        raise UserError("running a system requires Linux, macOS or another POSIX system")
     stderr = workplace / "stderr.txt"
     stderr.unlink(missing_ok=True)
     peak: int | None = None

@@ -2,8 +2,8 @@
 
 Run by `levelfield study run` as
 `python -m levelfield.study.ask.technique_worker NAME OPTIONS DECODING`. For each cell it writes
-`{"begin": true}` when all models are loaded, a line an answer, and `{"end": true}`, or
-`{"error": …}` where asking again is of no use.
+`{"begin": true}` when all models are loaded, a line per answer, and `{"end": true}`, or
+`{"error": …}` if asking again is of no use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from levelfield.generation.table import make_technique
 from levelfield.generation.technique import BatchedTechnique, LocalTechnique
 from levelfield.study.ask.systems import identity
 
-_CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"
+_CHANGED = "a model or guide has changed since levelfield was started; start levelfield again"
 
 
 def main(name: str, options: str, decoding: str) -> None:

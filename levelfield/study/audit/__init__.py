@@ -1,4 +1,4 @@
-"""What should have been noticed before a study is published.
+"""Faults to know before a study is published.
 
 Each check looks for one kind of fault in texts, votes and results, and says what it found with
 numbers and examples; see `docs/audit.md`.

@@ -30,7 +30,7 @@ from levelfield.study.cells import Cell, CellKey, grouped, value_name
 
 @check("missing-cell", per="study")
 def missing_cells(part: StudyPart) -> Faults:
-    """Cells that the grid has and the study has not, and cells that failed.
+    """Cells of the grid that the study lacks, and cells that failed.
 
     The grid is what was expected, or else every combination of the systems, datasets and seeds seen
     with a kind of control. Serious if the system lacks a dataset altogether, or a cell failed:
@@ -101,7 +101,7 @@ def missing_texts(part: StudyPart) -> Faults:
     if problems:
         n = len(problems)
         more = f" and {n - EXAMPLES} more" if n > EXAMPLES else ""
-        text = f"answers were not as they should be: {'; '.join(problems[:EXAMPLES])}{more}"
+        text = f"answers have problems: {'; '.join(problems[:EXAMPLES])}{more}"
         yield Fault("warning", text, n, n)
 
 
@@ -111,7 +111,7 @@ def results_only(part: StudyPart) -> Faults:
     bare = [c for c in part.cells if (c.rates or c.groups) and not (c.samples or c.failure)]
     if bare:
         n, total = len(bare), len(part.cells)
-        text = f"{n:,} of {total:,} cells have results only; checks of texts could not see them"
+        text = f"{n:,} of {total:,} cells have results only; checks of texts skip them"
         yield Fault("note", text, n, total)
 
 
@@ -143,7 +143,7 @@ def _usual_numbers(study: AuditedStudy) -> dict[tuple[str, str, str], int]:
 
 @check("label-sets-differ", per="control")
 def label_sets_differ(part: StudyPart) -> Faults:
-    """Systems that were asked for fewer values of a control than others.
+    """Systems that were given fewer values of a control than others.
 
     Serious: to be right on one of four topics is another task than on all four, and a mean over
     what each was asked for does not compare. One finding a kind of control. Silent for controls
@@ -169,7 +169,7 @@ def label_sets_differ(part: StudyPart) -> Faults:
             else f"{system} not {', '.join(sorted(lacking))}"
             for system, lacking in fewer.items()
         )
-        text = f"{len(fewer)} of {len(values_of)} systems were asked for fewer values: {lacks}"
+        text = f"{len(fewer)} of {len(values_of)} systems were given fewer values: {lacks}"
         yield Fault("serious", text, len(fewer), len(values_of), (), only(fewer))
 
 
@@ -188,7 +188,7 @@ _FEW = 3
 
 @check("requests-differ", per="system", limits=Limits(0.05, 0))
 def requests_differ(part: StudyPart) -> Faults:
-    """Systems that were asked for other texts than the rest of the study.
+    """Systems whose requests differ from those of the rest of the study.
 
     Two things are compared within a dataset and kind of control. A prompt is strange if no other
     system has it there; white space, quotes and case do not count. Where all that others have is
@@ -201,7 +201,7 @@ def requests_differ(part: StudyPart) -> Faults:
     for told, hits in zip(
         (
             "continue a prompt that no other system has on this dataset",
-            "stand for another prompt or value than the same request has in other cells",
+            "have a different prompt or value from the same request in other cells",
         ),
         part.study.fact(_odd_requests),
         strict=True,
@@ -255,7 +255,7 @@ def _meaning(sample: Sample) -> tuple[str, str]:
 
 @check("requests-repeated", per="dataset")
 def requests_repeated(part: StudyPart) -> Faults:
-    """Requests that are there more often than others.
+    """Requests that occur more often than others.
 
     A prompt that stands twice in a dataset is counted twice in every mean, and what follows it is
     no observation of its own. A warning where 10 % of the requests of a dataset (prompt and wanted
@@ -269,7 +269,7 @@ def requests_repeated(part: StudyPart) -> Faults:
     usual = Counter(counts.values()).most_common(1)[0][0]
     more, n = sum(k > usual for k in counts.values()), len(counts)
     if more >= max(_FEW, _REPEATED * n):
-        text = f"{more} of {n} requests ({percent(more, n)}) are there more often than others"
+        text = f"{more} of {n} requests ({percent(more, n)}) occur more often than others"
         yield Fault("warning", text, more, n)
 
 
@@ -286,13 +286,13 @@ def ids_repeated(part: StudyPart) -> Faults:
 
 @check("labels-unbalanced", per="control")
 def labels_unbalanced(part: StudyPart) -> Faults:
-    """Values of a control that were asked for more often than others on a dataset.
+    """Values of a control that are requested more often than others on a dataset.
 
     Shares found right over all texts then are those of the frequent value, and a system that
     always writes it is rewarded. Counted: the requests of a dataset, which systems and seeds have
     in common. A warning where one value has 1.2 times as many as another, and 10 % of the
     prompts (3 or more) were asked for with several values, so that the difference is no chance;
-    with one value a prompt, where a binomial test has p < 1e-5 besides. One finding a kind of
+    with one value per prompt, where a binomial test has p < 1e-5 besides. One finding a kind of
     control, for the dataset where it is worst.
     """
     worst: tuple[float, str, Counter[str]] = (0.0, "", Counter())
@@ -313,6 +313,6 @@ def labels_unbalanced(part: StudyPart) -> Faults:
     if factor:
         order = counts.most_common()
         told = ", ".join(f"{value} {n:,}" for value, n in [*order[:3], *order[3:][-1:]])
-        text = f"values are asked for {factor:.1f} times as often as others: {told} requests"
+        text = f"values are requested {factor:.1f} times as often as others: {told} requests"
         n = order[0][1] - order[-1][1]
         yield Fault("warning", text, n, counts.total(), dataset=dataset)

@@ -29,7 +29,7 @@ _RUNS = 5
 
 @check("identical-seeds", per="system")
 def identical_seeds(part: StudyPart) -> Faults:
-    """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
+    """Seeds that changed nothing: cells that differ only in the seed and have the same texts.
 
     Texts are compared without blanks, case and punctuation, whichever request they answer. Of two
     that answer the same one, 80 % of their runs of 8 words are enough, in texts of 13 words.
@@ -60,9 +60,11 @@ def identical_seeds(part: StudyPart) -> Faults:
                 by_values.setdefault(dataset, set()).update(seeds)
     if alike:
         severity: Severity = "serious" if same == pairs else "warning"
-        how = "byte for byte" if bytes_too else "but for blanks, case, punctuation or few words"
+        how = (
+            "byte for byte" if bytes_too else "except for blanks, case, punctuation or a few words"
+        )
         told = f"the same text, {how}, in {percent(same, pairs)} of the pairs of texts"
-        told += f" that differ in the seed only ({_sets(alike)})"
+        told += f" that differ only in the seed ({_sets(alike)})"
         yield Fault(severity, told, same, pairs, examples, dataset=only(alike))
     if by_values:
         told = f"published values agree in all digits between seeds ({_sets(by_values)})"
@@ -141,7 +143,7 @@ def identical_systems(part: StudyPart) -> Faults:
             hits = [text for text in texts[system] if text.letters in shared]
             n, total = len(hits), len(texts[system])
             if n >= _FEW:
-                told = f"{percent(n, total)} of the texts of {system} are texts of {other} too"
+                told = f"{percent(n, total)} of the texts of {system} are also texts of {other}"
                 dataset = only(text.key.dataset for text in hits)
                 yield Fault(n / total, told, n, total, hits[:EXAMPLES], dataset=dataset)
         same = [
@@ -158,14 +160,14 @@ def identical_systems(part: StudyPart) -> Faults:
 
 @check("identical-texts", per="system", limits=Limits(0.1, 0.02))
 def identical_texts(part: StudyPart) -> Faults:
-    """A system that writes the same after different prompts of a dataset and seed.
+    """A system that writes the same text after different prompts of a dataset and seed.
 
     Compared without blanks, case and punctuation, from 5 words or 20 letters on.
     Serious from 10 % of its texts on, a warning from 2 %.
     """
     hits = [text for cell in part.cells for text in _said_elsewhere(part.study.texts[cell.key])]
     yield Share(
-        "say after their prompt exactly what another text says after another prompt",
+        "continue their prompt exactly as another text continues another prompt",
         hits,
         part.texts,
     )
@@ -183,7 +185,7 @@ def _said_elsewhere(texts: Sequence[Text]) -> list[Text]:
 
 @check("copied-texts", per="system", limits=Limits(0.5, 0.02))
 def copied_texts(part: StudyPart) -> Faults:
-    """Texts that stand in the data: references or sources of any request, or training texts.
+    """Texts that occur in the data: references or sources of any request, or training texts.
 
     A text is copied if what follows its prompt, or all of it, is such a text, compared without
     blanks, case and punctuation, from 5 words or 20 letters on; or if 80 % of its runs of 8 words
@@ -193,7 +195,7 @@ def copied_texts(part: StudyPart) -> Faults:
     exact, runs = part.study.fact(_data)
     texts = [text for text in part.texts if text.letters]
     hits = [text for text in texts if _stands_in(text, exact, runs)] if exact or runs else []
-    yield Share("stand word for word in the references, sources or training texts", hits, texts)
+    yield Share("occur word for word in the references, sources or training texts", hits, texts)
 
 
 def _data(study: AuditedStudy) -> tuple[Set[str], Set[tuple[str, ...]]]:

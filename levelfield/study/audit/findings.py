@@ -38,7 +38,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that should be looked at before the study is believed.
+    """A possible fault, to examine before the study is trusted.
 
     Attributes:
         check: what was looked for, e.g. `prompt-not-continued`.
@@ -372,7 +372,7 @@ class AuditReport(Framed):
     findings: tuple[Finding, ...]
 
     def at_least(self, severity: Severity) -> tuple[Finding, ...]:
-        """Returns the findings that are as bad or worse."""
+        """Returns the findings of this severity or a worse one."""
         bad = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return tuple(finding for finding in self.findings if finding.severity in bad)
 
@@ -381,7 +381,7 @@ class AuditReport(Framed):
         return {"study": self.study, "findings": [f.to_dict() for f in self.findings]}
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns one row a finding, without the examples."""
+        """Returns one row per finding, without the examples."""
         schema = {c: pl.Int64 if c in ("seed", "n", "of") else pl.String for c in _COLUMNS}
         return pl.DataFrame(self.to_dict()["findings"], schema=schema)
 

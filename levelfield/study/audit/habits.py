@@ -1,4 +1,4 @@
-"""Is there something in a share of one system's texts that no other system writes?"""
+"""Does a share of one system's texts contain something that no other system writes?"""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def _apart(text: Text) -> bool:
 _QUESTION = "end with a question"
 HABITS: Mapping[str, Callable[[Text], bool]] = {
     _QUESTION: lambda t: t.written.rstrip("\"'”’») ").endswith(("?", "？")),
-    "hold the address of a page": lambda t: bool(_LINK.search(t.written)),
-    "hold letters and accents as two characters (not NFC)": _apart,
-    "hold no-break spaces": lambda t: bool(_SPACES.search(t.written)),
+    "contain the address of a web page": lambda t: bool(_LINK.search(t.written)),
+    "contain letters and accents as two characters (not NFC)": _apart,
+    "contain no-break spaces": lambda t: bool(_SPACES.search(t.written)),
 }
 """What a share of the texts of a system may have, and whether a text has it."""
 
 
 @check("only-one-system", per="control")
 def only_one_system(part: StudyPart) -> Faults:
-    """A part of a system's texts has what those of no other system have.
+    """A share of a system's texts has a feature that those of no other system have.
 
     Looked for: a question as the end, the address of a page, accents that are characters of their
     own, no-break spaces, and texts 60 % of whose words (6 or more) no other system uses, as another
@@ -133,8 +133,8 @@ def doubled_words(part: StudyPart) -> Faults:
         if p_of_more(k, n, max(others)) < LEVEL:
             hits = [text for text in part.texts_of_systems[system] if _doubles(text)]
             told = (
-                f"{percent(k, n)} of the words are the word before again, in {len(hits):,} texts; "
-                f"at most {percent(max(others), 1)} of those of any other system are"
+                f"{percent(k, n)} of the words repeat the word before, in {len(hits):,} texts; at "
+                f"most {percent(max(others), 1)} of those of any other system do"
             )
             yield Fault.of_texts("warning", told, hits, part.texts_of_systems[system])
 

@@ -1,4 +1,4 @@
-"""What the judges of a study found, from votes or rates, and how strong control is by them."""
+"""Verdicts of a study's judges, from votes or rates, and the strength of control by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can the judges be believed, and what was made of them?"""
+"""Can the judges be trusted, and were their verdicts used correctly?"""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def control_changes_nothing(part: StudyPart) -> Faults:
             told = f"control changes nothing: {numbers}"
         elif low <= 0:
             severity = "warning" if s < _LIKELY and texts >= _ENOUGH_TEXTS else "note"
-            told = f"control can't be told from none: {numbers}"
+            told = f"control can't be distinguished from none: {numbers}"
         else:
             continue
         yield Fault(severity, about + told, texts, texts, (), name, None, control)
@@ -124,8 +124,11 @@ def labels_swapped(part: StudyPart) -> Faults:
         _, judge, a, b, pairs = swaps[0]
         hits = {cell.key: cell for group, *_ in swaps for cell in group}
         shares = [percent(pairs[x, b], _asked(pairs, x)) for x in (a, b)]
-        told = f"values are exchanged: {judge} calls {shares[0]} of the texts asked for {a} {b}"
-        told += f", but {shares[1]} of those asked for {b}"
+        told = (
+            f"values are exchanged: {judge} gives {shares[0]} of the texts requested with {a} "
+            f"the label {b}"
+        )
+        told += f", but {shares[1]} of those requested with {b}"
         n, total = (sum(map(size, group)) for group in (hits.values(), cells))
         dataset, seed = common(hits, (cell.key for cell in cells))
         yield Fault("serious", told, n, total, dataset=dataset, seed=seed)
@@ -229,8 +232,8 @@ def majority_is_none(part: StudyPart) -> Faults:
         told = []
         if outside:
             told.append(
-                f"{len(outside)} of {n} rates of the majority are none that a majority of the "
-                f"judges can have, e.g. {max(outside)[1]}"
+                f"{len(outside)} of {n} rates of the majority are impossible for a majority of the "
+                f"judges, e.g. {max(outside)[1]}"
             )
         if len(ends) >= 12 and all(ends):
             told.append(

@@ -1,4 +1,4 @@
-"""Does a label stand in what the model was given, or in what it wrote?"""
+"""Is there a label in the model's input, or in its output?"""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def label_inside_text(part: StudyPart) -> Faults:
             )
         ):
             told = (
-                f"{k:,} of {n:,} texts ({percent(k, n)}) hold the wanted value; at most "
+                f"{k:,} of {n:,} texts ({percent(k, n)}) contain the wanted value; at most "
                 f"{percent(most, total)} of those of any other system do"
             )
             yield Fault.of_texts("warning", told, matches, systems[system])
@@ -139,7 +139,7 @@ def _at_side(texts: Sequence[Text], side: str, position: int) -> Iterator[Share]
     if codes := dict(_codes(texts, position)):
         hits = [text for text in texts if text.words[position] in codes]
         told = ", ".join(f"'{word}' for {value}" for word, value in codes.items())
-        told = f"have a word that tells the wanted value as the {side} one: {told}"
+        told = f"have a word that reveals the wanted value as the {side} one: {told}"
         yield Share(told, hits, texts)
     hits = _labelled(texts, position, _WINDOW)
     told = f"have the wanted value among the {side} {_WINDOW} words after their prompt"

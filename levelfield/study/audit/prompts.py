@@ -111,7 +111,7 @@ class _Fit(NamedTuple):
 
 @check("wrong-request", per="dataset")
 def shifted_texts(part: StudyPart) -> Faults:
-    """Continuations that belong to other requests than those they stand with.
+    """Continuations that belong to other requests than their own.
 
     A text fits that prompt best with which it shares most words, or with what other systems wrote
     after it; rare words count more (tf-idf, cosine). Under a control of several words it fits those
@@ -150,7 +150,7 @@ def _shift(fit: _Fit) -> list[Fault]:
         return []
     where = f"{k} places later" if 2 * k <= n else f"{n - k} places earlier"
     told = (
-        f"{later:.0f} of {total:,} texts fit best the request {where}, and {unshifted:.0f} their "
+        f"{later:.0f} of {total:,} texts best fit the request {where}, and {unshifted:.0f} their "
         "own, as if continuations had been shifted"
     )
     return [_fault(fit, "serious", told, round(later))]
@@ -164,8 +164,8 @@ def _strangers(fit: _Fit, usual: float) -> list[Fault]:
     if p_of_fewer(counted, fit.independent, usual / 2) >= LEVEL:
         return []
     told = (
-        f"{fitting:.0f} of {total:,} texts fit their own prompt better than the others, "
-        f"where {100 * usual:.0f} % of those of other systems do"
+        f"{fitting:.0f} of {total:,} texts fit their own prompt better than other prompts; "
+        f"of the texts of other systems, {100 * usual:.0f} % do"
     )
     return [_fault(fit, "warning", told, total - round(fitting))]
 
@@ -304,13 +304,13 @@ def prompt_not_continued(part: StudyPart) -> Faults:
     texts = [text for text in part.texts if text.sample.prompt]
     hits = [text for text in texts if text.end is None]
     late = sum(letters(text.sample.prompt) in letters(text.sample.text) for text in hits)
-    further = f"; {late:,} of them have it further in" if late else ""
+    further = f"; {late:,} of them contain it further in" if late else ""
     yield Share(f"do not begin with their prompt{further}", hits, texts)
 
 
 @check("prompt-repeated", per="system", limits=Limits(0.05, 0.01))
 def prompt_repeated(part: StudyPart) -> Faults:
-    """Texts that say their prompt twice, or go on with the prompt of another request.
+    """Texts that repeat their prompt, or continue with the prompt of another request.
 
     Looked for directly after the prompt, and a prompt of 2 words or more at the end, without
     blanks, case and punctuation; prompts of others count from 3 words on. Serious from 5 % on: what
@@ -330,8 +330,8 @@ def prompt_repeated(part: StudyPart) -> Faults:
         elif any(tuple(text.words[:k]) in prompts[dataset] for k in lengths[dataset]):
             others.append(text)
     for told, hits in (
-        ("say their prompt twice", twice),
-        ("go on with the prompt of another request", others),
+        ("repeat their prompt", twice),
+        ("continue with the prompt of another request", others),
     ):
         if len(hits) >= _FEW:
             yield Share(told, hits, texts)

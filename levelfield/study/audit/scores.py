@@ -1,4 +1,4 @@
-"""Do scores, votes and results belong to the texts that they stand with?"""
+"""Do scores, votes and results belong to their texts?"""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def scores_incomplete(part: StudyPart) -> Faults:
         )
         if strange:
             n = sum(excess for *_, excess in strange)
-            told = f"{n:,} values are of no text, e.g. {strange[0][0]} in {strange[0][1]}"
+            told = f"{n:,} values belong to no text, e.g. {strange[0][0]} in {strange[0][1]}"
             yield Fault("serious", told, n, n, (), system)
         if lacking:
             total = sum(map(len, sample_ids.values()))
@@ -88,7 +88,7 @@ def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
 
 @check("scores-strange", per="control")
 def scores_strange(part: StudyPart) -> Faults:
-    """Scores that can't be those of these texts.
+    """Scores that can't belong to these texts.
 
     Serious: 10 or more different scores of a metric are the same, text by text, in two cells with
     different texts; or equal texts after the same prompt, 3 or more, have different scores; or all
@@ -147,7 +147,7 @@ def _contradicted(metric: str, cells: Sequence[Cell]) -> Faults:
     differ = [group for group in equal if max(group) - min(group) > 1e-3]
     k, n = len(differ), len(equal)
     if k >= max(_SAME, n / 2):
-        told = f"{metric}: {k} of {n} texts that are there twice have two scores"
+        told = f"{metric}: {k} of {n} texts that occur twice have two scores"
         yield Fault("serious", told, k, n, (), only(cell.key.system for cell in cells))
 
 
@@ -216,7 +216,7 @@ def _far_apart(
         return None
     usual = median(v for group in groups for v in group)
     if usual > 1 and abs(middle / math.log(usual) - 1) <= _LOGARITHM:
-        return "serious", "scores are as if the logarithms of those of other systems"
+        return "serious", "scores look like the logarithms of those of other systems"
     return "warning", "scores do not overlap with those of other systems"
 
 
@@ -236,7 +236,7 @@ _WRONG = 0.05
 def scores_contradict_votes(part: StudyPart) -> Faults:
     """Texts whose `control.average` is not the share of the judges' votes that are the wanted one.
 
-    Compared for controls of one value an attribute, by the votes of all their judges, as the score
+    Compared for controls of one value per attribute, by the votes of all their judges, as the score
     is defined. Serious from 5 % of the texts on, a warning from 1 % and 3 texts: scores belong to
     other texts, other systems or other votes.
     """
@@ -259,7 +259,7 @@ def scores_contradict_votes(part: StudyPart) -> Faults:
     if told >= _SAME:
         text = (
             f"{_AVERAGE}: {told:,} of {total:,} scores ({percent(told, total)}) are not the share "
-            "of the votes beside them that are the wanted value"
+            "of the votes beside them for the wanted value"
         )
         yield Fault(told / total, text, told, total)
 
@@ -270,7 +270,7 @@ _NONE = 0.1
 
 @check("scores-strange", per="control")
 def scores_exchanged(part: StudyPart) -> Faults:
-    """Scores of two systems that go with each other's texts and not with their own.
+    """Scores of two systems that match each other's texts and not their own.
 
     Compared, request by request: Spearman's ρ of the scores of a system with the number of words
     of its texts, and with that of another system's. Serious where both systems have |ρ| < 0.1 with
@@ -297,7 +297,7 @@ def scores_exchanged(part: StudyPart) -> Faults:
                 _rho(of_systems[a], lengths[b]) for a, b in ((system, other), (other, system))
             ]
             if all(abs(rho) > _CLOSE and p < LEVEL for rho, p in crossed):
-                told = f"{metric}: scores of {system} and {other} go with each other's texts: ρ "
+                told = f"{metric}: scores of {system} and {other} match each other's texts: ρ "
                 told += f"with the length {crossed[0][0]:.2f} and {crossed[1][0]:.2f}, and "
                 told += f"{rhos[system]:.2f} and {rhos[other]:.2f} with that of their own"
                 n = len(of_systems[system])

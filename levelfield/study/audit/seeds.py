@@ -141,7 +141,7 @@ def _between(side: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tupl
         factor = max(means) / min(means)
         if factor >= _LONGER and p_of_order(side.lengths, other.lengths) < LEVEL:
             numbers = (f"{means[0]:.3g}", f"{means[1]:.3g}")
-            yield "words in the mean", False, math.log(factor), numbers
+            yield "mean number of words", False, math.log(factor), numbers
     for metric in side.values.keys() & other.values.keys():
         x, y = side.values[metric], other.values[metric]
         if min(len(x), len(y)) >= _ENOUGH:

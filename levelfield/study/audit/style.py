@@ -1,4 +1,4 @@
-"""Do the texts of a system look unlike those of others? Their length and their style."""
+"""Do the texts of a system differ from those of others in length or style?"""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from levelfield.study.audit.findings import (
 from levelfield.study.audit.texts import STYLE, Text, length_of
 from levelfield.study.cells import grouped
 
-FOREIGN = "hold mostly words that none of the others use"
+FOREIGN = "contain mostly words that none of the others use"
 SCRIPT = "are in another script than most texts"
 FEATURES = (*STYLE, SCRIPT, FOREIGN)
 
 # `cut-text` says who is cut, and names and signs beyond ASCII may be those of a topic
 _CUT = "end in mid-sentence"
-_WHERE_LACKING = (_CUT, "hold letters beyond ASCII")
+_WHERE_LACKING = (_CUT, "contain letters beyond ASCII")
 _ENOUGH = 15
 _APART = 0.4
 _RARE = 0.1
@@ -215,7 +215,7 @@ def style_differs(part: StudyPart) -> Faults:
         who = f"of {system} " if either else ""
         yield Fault(
             "warning",
-            f"{who}look unlike those of the other systems: {told}",
+            f"texts {who}look unlike those of the other systems: {told}",
             len(hits),
             len(systems[system]),
             hits[:EXAMPLES],

@@ -119,19 +119,19 @@ _SPACED = re.compile(r"\w [,.;!?](?:\s|$)| n't\b| '(?:s|re|ll|ve)\b")
 _SENTENCE_END = re.compile(r"[.!?]\s+\W?[^\W\d_]|[。！？].")
 
 STYLE: Mapping[str, Callable[[Text], bool]] = {
-    "hold an upper-case letter": lambda t: t.sample.text != t.sample.text.lower(),
-    "hold an upper-case letter after their prompt": lambda t: t.written != t.written.lower(),
+    "contain an upper-case letter": lambda t: t.sample.text != t.sample.text.lower(),
+    "contain an upper-case letter after their prompt": lambda t: t.written != t.written.lower(),
     "are all in upper case": lambda t: t.written.isupper() and len(t.written) > 3,
     "begin with upper case after their prompt": lambda t: t.written.lstrip(_QUOTES)[:1].isupper(),
-    "hold punctuation before their end": lambda t: bool(_STOP.search(t.written[:-1])),
-    "hold a blank before punctuation": lambda t: bool(_SPACED.search(t.written)),
+    "contain punctuation before their end": lambda t: bool(_STOP.search(t.written[:-1])),
+    "contain a blank before punctuation": lambda t: bool(_SPACED.search(t.written)),
     "end in mid-sentence": lambda t: in_mid_sentence(t.written),
     "end with several stops": lambda t: t.written.endswith(("..", "…", "!!", "??", "。。")),
-    "hold several sentences": lambda t: bool(_SENTENCE_END.search(t.written)),
-    "hold a line break": lambda t: "\n" in t.written,
-    "hold a digit": lambda t: bool(_DIGIT.search(t.written)),
-    "hold letters beyond ASCII": lambda t: not t.written.isascii(),
-    "hold several blanks in a row": lambda t: "  " in t.written,
+    "contain several sentences": lambda t: bool(_SENTENCE_END.search(t.written)),
+    "contain a line break": lambda t: "\n" in t.written,
+    "contain a digit": lambda t: bool(_DIGIT.search(t.written)),
+    "contain letters beyond ASCII": lambda t: not t.written.isascii(),
+    "contain several blanks in a row": lambda t: "  " in t.written,
     "stand in quotes": lambda t: (
         len(t.sample.text.strip()) > 2
         and t.sample.text.strip()[0] in _QUOTES

@@ -249,8 +249,8 @@ def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
         if worst:
             _, place, severity, drop = worst
             told = (
-                f"{attribute}: {judge} says what most other judges say of "
-                f"{percent(*drop.inside)} of these texts, and of {percent(*drop.outside)} of others"
+                f"{attribute}: {judge} agrees with most other judges on {percent(*drop.inside)} of "
+                f"these texts, and on {percent(*drop.outside)} of others"
             )
             yes, n = drop.inside
             yield Fault(severity, told, n - yes, n, **place.name)
@@ -310,8 +310,8 @@ def _never_wrong(attribute: str, judge: str, votes: Sequence[_Vote]) -> Iterator
         q, e = (_pooled([other[side] for other in elsewhere]) for side in (False, True))
         if (1 - q / 2) ** m * (1 - e / 2) ** n < _SURE:
             told = (
-                f"{attribute}: {judge} finds all texts right, also the {m} that all other judges "
-                f"find wrong; of such texts of other systems it finds {percent(q, 1)} wrong"
+                f"{attribute}: {judge} finds all texts right, including the {m} that all other "
+                f"judges find wrong; of such texts of other systems it finds {percent(q, 1)} wrong"
             )
             yield Fault("serious", told, m, m + n, (), system)
 
@@ -340,8 +340,8 @@ def _always_right(
         least = min(_pooled(elsewhere), _pooled(others))
         if least >= 0.05 and p_of_fewer(k, n, least / 2) < LEVEL:
             told = (
-                f"{judge} finds {percent(k, n)} of the texts wrong; of those of other systems it "
-                f"finds {percent(least, 1)} or more, and so do the other judges of these"
+                f"{judge} finds {percent(k, n)} of the texts wrong; of the texts of other systems "
+                f"it finds {percent(least, 1)} or more, as do the other judges of these"
             )
             yield Fault("serious", told, n - k, n, (), system)
 
@@ -383,8 +383,8 @@ def judge_always_right(part: StudyPart) -> Faults:
             usual = median(others)
             if usual <= _SELDOM and p_of_fewer(n - right, n, (1 - usual) / 2) < LEVEL:
                 told = (
-                    f"{attribute}: {judge} finds {percent(right, n)} of the texts right, where the "
-                    f"other judges find {percent(usual, 1)} (median)"
+                    f"{attribute}: {judge} finds {percent(right, n)} of the texts right; the other "
+                    f"judges find {percent(usual, 1)} (median)"
                 )
                 yield Fault("serious", told, right, n)
 
@@ -422,8 +422,8 @@ def judges_alike(part: StudyPart) -> Faults:
             ]
             if kappa >= _COPY and rest and max(rest) <= _OTHERS:
                 told = (
-                    f"{attribute}: {judge} and {other} agree as if one were a copy of the other "
-                    f"(κ of labels {kappa:.2f}; with other judges {max(rest):.2f} at most)"
+                    f"{attribute}: {judge} and {other} agree as if one were a copy of the other (κ "
+                    f"of labels {kappa:.2f}; with other judges at most {max(rest):.2f})"
                 )
                 yield Fault("warning", told, n, n)
 
@@ -434,7 +434,7 @@ _LEAST = 0.05
 
 @check("judge-depends", per="control")
 def judge_leans(part: StudyPart) -> Faults:
-    """A judge that errs to another side on one system, as with another threshold.
+    """A judge that errs in a different direction on one system, as with a different threshold.
 
     Counted: the texts on which a judge does not say what most others say, and those of them to
     which it gives one label. A warning where that share is 30 points higher on a system than on all
@@ -469,8 +469,8 @@ def _leans(
                 continue
             if k >= _LEAST * total and p_of_shares(k, n, a, b) < _SURE:
                 told = (
-                    f"{attribute}: where {judge} does not say what most others say, it says "
-                    f"{label or 'undecided'} of {percent(k, n)} of these texts, and of "
-                    f"{percent(a, b)} of those of other systems, as with another threshold"
+                    f"{attribute}: where {judge} disagrees with most others, it says "
+                    f"{label or 'undecided'} for {percent(k, n)} of these texts, and for "
+                    f"{percent(a, b)} of those of other systems, as with a different threshold"
                 )
                 yield Fault("warning", told, k, total, (), system)

@@ -1,4 +1,4 @@
-"""What stands in the texts that no judge should have to read."""
+"""Parts of texts that no judge should have to read."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _CONTROL = re.compile(
 
 @check("wrong-encoding", per="system", limits=Limits(0.05, 0.02))
 def wrong_encoding(part: StudyPart) -> Faults:
-    """Texts that hold traces of how they were stored, which no system wrote.
+    """Texts that contain traces of how they were stored, which no system wrote.
 
     UTF-8 read in another encoding (`â€™`, `Ã©`), HTML entities and tags (`&#39;`, `<br />`),
     escapes written out (`\\\\n`, `\\\\u2019`, `%20`), marks of tokenizers (`Ġ`, `▁`, `@@`, `##ing`,
@@ -131,7 +131,7 @@ def wrong_encoding(part: StudyPart) -> Faults:
     invisible ones. Serious from 5 % of the texts of a system on; silent below 2 %, since texts of
     the web hold such things by themselves.
     """
-    yield _with_kinds("hold traces of how they were stored", part, _traces)
+    yield _with_kinds("contain traces of how they were stored", part, _traces)
 
 
 def _traces(text: Text) -> Iterator[str]:
@@ -204,7 +204,7 @@ def leftover_markup(part: StudyPart) -> Faults:
     it. Serious from 5 % of the texts on; silent below 2 %, since texts like those of the web hold
     such things by themselves.
     """
-    yield _with_kinds("hold what is no text", part, lambda text: _leftovers(text, part.system))
+    yield _with_kinds("contain what is not text", part, lambda text: _leftovers(text, part.system))
 
 
 def _with_kinds(told: str, part: StudyPart, kinds_of: Callable[[Text], Iterable[str]]) -> Share:
@@ -321,8 +321,8 @@ def repetition(part: StudyPart) -> Faults:
         hits = [text for share, text in order if share >= limits.warning]
         total = len(shares)
         told = (
-            f"{percent(mean, 1)} of the 4-grams in a text are repeats of one before (mean over "
-            f"{total:,} texts); they are 5 % or more in {len(hits):,} texts"
+            f"{percent(mean, 1)} of the 4-grams in a text repeat an earlier one (mean over "
+            f"{total:,} texts); the share is 5 % or more in {len(hits):,} texts"
         )
         yield Fault.of_texts(severity, told, hits, texts)._replace(of=total)
 

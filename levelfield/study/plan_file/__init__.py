@@ -34,15 +34,15 @@ class StudyTable(Options):
 
     name: str = option(help="Title of the study.", example='"Openings"')
     seeds: tuple[int, ...] = option(
-        help="Seeds, all different; each request carries one, and the audit checks what a system "
-        "makes of it.",
+        help="Seeds, all different; each request carries one, and the audit checks how a system "
+        "uses it.",
         least=0,
         fewest=1,
         example="[1, 2, 3]",
     )
     out: str = option(
         "",
-        "Folder for everything that the study makes.",
+        "Folder for all output of the study.",
         otherwise="`<stem of the file>.study`",
         example='"results"',
     )
@@ -66,17 +66,17 @@ class StudyTable(Options):
     )
     controls: Mapping[str, Mapping[str, tuple[str | tuple[str, ...], ...]]] = option(
         help="Kinds of control by name: attributes with their values, each a string, or a list of "
-        "strings that are wanted together. Several attributes are combined in all ways.",
+        "strings that are requested together. Several attributes are combined in all ways.",
         fewest=1,
         example='[controls.sentiment] sentiment = ["positive", "negative"]',
     )
     systems: tuple[SystemEntry, ...] = option(
-        help="Systems that are compared.", fewest=1, example='[[systems]] name = "gedi"'
+        help="Systems to compare.", fewest=1, example='[[systems]] name = "gedi"'
     )
     budgets: tuple[float, ...] | None = option(
         None,
-        "Budgets in nats a token. Each technique whose strength is not given takes part once with "
-        "each of them, as the system `NAME @ BUDGET`, and the report has tables for each budget.",
+        "Budgets in nats per token. Each technique without a given strength takes part once per "
+        "budget, as the system `NAME @ BUDGET`, and the report has tables for each budget.",
         fewest=1,
         above=0,
         otherwise="none",
@@ -84,20 +84,21 @@ class StudyTable(Options):
     )
     planned: Mapping[str, float] = option(
         {},
-        "Difference of two systems that the study is to show, by metric, in its units; the report "
-        "says in how many comparisons it could. `levelfield plan systems` plans it from a pilot.",
+        "Difference between two systems that the study is to show, by metric, in its units; the "
+        "report gives the number of comparisons that could show it. `levelfield plan systems` "
+        "plans it from a pilot.",
         above=0,
         example='{ "control.average" = 0.1 }',
     )
     calibration: Mapping[str, DatasetTable] = option(
         {},
-        "Datasets by name on which the strengths of systems with a budget are found; of other "
-        "prompts than those that the study compares.",
+        "Datasets by name on which the strengths of systems with a budget are found; their prompts "
+        "must differ from those that the study compares.",
         example='[calibration.held-out] prompts = ["The old road"]',
     )
     metrics: tuple[str | MetricPlan, ...] = option(
-        help="Metrics that the texts are measured with: names, or tables with `name` and "
-        "`options`, also as `[[metrics]]`.",
+        help="Metrics that measure the texts: names, or tables with `name` and `options`, also as "
+        "`[[metrics]]`.",
         fewest=1,
         example='"diversity" or {name = "control.average", options = {judges = "offline"}}',
     )
@@ -174,7 +175,7 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
                 top.wrong(
                     f"datasets.{printable(dataset.name)} with controls.{printable(control.name)}: "
                     f"{product(counts)} requests (prompts × values) in each cell, at most "
-                    f"{CELL_REQUESTS:,} are asked; leave out prompts or values"
+                    f"{CELL_REQUESTS:,} are allowed; leave out prompts or values"
                 )
     if total > STUDY_REQUESTS:
         counts = [
@@ -185,7 +186,7 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
         ]
         top.wrong(
             f"{total:,} requests (systems × seeds × prompts × values: {product(counts)}), at most "
-            f"{STUDY_REQUESTS:,} are asked; make several studies of it"
+            f"{STUDY_REQUESTS:,} are allowed; split the study"
         )
 
 
@@ -204,13 +205,13 @@ def _check_calibration(top: TomlTable, plan: Plan) -> None:
         )
     if both := [p for d in plan.datasets for p in d.prompts if p in held_out]:
         top.wrong(
-            f"calibration: {shown(both[0])} is a prompt of the study, too; strengths are found on "
-            "other prompts than those that are compared"
+            f"calibration: {shown(both[0])} is also a prompt of the study; the prompts of the "
+            "calibration must differ from those that are compared"
         )
 
 
 def _check_sources(top: TomlTable, plan: Plan) -> None:
-    """Notes techniques that rewrite where there are prompts, and others where there are sources."""
+    """Notes techniques that rewrite for datasets of prompts, and others for datasets of sources."""
     for system in plan.systems:
         if not (isinstance(system.source, TechniqueSource) and system.source.technique):
             continue
@@ -221,5 +222,5 @@ def _check_sources(top: TomlTable, plan: Plan) -> None:
                 top.wrong(
                     f"system {shown(system.name)}: technique {system.source.technique} {does}, and "
                     f"datasets.{printable(dataset.name)} has "
-                    f"{'sources' if dataset.rewrite else 'prompts'}; make a study of each"
+                    f"{'sources' if dataset.rewrite else 'prompts'}; make a separate study for each"
                 )

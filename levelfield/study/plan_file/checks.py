@@ -84,7 +84,7 @@ def attempt(
 
 
 def option_words(table: TomlTable, options: Mapping[str, Word], folder: Path) -> dict[str, str]:
-    """Returns options as a user would write them on the command line; notes one that is there with
+    """Returns options as a user would write them on the command line; notes one that is given with
     dashes and with underscores.
 
     Args:
@@ -116,7 +116,7 @@ def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
         if math.prod(counts) > CELL_REQUESTS:
             table.wrong(
                 f"{product(counts)} combinations of its values; at most {CELL_REQUESTS:,} are "
-                "asked for; leave out values, or make several kinds of control of it"
+                "allowed; leave out values, or split it into several kinds of control"
             )
             # each value by itself: what else is wrong with the file is said all the same
             singles = tuple({a: v} for a, choices in values.items() for v in choices)
@@ -127,7 +127,7 @@ def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
             for combination in itertools.product(*values.values())
         )
         for alike, n in repeated(map(value_name, combinations)):
-            table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
+            table.wrong(f"{n} of its values read {shown(alike)}; all must differ")
         yield ControlKind(table.name, combinations)
 
 

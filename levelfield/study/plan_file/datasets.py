@@ -39,10 +39,10 @@ class DatasetTable(Options):
     file: str = option(
         "",
         "File of prompts: .txt with one per line (blank lines are ignored), or .jsonl, .json, "
-        ".csv, .tsv or .parquet with a field `prompt`, and perhaps `id`.",
+        ".csv, .tsv or .parquet with a field `prompt` and, optionally, `id`.",
         example='"prompts.txt"',
     )
-    field: str = option("prompt", "Field of `file` that has the prompts.", example='"opening"')
+    field: str = option("prompt", "Field of `file` that holds the prompts.", example='"opening"')
     set: str | None = option(
         None,
         "Prompts of PPLM: "
@@ -52,9 +52,9 @@ class DatasetTable(Options):
     )
     sources: str = option(
         "",
-        "File of sentences to rewrite, with `source` and perhaps `id` and `references`, in place "
-        "of prompts. Systems get `source` in each request and an empty prompt; references are for "
-        "metrics, and no system sees them.",
+        "File of sentences to rewrite, in place of prompts, with `source` and, optionally, `id` "
+        "and `references`. Each request holds the `source` and an empty prompt; only metrics read "
+        "the references.",
         example='"sources.jsonl"',
     )
     weight: float | None = option(
@@ -100,7 +100,9 @@ def _sources(table: TomlTable, name: str, folder: Path) -> list[Sample]:
     can't be read."""
     for key in ("prompts", "file", "set", "ids", "field"):
         if key in table:
-            table.wrong_field(key, "does not go with sources, which have a file of their own")
+            table.wrong_field(
+                key, "cannot be combined with sources, which have a file of their own"
+            )
     if not name:
         return []
     path = str(folder / Path(name).expanduser())

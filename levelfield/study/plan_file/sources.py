@@ -69,7 +69,7 @@ def elsewhere() -> dict[str, str]:
     for key, sources in owners().items():
         *most, last = sources
         words = f"{', '.join(most)} or {last}" if most else last
-        lines[key] = f"only a system with {words} has this"
+        lines[key] = f"only a system with {words} has this key"
     return lines
 
 
@@ -119,7 +119,7 @@ def _command(table: TomlTable, fields: dict[str, Any]) -> CommandSource:
         table.wrong_field("command[1]", f"expected a program, such as {example}; found nothing")
     for name in fields["environment"]:
         if not name or "=" in name or "\0" in name:
-            table.wrong_field(f"environment: {name}", "no name of an environment variable")
+            table.wrong_field(f"environment: {name}", "not a name of an environment variable")
     return CommandSource(**fields | {"command": fields["command"] or ("",)})
 
 
@@ -160,7 +160,7 @@ def _files(table: TomlTable, fields: dict[str, Any]) -> FilesSource:
         parts = list(string.Formatter().parse(pattern))
     except ValueError as error:
         reason = str(error).lower()
-        table.wrong_field("files", f"{reason} in {shown(pattern)}; write a brace as such twice")
+        table.wrong_field("files", f"{reason} in {shown(pattern)}; write a literal brace twice")
         return source
     for _, name, form, conversion in parts:
         if name is not None and (name not in CellKey._fields or form or conversion):
@@ -176,13 +176,13 @@ class SystemEntry(Options):
     name: str = option(help="Name of the system, unique.", example='"gedi"')
     controls: tuple[str, ...] | None = option(
         None,
-        "Kinds of control that the system takes part in.",
+        "Kinds of control in which the system takes part.",
         fewest=1,
         example='["sentiment"]',
         otherwise="all",
     )
     labels: Mapping[str, Mapping[str, str | tuple[str, ...]]] = option(
-        {}, "Words of the system for the values of each attribute, by attribute."
+        {}, "Words that the system uses for the values of each attribute, by attribute."
     )
     postprocess: tuple[str, ...] | None = option(
         None,
@@ -192,7 +192,7 @@ class SystemEntry(Options):
         otherwise="none",
     )
     prompting: str = option(
-        "", "Note for tables, such as `few-shot`: how a model was prompted.", example='"few-shot"'
+        "", "Note for tables on how a model was prompted, such as `few-shot`.", example='"few-shot"'
     )
 
     @classmethod
@@ -232,15 +232,15 @@ def read_systems(
             if control.values and not any(_has_words(system, value) for value in control.values):
                 table.wrong_field(
                     "labels",
-                    f"leave nothing to ask of {shown(control.name)}; name the controls that the "
-                    "system takes part in: controls = [ … ]",
+                    f"leave nothing to request of {shown(control.name)}; name the controls in "
+                    "which the system takes part: controls = [ … ]",
                 )
         check_controls(table, system, taking_part)
         table.finish(elsewhere=MISPLACED | elsewhere())
         systems.append(system)
     for key in ("model", "decoding", "options", "budgets"):
         if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
-            top.wrong_field(key, "is of techniques, and there is no system with one; leave it out")
+            top.wrong_field(key, "applies to techniques, and no system has one; leave it out")
     every = at_budgets(systems, budgets)
     for name, n in repeated(system.name for system in every if system.name):
         top.wrong_field("systems", f"{n} have the name {shown(name)}; names are unique")
@@ -285,7 +285,7 @@ def _labels(
             mapping.wrong(f"there is no such attribute; {suggestion(attribute, values_of)}")
             continue
         if not values_of[attribute]:
-            mapping.wrong("its values are lists of words, which every system gets as they are")
+            mapping.wrong("its values are lists of words, which every system gets unchanged")
             continue
         labels[attribute] = {value: _words(mapping, value) for value in mapping}
         for word in labels[attribute]:
@@ -300,6 +300,6 @@ def _words(table: TomlTable, value: str) -> tuple[str, ...]:
     words = spelling if isinstance(spelling, list) else [spelling]
     if all(isinstance(word, str) and word.strip() for word in words):
         return tuple(words)
-    form = "the system's word or a list of its words, empty if it has none"
+    form = "the system's word or a list of its words, empty if there is none"
     table.wrong_field(value, f"expected {form}; found {toml_kind(spelling)}")
     return (value,)

@@ -59,7 +59,7 @@ class TechniqueTable(TechniqueSource):
     )
     guide: str = option(
         "",
-        "Folder that `levelfield train guide` makes; several are separated by commas.",
+        "Folder that `levelfield train guide` makes; separate several by commas.",
         example='"./my-guide"',
     )
 
@@ -109,7 +109,9 @@ def read_defaults(
     words = option_words(top, options, folder)
     for key in words:
         if key == "model":
-            top.wrong_field("options", "the study has model for the base of all techniques")
+            top.wrong_field(
+                "options", "write the base of all techniques as model, a key of the study"
+            )
         elif not any(key in choices(technique_class(name)) for name in TECHNIQUES):
             top.wrong_field("options", f"no technique has the option {shown(key)}")
     return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding()), words)
@@ -168,7 +170,7 @@ def _check_budget(table: TomlTable, name: str, words: Mapping[str, Any]) -> None
         table.wrong_field("budget", f"{name} has no option that is its strength; leave it out")
     elif knob in words:
         table.wrong_field(
-            "budget", f"it decides {knob}, and options has one; leave out one of them"
+            "budget", f"it determines {knob}, and options sets it too; leave out one of them"
         )
 
 
@@ -218,13 +220,13 @@ def check_controls(table: TomlTable, system: SystemPlan, kinds: Sequence[Control
             more = f" (and {len(refused) - 1:,} more)" if len(refused) > 1 else ""
             table.wrong(
                 f"technique {source.technique} refuses {shown(value_name(value))}{more} of "
-                f"{shown(kind.name)}: {reason}; or name the controls that the system takes part "
-                "in: controls = [ … ]"
+                f"{shown(kind.name)}: {reason}; or name the controls in which the system takes "
+                "part: controls = [ … ]"
             )
 
 
 def _labels(system: SystemPlan, value: Control) -> Iterator[Control]:
-    """A wanted value in all the words that the system has for it."""
+    """A requested value in all the words that the system has for it."""
     words = (system.labels.get(a, {}).get(v, (v,)) for a, v in value.items() if isinstance(v, str))
     for n in range(max(map(len, words), default=1)):
         if (labels := labels_of(system, value, n)) is not None:

@@ -1,4 +1,4 @@
-"""A study's folder on disk: a folder a cell, in files that people can open.
+"""A study's folder on disk: one folder per cell, in files that people can open.
 
 In a cell's folder are
 
@@ -50,10 +50,12 @@ _TEXTS = "texts.jsonl"
 _SEALED = {_RECORD: (_ANSWERS, _TEXTS), _STAMP: _MEASURED}
 """Records with a seal -> the files that each vouches for."""
 _MENDS = {
-    _TEXTS: "`levelfield study run` makes it anew from the answers",
-    **dict.fromkeys((_STAMP, *_MEASURED), "`levelfield study run` measures the cell anew"),
+    _TEXTS: "`levelfield study run` makes it again from the answers",
+    **dict.fromkeys((_STAMP, *_MEASURED), "`levelfield study run` measures the cell again"),
 }
-_ASKS_ANEW = "restore it, or `levelfield study run` asks anew and keeps the old answers aside"
+_ASKS_ANEW = (
+    "restore it, or `levelfield study run` requests the cell again and sets the old answers aside"
+)
 
 
 class StudyStore:
@@ -113,7 +115,7 @@ class StudyStore:
         return f"{where}: is not as it was written; {_MENDS.get(name, _ASKS_ANEW)}"
 
     def check(self, key: CellKey) -> None:
-        """Does nothing if all files of a cell are as they were written.
+        """Checks that all files of a cell are as they were written.
 
         Raises:
             UserError: names one that is not, and what mends it.
@@ -142,7 +144,7 @@ class StudyStore:
         return opened(record)
 
     def state(self, key: CellKey, fingerprint: Fingerprint) -> State:
-        """Returns how far a cell is that is made from what the fingerprint says."""
+        """Returns the state of a cell with this fingerprint."""
         record = self.record(key)
         folder = self.folder(key)
         if record is None:
@@ -299,7 +301,7 @@ class StudyStore:
             return
         for number, record in jsonl(path):
             if isinstance(record, Wrong):
-                mend = f"remove {_RECORD} beside it, and the next run makes it anew"
+                mend = f"remove {_RECORD} beside it, and the next run makes it again"
                 raise UserError(f"{printable(str(path))}:{number}: {record}; {mend}")
             yield record
 

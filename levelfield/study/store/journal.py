@@ -1,4 +1,4 @@
-"""The journal of a cell: answers written one by one, so that they outlive whatever happens.
+"""The journal of a cell: answers written one by one, so that none is lost in a crash.
 
 The first line has the fingerprint of the answers. A line that a crash has torn, or that is not as
 it was written, is not an answer, so its request is asked again.

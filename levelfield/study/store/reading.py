@@ -34,7 +34,7 @@ def read_cell(store: StudyStore, key: CellKey) -> Cell:
     store.check(key)
     record = store.record(key)
     if record is None:
-        return Cell(key, failure="not finished; `levelfield study run` goes on with it")
+        return Cell(key, failure="not finished; `levelfield study run` continues it")
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     signatures: dict[str, str] = {}
     for row in store.read_lines(key, "scores.jsonl"):
@@ -128,7 +128,9 @@ def export(
         write(path, table)
         return len(table)
     if path.suffix != ".jsonl":
-        raise UserError(f"{printable(str(path))}: expected a name in .parquet, .csv or .jsonl")
+        raise UserError(
+            f"{printable(str(path))}: expected a name that ends in .parquet, .csv or .jsonl"
+        )
     rows = 0
     with atomic_writer(path) as file:
         for row in _rows(store, keys, subject, flat=False):

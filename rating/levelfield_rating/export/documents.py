@@ -118,7 +118,7 @@ def _rating_rows(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[Seque
 
 
 def _rater_rows(store: RatingStore) -> Iterator[Sequence[object]]:
-    """Yields a row a rater: how far they are, how they used each scale."""
+    """Yields one row per rater: their progress, and how they used each scale."""
     names = [c.id for c in store.frozen.criteria]
     yield (
         *("rater", "survey", "slot", "state", "done", "items", "failed", "excluded", "code"),

@@ -180,7 +180,7 @@ def _given(
 ) -> tuple[TextPart, ...]:
     for name in ("source", "prompt", "context"):
         if fields[name] and name not in show.fields:
-            table.wrong_field(name, f'is not shown; say show = ["{name}"] for the whole study')
+            table.wrong_field(name, f'is not shown; set show = ["{name}"] for the whole study')
     parts: list[TextPart] = []
     for name in show.fields:
         if name == "context":
@@ -210,13 +210,13 @@ def _task(table: TomlTable, fields: Mapping[str, Any], tasks: Mapping[str, str])
     task, direction = fields["task"], fields["direction"]
     if direction and tasks and not {direction, ""} & tasks.keys():
         table.wrong_field(
-            "direction", f"no task is for {shown(direction)}; {suggestion(direction, tasks)}"
+            "direction", f"there is no task for {shown(direction)}; {suggestion(direction, tasks)}"
         )
     template = tasks.get(direction, tasks.get("", ""))
     if not task and "{" not in template:
         task = template
     elif not task:
-        table.wrong_field("task", f"{shown(template)} can't be filled in here; say the task")
+        table.wrong_field("task", f"{shown(template)} can't be filled in here; give the task")
     return task, direction
 
 
@@ -227,7 +227,7 @@ def _range(criterion: RatingCriterion, value: object) -> tuple[int, int]:
         Wrong: the value names none.
     """
     if criterion.scale == "ranking":
-        raise Wrong("an order can't be checked; leave accept out")
+        raise Wrong("an order can't be checked; leave out accept")
     if criterion.scale == "pairwise":
         if not isinstance(value, str) or value not in PLACES:
             raise Wrong(f"expected one of {listed(PLACES)}; found {toml_kind(value)}")

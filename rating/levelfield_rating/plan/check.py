@@ -1,4 +1,4 @@
-"""What is wrong or odd with a study before anybody sees it, and how much there is to rate."""
+"""Checks of a study before anybody sees it: mistakes, oddities, and how much there is to rate."""
 
 from __future__ import annotations
 
@@ -165,19 +165,19 @@ def _warnings(draft: Draft) -> Iterator[str]:
         ]
         if again:
             yield (
-                f"survey {number}: the text of {len(again)} of its negative samples stands "
-                "elsewhere in it as well, as there is no other survey to take one from"
+                f"survey {number}: the text of {len(again)} of its negative samples also appears "
+                "elsewhere in it, since there is no other survey to take one from"
             )
 
 
 def _of_file(study: StudyFile) -> Iterator[str]:
     if study.design.raters == 1:
-        yield "one rater a survey: agreement can't be measured; have raters = 2 or more"
+        yield "one rater per survey: agreement can't be measured; set raters = 2 or more"
     for criterion in study.criteria:
         if _unlabelled(criterion):
             yield f"criterion {shown(criterion.id)} doesn't say what its ends mean: low, high"
     if not study.words.consent:
-        yield "no consent: raters agree to nothing; say what is kept and why in [words]"
+        yield "no consent: raters agree to nothing; state what is kept and why in [words]"
     if not study.words.instructions:
         yield "no instructions: raters see the criteria only; write some in [words]"
     if not study.contact:
@@ -189,7 +189,7 @@ def _of_file(study: StudyFile) -> Iterator[str]:
     elif lacking := [direction for direction in directions if direction not in shown_ones]:
         yield f"no worked example for {listed(lacking)}"
     if study.completion.url and "{code}" not in study.completion.url:
-        yield "completion: url has no {code}, so the page it leads to doesn't learn the code"
+        yield "completion: url has no {code}, so the page that it leads to doesn't receive the code"
     default = Show()
     if not study.language.lower().startswith("en"):
         names = {
@@ -213,7 +213,7 @@ def _of_samples(draft: Draft) -> Iterator[str]:
         names = _some([unit.outputs[0].samples[0] for unit in draft.bare])
         yield (
             f"no two texts to compare for {_many(len(draft.bare), 'source, prompt or context')}, "
-            f"left out: of {names}"
+            f"which are left out: those of {names}"
         )
     units = [*draft.units, *draft.bare]
     directions = {unit.direction for unit in units}
@@ -237,11 +237,11 @@ def _of_samples(draft: Draft) -> Iterator[str]:
     times = Counter(normal(output.part.text) for unit in units for output in unit.outputs)
     if repeated := [text for text, n in times.items() if text and n > 1]:
         yield (
-            f"under several sources, prompts or contexts stands the same text, judged once under "
-            f"each: {listed(repeated, 3)}"
+            "the same text appears under several sources, prompts or contexts, and is judged once "
+            f"under each: {listed(repeated, 3)}"
         )
     if odd := [s.id for s in draft.samples if not is_language(s.extra.get("language", "en"))]:
-        yield f"language is no tag such as en in {_some(odd)}; {study.language} is taken"
+        yield f"language is not a tag such as en in {_some(odd)}; {study.language} is used"
 
 
 _ODD: Mapping[str, re.Pattern[str]] = {
@@ -250,7 +250,7 @@ _ODD: Mapping[str, re.Pattern[str]] = {
     "U+FFFD, which stands for what could not be decoded": re.compile("\ufffd"),
     "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
     "UTF-8 read as another encoding (such as Ã©)": re.compile("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
-    "what looks like markup, which raters see as it is": re.compile(
+    "what looks like markup, which raters see as plain text": re.compile(
         r"</?[A-Za-z][^<>]{0,200}>|&(?:[a-z]{2,8}|#\d{1,6});"
     ),
 }

@@ -118,9 +118,9 @@ class RatingStudyTable(Options):
         1, "Version of the study; raise it with every change after the first rating.", least=1
     )
     language: str = option(
-        "en", "Language of the pages, and of texts that don't say theirs: a tag.", **LANGUAGE
+        "en", "Language tag of the pages, and of texts without a language of their own.", **LANGUAGE
     )
-    contact: str = option("", "Contact for questions of raters.", example='"ratings@example.org"')
+    contact: str = option("", "Contact for raters' questions.", example='"ratings@example.org"')
     duration: str = option("", "Duration of the rating, in words.", example='"about 40 minutes"')
     consent_version: str = option(
         "1",
@@ -135,7 +135,7 @@ class RatingStudyTable(Options):
     )
     ids: Literal["given", "file"] = option(
         "given",
-        "Ids of samples: as they are (given), or with the name of the file before each, for files "
+        "Ids of samples: as they are (given), or prefixed with the name of the file, for files "
         "that use the same ids (file).",
     )
     show: tuple[Literal["source", "prompt", "context"], ...] = option(
@@ -163,7 +163,7 @@ class RatingStudyTable(Options):
         RatingDesign(), "Design of the study: what an item is, and who sees which items."
     )
     criteria: tuple[RatingCriterion, ...] = option(
-        help="Questions that are asked of every item, in this order.",
+        help="Questions about every item, in this order.",
         fewest=1,
         example='[[criteria]] id = "content"',
     )
@@ -281,7 +281,7 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
 def _controls(top: TomlTable) -> NegativeControls:
     with part_of(top, "controls", NegativeControls) as (table, controls):
         if controls.rule == "not-lowest" and "rule" in table and not controls.negative:
-            table.wrong_field("rule", "there is no negative sample to judge by; say negative = 1")
+            table.wrong_field("rule", "there is no negative sample to judge by; set negative = 1")
     return controls
 
 

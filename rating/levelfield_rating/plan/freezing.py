@@ -159,8 +159,8 @@ def draft_study(path: str | os.PathLike[str]) -> Draft:
                     survey_questions.append(negative)
             if controls.negative and len(survey_questions) < controls.negative + 2:
                 found_wrong.append(
-                    f"controls: survey {number} has too few items to put a negative sample neither "
-                    "first nor last; have fewer surveys or controls"
+                    f"controls: survey {number} has too few items to place a negative sample "
+                    "neither first nor last; use fewer surveys or controls"
                 )
             surveys.append(tuple(with_survey(question, number) for question in survey_questions))
     lines = tuple(dict.fromkeys(f"{name}: {problem}" for problem in found_wrong))
@@ -215,7 +215,9 @@ def _tasks_of(study: StudyFile, samples: Sequence[Sample], problems: list[str]) 
         )
     for direction, ids in lacking.items():
         hint = suggestion(direction, study.tasks)
-        problems.append(f"tasks: none is for {shown(direction)}, wanted by {_some(ids)}; {hint}")
+        problems.append(
+            f"tasks: there is none for {shown(direction)}, wanted by {_some(ids)}; {hint}"
+        )
     for name, ids in unfilled.items():
         where = "tasks" if "" not in study.tasks else "task"
         problems.append(f"{where}: the control of {_some(ids)} has no {shown(name)} to fill in")
@@ -252,7 +254,7 @@ def _check_units(
     elif units and len(units) < design.surveys:
         problems.append(
             f"design: surveys: {design.surveys} surveys, but only {len(units)} different sources, "
-            "prompts or contexts to split among them; have fewer surveys"
+            "prompts or contexts to split among them; use fewer surveys"
         )
     if design.kind == "ranking":
         long = [unit for unit in units if len(unit.outputs) > MOST_CANDIDATES]
@@ -260,5 +262,5 @@ def _check_units(
             most = max(len(unit.outputs) for unit in long)
             problems.append(
                 f"design: a ranking of {most} texts; more than {MOST_CANDIDATES} can't be put in "
-                "order, compare pairs instead"
+                "order; compare pairs instead"
             )

@@ -110,7 +110,7 @@ class RatingDesign(Options):
 def read_design(top: TomlTable) -> RatingDesign:
     with part_of(top, "design", RatingDesign) as (table, design):
         if "pairs" in table and design.kind != "pairwise":
-            table.wrong_field("pairs", 'goes with kind = "pairwise" only')
+            table.wrong_field("pairs", 'requires kind = "pairwise"')
     return design
 
 
@@ -119,9 +119,9 @@ def tasks_of(
 ) -> dict[str, str]:
     """Returns the tasks by direction, or the one task at `""`."""
     if task and by_direction:
-        top.wrong_field("task", "there are [tasks] as well; say one of the two")
+        top.wrong_field("task", "there are [tasks] as well; keep one of the two")
     elif by_direction and not attribute:
-        top.wrong('tasks: goes with direction = "ATTRIBUTE", whose values the tasks are for')
+        top.wrong('tasks: requires direction = "ATTRIBUTE", whose values the tasks are for')
     tasks = ({"": task} if task else {}) | dict(by_direction)
     for direction, template in tasks.items():
         try:
@@ -140,11 +140,11 @@ def blanks_of(template: str) -> list[str]:
     try:
         fields = [parts[1:] for parts in string.Formatter().parse(template)]
     except ValueError as error:
-        raise Wrong(f"{error} in {shown(template)}; write a brace as such twice") from None
+        raise Wrong(f"{error} in {shown(template)}; write a literal brace twice") from None
     names = [(name, form or conversion) for name, form, conversion in fields if name is not None]
     for name, more in names:
         if not name or more or set(name) & set(".["):
-            raise Wrong(f"can't fill in {shown(template)}; say {{attribute}}")
+            raise Wrong(f"can't fill in {shown(template)}; write {{attribute}}")
     return [name for name, _ in names]
 
 
@@ -161,7 +161,7 @@ def read_criteria(
         if scale not in SCALES[design]:
             table.wrong_field(
                 "scale",
-                f"{scale} is no scale of a {design} design; there are {listed(SCALES[design])}",
+                f"{scale} is not a scale of a {design} design; there are {listed(SCALES[design])}",
             )
         if "points" in table and scale != "likert":
             table.wrong_field("points", "only a likert scale has points")

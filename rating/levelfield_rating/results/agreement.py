@@ -1,4 +1,4 @@
-"""Means of the systems, and how far the raters agree."""
+"""Means of the systems, and agreement of the raters."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def reliability(
     level = LEVELS[frozen.design]
     rated, texts = unit_ratings(frozen, states)
     if not rated.ratings:
-        return StudyReliability(level, None, None, texts, "nothing is rated yet")
+        return StudyReliability(level, None, None, texts, "nothing has been rated yet")
     by = "survey" if len({item.survey for item, _ in texts.values()}) > 1 else ""
     raw = rater_agreement(rated, by=by, level=level, worst=worst, resampling=resampling)
     standardised = None

@@ -55,7 +55,7 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
         return ControlVerdict(None, "not rated yet")
     if frozen.design == "direct":
         if len(real) < LEAST_REAL:
-            return ControlVerdict(None, "too few real texts rated yet")
+            return ControlVerdict(None, "too few real texts rated so far")
         middle = statistics.median(real)
         answers = [answer for _, answer in negative if isinstance(answer, int)]
         failed = [answer for answer in answers if answer >= middle]
@@ -64,7 +64,7 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
             bool(failed), f"{first.id}: {details}; median of the real texts {middle:g}"
         )
     failed_items = [item for item, answer in negative if not _is_last(item, answer)]
-    details = f"{len(failed_items)} of {len(negative)} not behind the real texts"
+    details = f"{len(failed_items)} of {len(negative)} not ranked below the real texts"
     return ControlVerdict(bool(failed_items), f"{first.id}: {details}")
 
 

@@ -120,7 +120,7 @@ def exchange_organiser(db: sqlite3.Connection, time: str, secret: str) -> str | 
 def _check_sessions(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> None:
     ((sessions,),) = db.execute(query, values).fetchall()
     if sessions >= SESSIONS_OF_LINK:
-        raise RequestRefused(429, f"a link opens {SESSIONS_OF_LINK:,} times")
+        raise RequestRefused(429, f"a link can be opened {SESSIONS_OF_LINK:,} times")
 
 
 def rater_of_session(db: sqlite3.Connection, secret: str) -> str | None:

@@ -63,7 +63,7 @@ class Database:
                 _sync(path.parent)
             elif not path.is_file():
                 raise StoreError(
-                    f"{path}: no such store; `levelfield rate serve` makes it from the study file"
+                    f"{path}: no such store; `levelfield rate serve` creates it from the study file"
                 )
             self._file = _identity(path)
         except OSError as error:
@@ -138,7 +138,7 @@ class Database:
             part.replace(to)
             _sync(to.parent)
         except FileExistsError as error:
-            raise StoreError(f"{to} is there already; name a new file for the backup") from error
+            raise StoreError(f"{to} already exists; name a new file for the backup") from error
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{to}: the backup can't be written: {error}") from error
 
@@ -229,8 +229,8 @@ def _keep_log(db: sqlite3.Connection, path: Path) -> None:
             time.sleep(0.01)
     if mode != "wal":
         raise StoreError(
-            f"{path}: no write-ahead log can be kept there, as on network folders; "
-            "name a store on a local disk"
+            f"{path}: no write-ahead log can be kept there, as on network folders; put the store "
+            "on a local disk"
         )
 
 
@@ -269,7 +269,7 @@ def _version(db: sqlite3.Connection, path: Path, *, latest: int) -> int:
         raise StoreError(f"{path} is a database, but not a store of ratings; name another file")
     if version > latest:
         raise StoreError(
-            f"{path} has version {version} of the store, and this levelfield knows {latest}; "
+            f"{path} has version {version} of the store, and this levelfield supports {latest}; "
             "use the version of levelfield that it was served with, or a later one"
         )
     return int(version)
@@ -296,7 +296,7 @@ def _explained(path: Path) -> Iterator[None]:
             raise StoreError(f"{path} is damaged: it holds text that is not UTF-8") from error
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise StoreError(f"{path} is damaged or is no store of ratings: {error}") from error
+            raise StoreError(f"{path} is damaged or is not a store of ratings: {error}") from error
         if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             raise StoreUnavailable(f"{path}: {error}") from error
         raise

@@ -65,7 +65,7 @@ def record(
             if passed or used >= TRIES:
                 raise RequestRefused(409, "this practice item is finished")
             if event.criterion in attempted.setdefault(event.item, set()):
-                raise RequestRefused(422, "one answer a criterion makes a try")
+                raise RequestRefused(422, "a try is one answer per criterion")
             attempted[event.item].add(event.criterion)
             attempt = used + 1
         _check_room(db, who, event)
@@ -135,7 +135,7 @@ def _check_comment(value: object) -> None:
     try:
         value.encode()
     except UnicodeEncodeError as error:  # halves of a surrogate pair
-        raise RequestRefused(422, "the comment has characters that are none") from error
+        raise RequestRefused(422, "the comment contains invalid characters") from error
 
 
 def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
@@ -171,7 +171,7 @@ def _check_room(db: sqlite3.Connection, who: Person, event: Event) -> None:
     query = "SELECT count(*) FROM rating_event WHERE rater = ? AND kind <> 'practice' AND item = ?"
     ((events,),) = db.execute(query, (who.id, event.item)).fetchall()
     if events >= EVENTS_OF_ITEM:
-        raise RequestRefused(429, f"the store keeps {EVENTS_OF_ITEM:,} changes of one item")
+        raise RequestRefused(429, f"the store keeps {EVENTS_OF_ITEM:,} changes per item")
     if event.kind == "comment":
         query = """
             SELECT coalesce(sum(length(value)), 0) FROM rating_event JOIN event_value USING (seq)

@@ -161,7 +161,7 @@ def enter(
         query = "SELECT count(*) FROM journal WHERE kind = 'phase' AND rater = ?"
         ((phases,),) = db.execute(query, (who.id,)).fetchall()
         if phases >= PHASES_OF_RATER and reached == "rating":  # nobody is kept from the end
-            raise RequestRefused(429, f"a rater goes on {PHASES_OF_RATER:,} times")
+            raise RequestRefused(429, f"a rater can change phase {PHASES_OF_RATER:,} times")
         query = "UPDATE rater SET phase = ? WHERE id = ?"
         db.execute(query, (reached, who.id))
         note(db, time, "phase", rater=who.id, detail=reached)

@@ -339,7 +339,7 @@ class RatingStore:
         """Returns the study, read again only if another process has put another in its place."""
         number = study_number(db)
         if number is None:
-            raise StoreError(f"{self.path} has no study; `levelfield rate serve` puts one in")
+            raise StoreError(f"{self.path} has no study; `levelfield rate serve` adds one")
         if self._study is None or self._study.id != number:
             self._study = stored_study(db, self.path, number)
         return self._study

@@ -144,8 +144,8 @@ def put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, time: str) -> 
         if _has_ratings(db):
             raise StoreError(
                 f"{path} has ratings of this study as it was (changed since: "
-                f"{', '.join(differing)}); put the study file back, or give it "
-                f"`version = {stored.version + 1}` and a store of its own"
+                f"{', '.join(differing)}); restore the study file, or give it `version = "
+                f"{stored.version + 1}` and a store of its own"
             )
         _begin_again(db, time, len(frozen.slots))
     values = (frozen.digest, frozen.document(), time)

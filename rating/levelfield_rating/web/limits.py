@@ -150,7 +150,7 @@ class LogLimit(logging.Filter):
             return False
         self._passed[key] = (began, passed + 1)
         if passed + 1 == self._number:
-            record.msg = f"{record.msg} (more like this are not logged for a while)"
+            record.msg = f"{record.msg} (similar messages are not logged for a while)"
         return True
 
 

@@ -217,13 +217,13 @@ def test_a_backup_is_a_store_of_its_own_and_replaces_nothing(run: Run, study: Pa
     assert run("rate", "backup", study, "copy.sqlite").code == 0
     copied = run("rate", "status", study, "--store", "copy.sqlite", "--json")
     assert copied.json == run("rate", "status", study, "--json").json
-    assert "is there already" in run("rate", "backup", study, "copy.sqlite").complaint
+    assert "already exists" in run("rate", "backup", study, "copy.sqlite").complaint
 
 
 def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
     write("other.sqlite", b"not a database at all, but long enough to look like one" * 40)
     complaint = run("rate", "status", study, "--store", "other.sqlite").complaint
-    assert "no store" in complaint
+    assert "damaged or is not a store" in complaint
     with sqlite3.connect("third.sqlite") as db:
         db.execute("CREATE TABLE x (y)")
     assert "not a store" in run("rate", "status", study, "--store", "third.sqlite").complaint
@@ -328,7 +328,8 @@ def test_a_withdrawal_that_another_program_holds_up_is_said(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event_value").fetchone()
         assert (
-            "another process reads the store" in run("rate", "withdraw", study, "r1", "--yes").err
+            "another process is reading the store"
+            in run("rate", "withdraw", study, "r1", "--yes").err
         )
     assert "another" not in run("rate", "withdraw", study, "r2", "--yes").err
 

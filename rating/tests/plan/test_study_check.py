@@ -129,7 +129,7 @@ def test_texts_of_all_scripts_are_taken_as_they_are(tmp_path, text):
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ("[design]\nraters = 1", "one rater a survey: agreement can't be measured"),
+        ("[design]\nraters = 1", "one rater per survey: agreement can't be measured"),
         (
             TASKS.replace("[tasks]", f'{BOTH_WAYS}\n[tasks]\nnone = "x"'),
             'tasks: no sample wants "n',
@@ -176,7 +176,7 @@ def test_texts_under_several_sources_and_systems_with_gaps_are_pointed_out(tmp_p
 def test_a_language_that_is_no_tag_is_pointed_out(tmp_path):
     warnings = checked(tmp_path, "Text.", language="the second one").warnings
 
-    assert any(w.startswith("language is no tag such as en in 1 sample") for w in warnings)
+    assert any(w.startswith("language is not a tag such as en in 1 sample") for w in warnings)
 
 
 def test_sources_with_nothing_to_compare_are_left_out_and_named(tmp_path):

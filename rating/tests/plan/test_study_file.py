@@ -248,7 +248,7 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
             ' such as ["source"]; found "source"',
         ),
         ('task = "Say {"', "task: "),
-        ('task = "Say {mood.x}"', 'task: can\'t fill in "Say {mood.x}"; say {attribute}'),
+        ('task = "Say {mood.x}"', 'task: can\'t fill in "Say {mood.x}"; write {attribute}'),
         (
             'task = "Say {mood}"',
             'task: the control of samples "plain-0", "florid-0", "plain-1" and',
@@ -256,10 +256,10 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
         ('direction = "mood"', 'direction: the control of samples "plain-0"'),
         (
             f'{BOTH_WAYS}\n[tasks]\nformal = "x"',
-            'tasks: none is for "informal", wanted by samples "plain-1", "florid-1"; '
+            'tasks: there is none for "informal", wanted by samples "plain-1", "florid-1"; '
             'did you mean "formal"?',
         ),
-        (TASKS, 'tasks: goes with direction = "ATTRIBUTE"'),
+        (TASKS, 'tasks: requires direction = "ATTRIBUTE"'),
         (
             '[design]\nkind = "pairs"',
             "design: kind: expected direct, pairwise or ranking;"
@@ -285,7 +285,7 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
             "[design]\nseed = -1",
             "design: seed: expected a whole number from 0 to 4,294,967,295; found -1",
         ),
-        ('[design]\npairs = "all"', 'design: pairs: goes with kind = "pairwise" only'),
+        ('[design]\npairs = "all"', 'design: pairs: requires kind = "pairwise"'),
         ("[design]\nsurveys = 3", "design: surveys: 3 surveys, but only 2 different sources"),
         (
             '[controls]\nkind = "x"\nnegative = 1',
@@ -304,7 +304,7 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
         ('[[examples]]\ntext = "a"\nanswers = { x = "y" }', "examples[1]: answers: x: there is no"),
         (
             '[[examples]]\ntext = "a"\nprompt = "b"',
-            'examples[1]: prompt: is not shown; say show = ["prompt"]',
+            'examples[1]: prompt: is not shown; set show = ["prompt"]',
         ),
         ('[[practice]]\ntext = "a"', "practice[1]: accept: expected the answers that pass"),
         (
@@ -337,7 +337,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, part, said):
             "id: expected up to 60 letters a to z, digits, - _ and .,"
             ' such as "content"; found "../x"',
         ),
-        ('id = "a"\nscale = "ranking"', "scale: ranking is no scale of a direct design"),
+        ('id = "a"\nscale = "ranking"', "scale: ranking is not a scale of a direct design"),
         ('id = "a"\npoints = 4', "points: only a likert scale has points"),
         (
             'id = "a"\nscale = "likert"\npoints = 12',

@@ -123,7 +123,7 @@ def test_raters_who_cancel_out_have_no_interval_and_a_reason():
 
 def test_nothing_rated_is_said_and_no_error():
     frozen = direct_study(SYSTEMS, sources=2)
-    assert reliability(frozen, []).gap == "nothing is rated yet"
+    assert reliability(frozen, []).gap == "nothing has been rated yet"
     assert system_means(frozen, []) == []
     empty = state_of(frozen, {})
     assert spreads(frozen, empty)["content"].n == 0

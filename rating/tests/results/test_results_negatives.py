@@ -54,7 +54,7 @@ def test_one_of_two_negative_samples_is_enough_to_fail():
 def test_what_cannot_be_judged_yet_says_why():
     frozen = direct_study(SYSTEMS, sources=6, surveys=1)
     assert verdict(frozen, state_of(frozen, {})).details == "not rated yet"
-    assert verdict(frozen, state_of(frozen, {"c1": 9})).details == "too few real texts rated yet"
+    assert verdict(frozen, state_of(frozen, {"c1": 9})).details == "too few real texts rated so far"
     assert verdict(frozen, state_of(frozen, {"c1": 9})).failed is None
     no_rule = replace(frozen, fail_rule="none")
     assert verdict(no_rule, state_of(frozen, dict.fromkeys(frozen.items, 50))).failed is None

@@ -89,7 +89,7 @@ def test_a_backup_is_a_store_of_one_file_and_never_over_another(
     assert copy.state(rater) == store.state(rater)
     copy.close()
     before = (folder / "copy.sqlite").read_bytes()
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         store.backup(folder / "copy.sqlite")
     with pytest.raises(StoreError, match="can't be made"):
         store.backup(tmp_path / "none" / "copy.sqlite")

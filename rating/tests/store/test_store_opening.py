@@ -133,7 +133,7 @@ def test_other_files_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
     other = tmp_path / "other.sqlite"
     with sqlite3.connect(other) as db:
         db.execute("CREATE TABLE birds (name TEXT)")
-    for file, words in ((text, "no store"), (other, "not a store")):
+    for file, words in ((text, "damaged or is not a store"), (other, "but not a store")):
         before = file.read_bytes()
         for action in (lambda file=file: RatingStore.open(file),
                        lambda file=file: RatingStore.create(file, STUDY)):  # fmt: skip

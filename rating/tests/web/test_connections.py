@@ -171,7 +171,7 @@ def test_a_log_takes_each_message_a_few_times_in_a_while() -> None:
         logger.warning("request %d", at)
         if at == 2:
             logger.warning("something else")
-    more = " (more like this are not logged for a while)"
+    more = " (similar messages are not logged for a while)"
     assert lines == ["request 0", f"request 1{more}", "something else", "request 11"]
 
 

@@ -268,7 +268,7 @@ def test_exclusion_needs_a_reason_is_logged_and_changes_results(
 
 def test_who_failed_can_be_excluded_at_once(store: RatingStore, desk: TestClient):
     names = [*all_of(store, (0, 0), bad=99), rate(store, 2, _honest)]
-    assert "2 raters fail by the negative samples" in desk.get("/organiser").text
+    assert "2 raters fail the negative samples" in desk.get("/organiser").text
     assert act(desk, "exclude-failed").status_code == 303
     assert store.excluded().keys() == set(names[:2])
     assert store.excluded()[names[0]] == "failed the negative sample"

@@ -68,7 +68,7 @@ def test_practice_has_two_tries_and_then_goes_on(browser_of):
     page = browser.send("/study/practice/pracA1", **{"try": "0", "s.style": "0"})  # sent twice
     assert browser.state.practice["pracA1"] == (1, False)
     page = browser.send("/study/practice/pracA1", **{"try": "1", "s.style": "1"})
-    assert "We would have answered otherwise" in page.text
+    assert "We would have answered differently" in page.text
     assert "“shall”" in page.text
     assert "1 of 4" in browser.send("/study/enter", phase="rating").text
 

@@ -52,7 +52,7 @@ class BOLTOptions(Options):
     """How a discriminator is converted."""
 
     variant: Variant = option(
-        "sentiment", "Variant: what the model tells apart, the attribute of the guide."
+        "sentiment", "Variant: what the model distinguishes, the attribute of the guide."
     )
     model: str = option(
         "openai-community/gpt2-large",

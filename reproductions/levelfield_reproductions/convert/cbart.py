@@ -53,8 +53,7 @@ class CBARTOptions(Options):
 
     tokenizer: str = option(
         "",
-        "Model whose tokenizer is taken, where the folder has none: facebook/bart-base, or a "
-        "folder.",
+        "Model whose tokenizer is used if the folder has none: facebook/bart-base, or a folder.",
         blank=True,
         otherwise="the folder's own",
     )
@@ -85,7 +84,7 @@ def _config(source: PublishedFiles) -> Any:
 
     about = source.settings_of("bart")
     if foreign := [name for name in _OTHERS if about.get(name)]:
-        raise ModelError(f"config.json has {foreign[0]}, which BART has not")
+        raise ModelError(f"config.json has {foreign[0]}, which BART does not have")
     settings = {name: value for name, value in about.items() if value is not None}
     config = configuration(BartConfig, settings, _SHAPE)
     # transformers 3 begins the decoder with the end of the text

@@ -24,7 +24,7 @@ class DExpertsOptions(Options):
 
     tokenizer: str = option(
         "",
-        "Model whose tokenizer the experts take, where their folders have none: gpt2-large, or a "
+        "Model whose tokenizer the experts use if their folders have none: gpt2-large, or a "
         "folder.",
         blank=True,
         otherwise="the folders' own",

@@ -1,4 +1,4 @@
-"""DisCup: encoders of soft prompts, one file a label, as the matrices that they make.
+"""DisCup: encoders of soft prompts, one file per label, as the matrices that they make.
 
 Layout: a folder with a checkpoint for each label, or for one alone, as `torch.save` wrote it:
 `{"embedding": state dict, "ckpt_name": …, "args": …}`, with the tensors of an embedding of m
@@ -43,8 +43,8 @@ class DisCupOptions(Options):
     attribute: str = option("sentiment", "Attribute that the labels are values of.")
     labels: str = option(
         "negative,positive",
-        "Labels, separated by commas; each is in the name of one file. Of a folder with one file, "
-        "as against toxicity, its one label.",
+        "Labels, separated by commas; each is in the name of one file. For a folder with one file, "
+        "as for toxicity, its one label.",
     )
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ def _convert(source: PublishedFiles, out: Path, options: DisCupOptions) -> Conve
         matrices[label] = _baked(tensors)
         tensors.finish()
     if len({matrix.shape[1] for matrix in matrices.values()}) > 1:
-        raise ModelError(f"{source.path.name}: the prompts are of models of different widths")
+        raise ModelError(f"{source.path.name}: the prompts belong to models of different widths")
     write_guide(
         out,
         kind="soft-prompt",

@@ -48,7 +48,7 @@ class GeDiOptions(Options):
     )
     tokenizer: str = option(
         "",
-        "Model whose tokenizer is taken, where the folder has none: gpt2-medium, or a folder.",
+        "Model whose tokenizer is used if the folder has none: gpt2-medium, or a folder.",
         blank=True,
         otherwise="the folder's own",
     )
@@ -88,7 +88,7 @@ def _convert(source: PublishedFiles, out: Path, options: GeDiOptions) -> Convert
     for word in (code_0, code_1, *(word for code in codes.values() for word in code)):
         if len(tokenizer(word, add_special_tokens=False)["input_ids"]) != 1:
             raise ModelError(
-                f"'{word}' is more than one token to {source.path.name}; codes are one"
+                f"'{word}' is more than one token for {source.path.name}; a code is one token"
             )
     write_guide(
         out,

@@ -49,13 +49,13 @@ class MultiCTGOptions(Options):
     data: str = option(
         "",
         "Labelled texts whose latents the guide keeps: names of sets or files, separated by "
-        "commas; the authors take those that the checkpoint learnt from. Required.",
+        "commas; the authors use those that the checkpoint was trained on. Required.",
         blank=True,
     )
     attribute: str = option(
-        "sentiment,topic", "Attribute of the texts' labels; several are separated by commas."
+        "sentiment,topic", "Attribute of the texts' labels; separate several by commas."
     )
-    kept: int = option(2000, "Most latents of a label.", least=1)
+    kept: int = option(2000, "Maximum number of latents per label.", least=1)
     model: str = option(
         "openai-community/gpt2-medium", "Base, by name or folder; the authors' is GPT-2 medium."
     )
@@ -64,7 +64,7 @@ class MultiCTGOptions(Options):
         "Model of the same shape as the checkpoint's encoder, by name or folder; its configuration "
         "and tokenizer are used.",
     )
-    positions: int = option(20, "Positions P of a prefix.", least=1)
+    positions: int = option(20, "Number of positions P of a prefix.", least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,8 +79,8 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
     if any(name.startswith(PRIOR_CONTROL) for name in tensors):
         raise ModelError(
             f"{source.path.name} is a checkpoint of PriorControl, with a flow (inv_flow.*) and "
-            "Gaussians (priors.*); convert it with the layout priorctg, whose guide serves "
-            "multictg, too"
+            "Gaussians (priors.*); convert it with the layout priorctg, whose guide also works for "
+            "multictg"
         )
     return latent_guide(tensors, out, options, source.allow_pickle)
 

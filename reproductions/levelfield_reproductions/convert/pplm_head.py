@@ -36,21 +36,20 @@ class PPLMHeadOptions(Options):
 
     variant: Variant = option(
         "sentiment",
-        "Variant: what the head tells apart, the attribute of the guide, with five labels of SST "
-        "for sentiment.",
+        "Variant: what the head distinguishes, the attribute of the guide, with the five labels of "
+        "SST for sentiment.",
     )
     labels: str = option(
         "",
         "Labels of the rows, separated by commas, in place of the authors'; rows without a label "
-        "are left out, and with ,,positive,negative, the label positive is the authors' very "
-        "positive.",
+        "are left out: with ,,positive,negative, the label positive is the authors' very positive.",
         blank=True,
         otherwise="the authors'",
     )
     model: str = option(
         "openai-community/gpt2-medium",
-        "Base that the head reads, by name or folder; its files must be there, and the guide fits "
-        "no other.",
+        "Base that the head reads, by name or folder; its files must be on this machine, and the "
+        "guide fits no other base.",
     )
 
     @property

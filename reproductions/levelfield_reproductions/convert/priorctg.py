@@ -72,8 +72,8 @@ def _block(tensors: Tensors, prefix: str) -> dict[str, torch.Tensor]:
     size = len(tensors.peek(f"{prefix}w_perm"))
     if size % 2:
         raise ModelError(
-            f"{prefix}w_perm is of {size} numbers; expected an even number: of an odd one the "
-            "halves of a block are others here"
+            f"{prefix}w_perm has {size} numbers; expected an even number: for an odd one, the "
+            "halves of a block differ here"
         )
     half = size // 2
     width = len(tensors.peek(f"{prefix}subnet.0.weight"))
@@ -137,7 +137,7 @@ def _flow(
     """Returns the flow with the Gaussians of these labels."""
     of_flow = len(blocks[0]["rotation"])
     if of_flow != size:
-        raise ModelError(f"the flow is of {of_flow} numbers, and a latent has {size}")
+        raise ModelError(f"the flow has {of_flow} numbers, and a latent has {size}")
     width = len(blocks[0]["net.0.bias"])
     chosen = [_gaussian(gaussians, a, label) for a, names in labels.items() for label in names]
     tensors = {
@@ -155,8 +155,8 @@ def _gaussian(gaussians: Mapping[str, torch.Tensor], attribute: str, label: str)
     name = meant(attribute, label, list(gaussians))
     if name is None:
         raise UserError(
-            f"{attribute} {label} is none of the Gaussians' labels: {', '.join(gaussians)}; say "
-            "them as -o gaussians=LABEL,LABEL"
+            f"{attribute} {label} is not one of the Gaussians' labels: {', '.join(gaussians)}; "
+            "give them as -o gaussians=LABEL,LABEL"
         )
     return gaussians[name]
 

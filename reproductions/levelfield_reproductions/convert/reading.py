@@ -92,7 +92,7 @@ class PublishedFiles:
                 return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # of pickle, zipfile and torch, by what is damaged
             more = _GLOBAL.search(str(error))  # of the rest PyTorch's advice is to run the pickle
-            cause = f"it holds {more[1]}" if more else "it is damaged, or of another program"
+            cause = f"it holds {more[1]}" if more else "it is damaged, or from another program"
             raise ModelError(
                 f"{_shown(path)} can't be read as tensors alone: {cause}; a whole pickled module "
                 "is not read: save its state_dict() where you trust it"
@@ -110,9 +110,9 @@ class PublishedFiles:
         except (OSError, ValueError) as error:
             raise ModelError(f"{_shown(path)} can't be read: {first_line(error)}") from error
         if not isinstance(about, dict):
-            raise ModelError(f"{_shown(path)} is no JSON object")
+            raise ModelError(f"{_shown(path)} is not a JSON object")
         if (stated := about.get("model_type", kind)) != kind:
-            raise ModelError(f"config.json is of a {stated} model; expected {kind}")
+            raise ModelError(f"config.json is for a {stated} model; expected {kind}")
         return about
 
 
@@ -199,8 +199,8 @@ class Tensors:
         """
         if self._left:
             raise ModelError(
-                f"{self._file} has {_few(sorted(self._left))}, which the layout does not know; is "
-                "it of another layout?"
+                f"{self._file} has {_few(sorted(self._left))}, which the layout does not know; "
+                "does it have another layout?"
             )
 
 

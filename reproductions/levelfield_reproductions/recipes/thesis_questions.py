@@ -250,7 +250,7 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
             "resampling sources, of ICC from F",
             "each distinct judgement counts once; Table 10 counts the text of several systems for "
             "each of them and puts an expert's three ratings in one column, so that differences of "
-            "aspects count as agreement (`levelfield reproduce thesis.10` does so, too); α of "
+            "aspects count as agreement (`levelfield reproduce thesis.10` does so as well); α of "
             "'mean of aspects' is averaged over them",
         ),
     )

@@ -35,7 +35,7 @@ class MetricColumns:
     """Values of metrics for the 720 texts.
 
     Attributes:
-        values: one column a metric.
+        values: one column per metric.
         flipped: those of which lower is better.
         signatures: of those computed here.
         left_out: metric -> why it is not there.

@@ -59,7 +59,7 @@ def test_a_pickle_that_would_run_code_is_refused_even_so(tmp_path, capsys):
 def test_damaged_weights_are_said_to_be_without_advice_to_run_them(tmp_path):
     published_files.gpt2(tmp_path / "authors")
     (tmp_path / "authors" / "pytorch_model.bin").write_bytes(b"garbage")
-    with pytest.raises(ModelError, match="it is damaged, or of another program") as raised:
+    with pytest.raises(ModelError, match="it is damaged, or from another program") as raised:
         convert("dexperts", tmp_path / "authors", tmp_path / "out", allow_pickle=True)
     assert "weights_only" not in str(raised.value)
 

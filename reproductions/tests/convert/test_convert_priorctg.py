@@ -141,7 +141,7 @@ def test_the_guide_writes_for_both_techniques(tmp_path: Path, base, bert):
     [
         ("negative,positive", "the checkpoint has 5 Gaussians; expected as many labels"),
         ("a,a,World,Sports,toxic", "expected as many labels, each once"),
-        ("bad,good,World,Sports,toxic", "sentiment negative is none of the Gaussians' labels"),
+        ("bad,good,World,Sports,toxic", "sentiment negative is not one of the Gaussians' labels"),
     ],
 )
 def test_gaussians_are_named_by_labels(tmp_path: Path, base, bert, gaussians: str, why: str):

@@ -206,7 +206,7 @@ def test_a_system_without_any_value_is_there_without_a_mean():
 def test_a_metric_without_any_value_is_left_out_and_named():
     control = aggregate(study(lambda *_: NAN), resampling=QUICK).controls[0]
     assert control.measures == ()
-    assert f"Left out, as no text has a value: {SLOR}" in control.notes
+    assert f"Left out because no text has a value: {SLOR}" in control.notes
 
 
 def test_cells_that_are_not_measured_are_named():
@@ -214,7 +214,7 @@ def test_cells_that_are_not_measured_are_named():
     bare = [replace(c, scores={}, groups=()) if c.key.system == "a" else c for c in cells]
     notes = aggregate(bare, resampling=QUICK).controls[0].notes
     (note,) = (note for note in notes if note.startswith("Not measured yet: a / "))
-    assert note.endswith("more; `levelfield study run` does it")
+    assert note.endswith("more; `levelfield study run` measures it")
     whole = aggregate(cells, resampling=QUICK).controls[0].notes
     assert not any("Not measured" in note for note in whole)
 
@@ -465,7 +465,7 @@ def test_a_comparison_says_how_many_seeds_it_rests_on_and_what_it_is_about():
     assert notes["cd"] == "one seed each: sign-flip test of prompts, a claim about these runs"
     assert control.seeds_of_systems == {"a": 3, "b": 3, "c": 1, "d": 1}
     assert (
-        "a 3 seeds, b 3 seeds, c one seed, d one seed: intervals and tests take prompts and seeds "
+        "a 3 seeds, b 3 seeds, c one seed, d one seed: intervals and tests treat prompts and seeds "
         "as samples; what is said of c, d holds for this run"
     ) in control.notes
 

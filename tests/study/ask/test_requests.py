@@ -145,7 +145,7 @@ def test_an_answer_is_an_id_and_a_text(record, answer):
         ("a", 'found the string "a"'),
         ({}, 'there is no "id"'),
         ({"id": "1"}, 'there is no "text"'),
-        ({"id": "", "text": "a"}, "id: expected that of a request"),
+        ({"id": "", "text": "a"}, "id: expected the id of a request"),
         ({"id": 1, "text": "a"}, "id: expected a string, found the number 1"),
         ({"id": "1", "text": None}, "text: expected a string, found null"),
         ({"id": "1", "text": ["a"]}, "text: expected a string, found a list"),

@@ -84,24 +84,25 @@ def test_a_command_learns_the_seed_of_its_cell(ask: Asked) -> None:
             "twice",
             [
                 '1 answer given twice, with the same text (first: attempt 1, line 5: "0:positive")',
-                "1 second answer with another text; the first counts (first: attempt 1, line 6: "
-                '"0:positive")',
+                "1 second answer with a different text; the first counts "
+                '(first: attempt 1, line 6: "0:positive")',
             ],
         ),
         (
             "garbage",
             [
-                "6 lines that are no answers (first: attempt 1, line 1: not JSON: expecting value "
+                "6 lines that are not answers (first: attempt 1, line 1: not JSON: expecting value "
                 'at column 1, in "Loading the model ...")',
             ],
         ),
         (
             "endless line",
             [
-                "1 line that is no answer (first: attempt 1, line 1: longer than 16,777,216 bytes)",
+                "1 line that is not an answer "
+                "(first: attempt 1, line 1: longer than 16,777,216 bytes)",
             ],
         ),
-        ("stays", ["attempt 1: did not end after its last answer, so it was ended"]),
+        ("stays", ["attempt 1: did not exit after its last answer, so it was stopped"]),
     ],
 )
 def test_valid_answers_count_whatever_stands_around_them(
@@ -131,18 +132,18 @@ def test_a_flood_on_stderr_is_kept_in_part_and_does_not_fill_the_disk(ask: Asked
     assert said.endswith("\nthe end\n")
     assert len(said) < 2 * STDERR_BYTES + 100
     left_out = 5_000_000 + len("beginning\n\nthe end\n") - 2 * STDERR_BYTES
-    assert f"… {left_out:,} bytes are left out here …" in said
+    assert f"… {left_out:,} bytes left out here …" in said
 
 
 @pytest.mark.thinned
 @pytest.mark.parametrize(
     ("mode", "missing", "why"),
     [
-        ("nothing", 4, "ended without an error"),
-        ("reads nothing", 4, "ended without an error"),
+        ("nothing", 4, "exited without an error"),
+        ("reads nothing", 4, "exited without an error"),
         ("dies", 2, "exit code 3: out of memory"),
-        ("hangs", 2, "ran into its time limit of 2 s, so it was ended"),
-        ("floods stdout", 4, "ran into its time limit of 2 s, so it was ended"),
+        ("hangs", 2, "exceeded its time limit of 2 s, so it was stopped"),
+        ("floods stdout", 4, "exceeded its time limit of 2 s, so it was stopped"),
     ],
 )
 def test_what_was_answered_before_the_end_is_taken_and_the_end_is_said(
@@ -162,7 +163,7 @@ def test_answers_that_would_fill_the_memory_end_the_command(
     monkeypatch.setattr(attempt, "CELL_BYTES", 100)
     outcome = ask(command("slowly", retries=1))
     assert 0 < len(ask.texts) < 4
-    assert "attempt 1: answered with more than 100 bytes, so it was ended" in outcome.failure
+    assert "attempt 1: sent more than 100 bytes, so it was stopped" in outcome.failure
     assert outcome.attempts == 1
 
 
@@ -235,7 +236,7 @@ def test_a_command_has_ended_when_it_ends_though_its_child_holds_the_pipe(ask: A
     began = time.monotonic()
     outcome = ask(command("leaves a child and a half", ask.folder / "pid"))
     assert time.monotonic() - began < 10  # and not the time limit of 20
-    assert outcome.failure.endswith("attempt 1: ended without an error")
+    assert outcome.failure.endswith("attempt 1: exited without an error")
     assert len(ask.texts) == 2
 
 
@@ -367,7 +368,7 @@ class TestFiles:
         outcome = self.read(ask, [{"text": text} for text in WELL.values()])
         assert ask.texts == {}
         assert outcome.problems == (
-            f"4 records of no request (first: {self.NAME}:1: neither id nor prompt)",
+            f"4 records that match no request (first: {self.NAME}:1: neither id nor prompt)",
         )
         assert outcome.failure.startswith("4 of 4 requests have no answer")
 
@@ -386,7 +387,9 @@ class TestFiles:
         self, ask: Asked, record: dict[str, object], says: str
     ) -> None:
         outcome = self.read(ask, [{"text": "x", **record}])
-        assert outcome.problems == (f"1 record of no request (first: {self.NAME}:1: {says})",)
+        assert outcome.problems == (
+            f"1 record that matches no request (first: {self.NAME}:1: {says})",
+        )
 
     def test_columns_of_other_names_are_guessed_as_the_study_file_writes_them(
         self, ask: Asked
@@ -402,9 +405,9 @@ class TestFiles:
         assert outcome.failure == ""
         assert [p.partition(" (")[0] for p in outcome.problems] == [
             "1 answer given twice, with the same text",
-            "1 second answer with another text; the first counts",
-            "1 line that is no answer",
-            "1 record of no request",
+            "1 second answer with a different text; the first counts",
+            "1 line that is not an answer",
+            "1 record that matches no request",
         ]
 
     def test_a_record_with_the_id_of_one_request_and_the_prompt_of_another_is_found(
@@ -415,7 +418,7 @@ class TestFiles:
             {"id": ids[i], "prompt": f"Opening {(i + 1) % 4}", "text": "x"} for i in range(4)
         ]
         (problem,) = self.read(ask, records).problems
-        assert problem.startswith("4 records with a request's id and another prompt or control")
+        assert problem.startswith("4 records with a request's id but another prompt or control")
 
     def test_one_file_may_hold_all_cells(self, ask: Asked) -> None:
         records = [

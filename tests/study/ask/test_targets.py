@@ -51,8 +51,8 @@ def test_a_callable_that_is_there_lacks_nothing(folder, target):
     ("target", "why"),
     [
         ("absent:generate", "there is no module absent beside the study file or installed"),
-        ("toy.inner:generate", "toy is no package; check the name"),
-        ("toy.py:generate", "toy is no package; write toy:generate"),
+        ("toy.inner:generate", "toy is not a package; check the name"),
+        ("toy.py:generate", "toy is not a package; write toy:generate"),
         ("package.absent:generate", "there is no module package.absent"),
         ("toy:generat", "there is no generat in toy.py; did you mean toy:generate?"),
         ("toy:zzz", "there is no zzz in toy.py; check the name"),

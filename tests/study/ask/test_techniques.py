@@ -122,7 +122,7 @@ def test_texts_are_those_of_the_technique_without_a_study_and_say_what_they_cost
     assert list(status.techniques.values()) == [("base", "tiny")]
     table = status.table()
     (row,) = table.rows
-    passes = [column.name for column in table.columns].index("passes a token")
+    passes = [column.name for column in table.columns].index("passes per token")
     assert row[passes] == "1"
     assert run(study).fresh == frozenset()
 
@@ -263,7 +263,7 @@ def test_tables_have_techniques_and_bases_in_columns_of_their_own(
         "| S | base | tiny |",
         "| T | – | – |",
     ]
-    assert "System & Technique & Base & seconds a text" in report.to_latex()
+    assert "System & Technique & Base & seconds per text" in report.to_latex()
     assert "T & -- & -- &" in report.to_latex()
     only = replace(study, systems=(other,))
     without = Study("A study", "study.toml", only).report(audit=False)
@@ -320,7 +320,7 @@ def test_one_that_takes_too_long_is_ended_and_said(
     starts = toy("hangs")
     study = plan(tmp_path, replace(source, timeout_s=1.0))
     (cell,) = run(study).cells
-    assert cell.failure.endswith("ran into its time limit of 1 s, so it was ended")
+    assert cell.failure.endswith("exceeded its time limit of 1 s, so it was stopped")
     assert have_ended(starts)
 
 
@@ -367,7 +367,7 @@ class TestWorker:
     def test_weights_that_have_changed_since_the_cell_was_looked_at_are_refused(
         self, source: TechniqueSource
     ) -> None:
-        with pytest.raises(UserError, match="a model or guide is not the one that it was"):
+        with pytest.raises(UserError, match="a model or guide has changed since"):
             self.answers(source, identity=["another"])
 
     def test_what_the_technique_can_not_do_is_raised(self, source: TechniqueSource) -> None:

@@ -82,12 +82,12 @@ def test_a_study_of_nothing_has_no_findings():
         (
             lambda s: replace(s, text=f"{s.text} {' '.join(s.text.split()[-9:]) * 9}"),
             "repetition",
-            "of the 4-grams in a text are repeats",
+            "of the 4-grams in a text repeat an earlier one",
         ),
         (
             lambda s: replace(s, text=f"{s.prompt} and so it was for ever."),
             "identical-texts",
-            "exactly what another text says",
+            "exactly as another text continues",
         ),
         (
             lambda s: replace(s, text=s.text + " moon" * 3 + " river of stone" * 30),
@@ -146,7 +146,7 @@ def test_how_many_texts_have_a_fault_decides_how_serious_it_is(share, severity):
         [("prompt-not-continued", severity)] if severity else []
     )
     if severity:
-        assert "of them have it further in" in findings[0].what
+        assert "of them contain it further in" in findings[0].what
 
 
 def test_a_limit_counts_from_its_own_value_on():

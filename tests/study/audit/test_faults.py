@@ -420,7 +420,7 @@ def test_shifts_and_lost_case_are_found_in_published_texts(rated_data):
     assert not {f.check for f in audit(cells) if f.system == FAULTY} - {"cut-text"}
     checks = [f for f in audit(shifted(2)(cells)) if f.check == "wrong-request"]
     assert [(f.system, f.severity) for f in checks] == [(FAULTY, "serious")]
-    assert "fit best the request 2 places later" in checks[0].what
+    assert "best fit the request 2 places later" in checks[0].what
     lower = audit(written(str.lower)(cells))
     assert [f.system for f in lower if f.check == "style-differs"] == [FAULTY]
 

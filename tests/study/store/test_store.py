@@ -313,13 +313,13 @@ def test_whatever_bit_of_a_cell_is_flipped_it_is_read_as_it_was_or_refused(
 @pytest.mark.parametrize(
     ("file", "state", "mend"),
     [
-        ("cell.json", "missing", "asks anew"),
-        ("answers.jsonl", "missing", "asks anew"),
-        ("texts.jsonl", "texts", "makes it anew from the answers"),
-        ("measured.json", "done", "measures the cell anew"),
-        ("scores.jsonl", "done", "measures the cell anew"),
-        ("parts.jsonl", "done", "measures the cell anew"),
-        ("groups.jsonl", "done", "measures the cell anew"),
+        ("cell.json", "missing", "requests the cell again"),
+        ("answers.jsonl", "missing", "requests the cell again"),
+        ("texts.jsonl", "texts", "makes it again from the answers"),
+        ("measured.json", "done", "measures the cell again"),
+        ("scores.jsonl", "done", "measures the cell again"),
+        ("parts.jsonl", "done", "measures the cell again"),
+        ("groups.jsonl", "done", "measures the cell again"),
     ],
 )
 @pytest.mark.parametrize("gone", [False, True])
@@ -339,7 +339,7 @@ def test_a_damaged_file_is_named_with_its_mend_and_made_anew(
         read_cell(measured, KEY)
     with pytest.raises(UserError, match=file):
         export(measured, measured.out / "all.jsonl", [KEY], "scores")
-    assert (measured.measured(KEY) == STAMP) == (mend != "measures the cell anew")
+    assert (measured.measured(KEY) == STAMP) == (mend != "measures the cell again")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b"9" * 5_000])
@@ -400,7 +400,7 @@ def test_values_whose_writing_was_killed_are_refused_and_made_anew(
     monkeypatch.setattr(StudyStore, "write_lines", killed)
     with pytest.raises(KeyboardInterrupt):
         measured.write_measured(KEY, STAMP, VALUES)
-    with pytest.raises(UserError, match=r"scores\.jsonl.*measures the cell anew"):
+    with pytest.raises(UserError, match=r"scores\.jsonl.*measures the cell again"):
         read_cell(measured, KEY)
     assert measured.measured(KEY) is None
     monkeypatch.undo()
@@ -482,7 +482,9 @@ def test_exported_scores_have_their_cell(store: StudyStore, tmp_path: Path) -> N
     table = pl.read_parquet(tmp_path / "s.parquet")
     assert table["value"].to_list() == [1, None]
     assert table["system"].to_list() == ["S", "S"]
-    with pytest.raises(UserError, match=r"expected a name in \.parquet, \.csv or \.jsonl"):
+    with pytest.raises(
+        UserError, match=r"expected a name that ends in \.parquet, \.csv or \.jsonl"
+    ):
         export(store, tmp_path / "s.xls", [KEY])
     with pytest.raises(UserError, match="can't be written"):
         export(store, tmp_path / "nowhere" / "s.parquet", [KEY])
