@@ -29,7 +29,15 @@ CorrelationLevel = Literal["segment", "system"]
 GroupBy = Literal["all", "system", "source", "dataset"]
 CompareBy = Literal["pearson", "spearman"]
 
-NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "prompt", "ids")
+NOT_OF_RATINGS = (
+    "label_names",
+    "source_file",
+    "reference_files",
+    "control",
+    "system",
+    "prompt",
+    "ids",
+)
 """Options of reading that files of ratings have no use for."""
 
 

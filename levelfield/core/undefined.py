@@ -102,7 +102,9 @@ def no_judge(attribute: str) -> str:
 
 def unknown_to_judge(judge: str, attribute: str, value: str, labels: Iterable[str]) -> str:
     """The wanted value is none of a judge's labels."""
-    return f"{judge} knows no {attribute} '{value[:60]}', only {', '.join(labels)}"
+    labels = tuple(labels)
+    mend = f"; give it a name: --label-name {value}={labels[0]}" if value.isdecimal() else ""
+    return f"{judge} knows no {attribute} '{value[:60]}', only {', '.join(labels)}{mend}"
 
 
 # -- models

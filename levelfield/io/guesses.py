@@ -33,6 +33,8 @@ _WORDS: Mapping[str, str] = {
     "metric": "metric measure scorer",
 }
 _FIELDS = {word: field for field, words in _WORDS.items() for word in words.split()}
+_TEXTS = ("text", "source", "references", "prompt", "context")
+_LABELS = frozenset({"label", "labels", "class", "category"})
 _RATERS = frozenset(word for word, field in _FIELDS.items() if field == "rater") | {"r", "a"}
 _WHOLE_IDS = frozenset({"id", "uid", "uuid", "guid", "sample_id", "example_id", "item_id", "key"})
 _PARTS = (
@@ -49,15 +51,19 @@ _NOISE = ("text", "texts", "sentence", "sentences", "string", "col", "column", "
 def field_guesses(record: Mapping[str, Any], fields: Sequence[str] = ("text",)) -> dict[str, str]:
     """Returns our field -> the column that it probably is, without those that bear our name.
 
-    If no column's name says that it is one of the fields, it is the longest string that is
-    left.
+    A column that holds numbers is no text, and one with which the text begins is the prompt. If
+    no column's name says that it is one of the fields, it is the longest string that is left.
     """
     guesses: dict[str, str] = {}
-    for column in record:
+    for column, value in record.items():
         field = _field(column)
+        if field in _TEXTS and _is_number(value):
+            continue
         if field and field not in guesses and field not in record:
             guesses[field] = column
     for field in fields:
+        if field == "control" and "control" not in record:
+            guesses |= _control_guess(record, guesses)
         if field in guesses or field in record or field == "control":
             continue
         used = {*guesses.values(), *id_guess(record).split("+")}
@@ -65,7 +71,32 @@ def field_guesses(record: Mapping[str, Any], fields: Sequence[str] = ("text",)) 
         candidates = [c for c in strings if c not in used and _field(c) is None]
         if candidates:
             guesses[field] = max(candidates, key=lambda column: len(strings[column]))
+    if guesses.get("source") and "prompt" not in guesses and "prompt" not in record:
+        text = record.get("text", record.get(guesses.get("text", "")))
+        if is_prompt(record[guesses["source"]], text):
+            guesses["prompt"] = guesses.pop("source")
     return dict(sorted(guesses.items(), key=lambda guess: guess[0] != "text"))
+
+
+def _control_guess(record: Mapping[str, Any], guesses: Mapping[str, str]) -> dict[str, str]:
+    """Returns the column whose name says that it has labels, unless the attribute is known."""
+    if any(field.startswith("control.") for field in (*guesses, *record)):
+        return {}
+    for column in record:
+        if column not in guesses.values() and _LABELS & {*_plain(column).split("_")}:
+            return {"control.sentiment": column}
+    return {}
+
+
+def is_prompt(value: object, text: object) -> bool:
+    """Returns whether a text begins with a value and goes on after it."""
+    values = (value, text)
+    return (
+        all(isinstance(v, str) for v in values)
+        and str(text).startswith(str(value))
+        and bool(value)
+        and value != text
+    )
 
 
 def id_guess(record: Collection[str]) -> str:
@@ -136,7 +167,7 @@ def id_mapping(record: Mapping[str, Any], mapping: Mapping[str, str] = {}) -> di
 
 def wanted_mapping(record: Mapping[str, Any], fields: Sequence[str]) -> dict[str, str]:
     """Returns the guess of each field; `COLUMN` where no column's name says so."""
-    guesses = field_guesses(record, ())
+    guesses = field_guesses(record, [field for field in fields if field == "control"])
     entry = {"control": next((f for f in guesses if f.startswith("control.")), "control.sentiment")}
     return {
         entry.get(field, field): guesses.get(entry.get(field, field), "COLUMN") for field in fields

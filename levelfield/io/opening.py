@@ -221,6 +221,7 @@ def _in_memory(items: Sequence[Any], reading: ReadingOptions) -> Source:
 def _rules(reading: ReadingOptions) -> Rules:
     return Rules(
         mapping=reading.mapping,
+        label_names=reading.label_names,
         control=reading.control,
         system=reading.system,
         prompt=reading.prompt,

@@ -59,6 +59,13 @@ class ReadingOptions(Options):
         metavar="FIELD=COLUMN",
         read=columns,
     )
+    label_names: Mapping[str, str] = option(
+        {},
+        "Label of controls in your files and the name that it stands for, such as 1=positive; may "
+        "be given again.",
+        flags=("--label-name",),
+        metavar="LABEL=NAME",
+    )
     source_file: PathLike | None = option(
         None,
         "File whose line n is the source of line n of each FILE of plain text.",

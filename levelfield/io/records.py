@@ -60,6 +60,7 @@ class Rules:
             system or dataset may be made of several, `system+segment`, which are joined by `/`, and
             have other columns in other files: `model+line|system+segment` is the first of these
             that a record has.
+        label_names: label of a control -> the name that it stands for.
         control, system, prompt: defaults of records that do not name them.
         wanted: fields that the message about a missing text asks for as well.
         required: the field that every record must have: `text`; or of requests, whose text is yet
@@ -69,6 +70,7 @@ class Rules:
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
+    label_names: Mapping[str, str] = field(default_factory=dict)
     control: Control = field(default_factory=dict)
     system: str = ""
     prompt: str = ""
@@ -140,9 +142,20 @@ class Rules:
         fields["system"] = fields.get("system") or self.system or system
         if self.prompt and not fields.get("prompt"):
             fields["prompt"] = self.prompt
+        if self.label_names:
+            fields["control"] = self._with_names(fields.get("control", {}))
         if self.control:
             fields["control"] = {**self.control, **fields.get("control", {})}
         return Sample(**fields, extra=extra)
+
+    def _with_names(self, control: Control) -> Control:
+        def name(label: str) -> str:
+            return self.label_names.get(label, label)
+
+        return {
+            attribute: name(labels) if isinstance(labels, str) else tuple(map(name, labels))
+            for attribute, labels in control.items()
+        }
 
     def _renamed(
         self, record: Record, extra: dict[str, Any], problems: list[Wrong], cells: bool

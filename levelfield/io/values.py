@@ -119,6 +119,8 @@ def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
         return string(value)
     if absent(value):
         return ""
+    if type(value) is int:  # a label such as 0 or 1
+        return str(value)
     value = array(value, cells)
     return strings(value, cells) if isinstance(value, list | tuple) else string(value)
 
