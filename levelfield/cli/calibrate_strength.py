@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 @click.command(cls=Writing)
 @click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
 @PROMPTS
-@click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
+@click.option(
+    "--technique", required=True, help="Name of a technique listed by `levelfield techniques`."
+)
 @takes(CalibrationOptions, "chosen")
-@delivers(json="Print the strengths that were tried as one JSON document.")
+@delivers(json="Print the strengths tried as one JSON document.")
 def calibrate_strength(
     requests: str | None,
     prompt_set: str | None,
@@ -30,12 +32,13 @@ def calibrate_strength(
     chosen: CalibrationOptions,
     delivery: Delivery,
 ) -> None:
-    """Find the strength at which a technique goes as far from its base as a budget allows.
+    """Find the strength at which a technique uses a divergence budget.
 
-    The budget is the mean divergence a token: Σ q log (q / p) over the vocabulary, with q the
-    technique's distribution of the next token and p its base's, at the tokens of texts that it
-    writes. Techniques at the same budget can be compared: none has more room than another. REQUESTS
-    are read as by `levelfield generate`; take others than those of the comparison.
+    The budget is the mean divergence from the base per token: Σ q log (q / p) over the vocabulary,
+    with q the technique's distribution of the next token and p its base's, at the tokens of texts
+    that the technique writes. Techniques at the same budget can be compared: none has more room
+    than another. REQUESTS are read as by `levelfield generate`; use requests other than those of
+    the comparison.
     """
     from levelfield.generation.calibration import calibrate_strength as run
 

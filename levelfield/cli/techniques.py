@@ -1,4 +1,4 @@
-"""`levelfield techniques`: which there are, and what each one does."""
+"""`levelfield techniques`: the techniques, and what each one does."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from levelfield.show.terminal import plain_table
 @click.argument("name", required=False)
 @JSON
 def techniques(name: str | None, as_json: bool) -> None:
-    """List the techniques of controlled generation, or explain the one with this NAME.
+    """List techniques of controlled generation, or explain the one called NAME.
 
-    Cost is in forward passes a token: F is one of the base model.
+    Cost is in forward passes per token; F is one pass of the base model.
     """
     if name:
         described = _describe(technique_entry(name))

@@ -146,7 +146,7 @@ def blame(metric: object, fault: str, *, name: str = "") -> MetricError:
     maker = _maker(metric)
     name = _name_of(metric, name)
     if is_ours(metric):
-        return MetricError(f"this is our mistake: metric '{name}' {fault}")
+        return MetricError(f"this is a bug in levelfield: metric '{name}' {fault}")
     module = str(maker.__module__)
     file = getattr(sys.modules.get(module), "__file__", None) or module
     where = f"{file}:{getattr(maker, '__qualname__', '?')}"

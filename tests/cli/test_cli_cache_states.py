@@ -198,7 +198,7 @@ def test_clear_forgets_everything_and_info_counts(score: Callable[..., Ran], run
     score()
     assert run("cache", "info", "--json").json["values"] == {"elsewhere.words": N}
     assert f"elsewhere.words: {N}" in run("cache", "info").out
-    assert f"{N} values forgotten" in run("cache", "clear").out
+    assert f"{N} values removed" in run("cache", "clear").out
     assert run("cache", "info", "--json").json["values"] == {}
     score()
 

@@ -257,7 +257,7 @@ def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write
         (("--level", "system", "--group", "source"), "takes no --group"),
         (("--systems", "all"), "like-these"),
         (("--perm-both", "--group", "source"), "neither --level system nor --group"),
-        (("--latex", "-", "--json"), "can have stdout"),
+        (("--latex", "-", "--json"), "can write to stdout"),
         (("--group", "dataset"), "has a dataset"),
         (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--report", "s.jsonl"), "--report"),
@@ -463,7 +463,7 @@ def test_choices_instead_of_ratings(run: Run, write: Write):
 def test_judgements_are_ratings_or_choices(run: Run, write: Write):
     scores = write("scores.jsonl", [{"id": "a", "metric.length": 1}])
     ran = run("correlate", scores)
-    assert (ran.code, "--ratings or with --choices" in ran.err) == (2, True), ran
+    assert (ran.code, "--ratings or --choices" in ran.err) == (2, True), ran
     ran = run("correlate", scores, "--choices", scores, "--report", "page.html")
     assert (ran.code, "--report shows ratings" in ran.err) == (2, True), ran
 

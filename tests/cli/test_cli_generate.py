@@ -89,7 +89,7 @@ def test_three_bad_requests_are_named_at_once_and_nothing_is_written(
         (("--prompts", "pplm"), "give a file of requests, or --prompts"),
         (("--out", "requests.jsonl"), "is an input as well"),
         (("--out", "missing/texts.jsonl"), "there is no folder"),
-        (("--out", "-", "--json"), "only one of --out -, --json can have stdout"),
+        (("--out", "-", "--json"), "only one of --out -, --json can write to stdout"),
         (("--control", "sentiment"), "expected NAME=VALUE"),
     ],
 )

@@ -121,7 +121,7 @@ def test_a_broken_metric_is_named_and_the_user_is_told_that_it_is_not_ours(
     ran = run("score", texts, "-m", metric)
     assert ran.code in (1, 2)
     assert metric in ran.err.splitlines()[0]
-    assert "our mistake" not in ran.err
+    assert "a bug in levelfield" not in ran.err
     assert run("score", texts, "-m", "ctrleval.coherence").code == 0
 
 
@@ -205,7 +205,7 @@ def blamed(run: Run, metric: str, *words: str) -> str:
     assert ran.code in (1, 2), ran
     (said,) = ran.err.splitlines()
     assert metric in said
-    assert "our mistake" not in said
+    assert "a bug in levelfield" not in said
     return said
 
 
@@ -291,7 +291,7 @@ def test_a_metric_of_ours_that_fails_is_our_mistake(
     write("t.jsonl", [{"text": "a", "control": {"keywords": ["a"]}}])
     ran = run("score", "t.jsonl", "-m", "keywords.coverage", "--no-cache")
     assert ran.code == 1
-    assert "this is our mistake: metric 'keywords.coverage'" in ran.err
+    assert "this is a bug in levelfield: metric 'keywords.coverage'" in ran.err
 
 
 def test_a_metric_that_hangs_ends_with_its_time_and_the_cache_keeps_the_rest(
