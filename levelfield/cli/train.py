@@ -110,8 +110,9 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
     history = _built(build_editor, lambda: corpus_documents(corpus), spec, out, sources)
     figures = history[-1].validation
     say(
-        f"{out}: held-out loss {figures['loss']:.4f} nats; actions recognised: copy {figures['copy']:.1%}, "
-        f"replace {figures['replace']:.1%}, insert {figures['insert']:.1%}; "
+        f"{out}: held-out loss {figures['loss']:.4f} nats; actions recognised: "
+        f"copy {figures['copy']:.1%}, replace {figures['replace']:.1%}, "
+        f"insert {figures['insert']:.1%}; "
         f"gaps filled with the original words: {figures['gaps']:.1%}"
     )
 

@@ -271,7 +271,7 @@ def measure(
         for scores in of_corpora:
             _write_scores(scores, out_file)
     for metric in of_samples:
-        with held_to_its_contract(metric, "can't be asked for its costs"):
+        with held_to_its_contract(metric, "can't report its costs"):
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     notes += filter(None, [tally.sharing_note()])

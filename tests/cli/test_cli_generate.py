@@ -87,7 +87,7 @@ def test_three_bad_requests_are_named_at_once_and_nothing_is_written(
         (("--temperature", "nan"), '"nan": expected a number above 0'),
         (("--max-new-tokens", "0"), '"0": expected a whole number from 1 on'),
         (("--prompts", "pplm"), "give a file of requests, or --prompts"),
-        (("--out", "requests.jsonl"), "is an input as well"),
+        (("--out", "requests.jsonl"), "is also an input"),
         (("--out", "missing/texts.jsonl"), "there is no folder"),
         (("--out", "-", "--json"), "only one of --out -, --json can write to stdout"),
         (("--control", "sentiment"), "expected NAME=VALUE"),

@@ -230,8 +230,8 @@ def test_a_metric_that_ends_the_program_as_if_all_were_well_is_an_error_and_name
         ("blank", "a reason must be"),
         ("number", "a reason must be"),
         ("unasked", "every NaN needs a reason and nothing else may have one"),
-        ("other", "another name or signature"),
-        ("signature", "another name or signature"),
+        ("other", "a name or signature other"),
+        ("signature", "a name or signature other"),
         ("parts", "the columns of parts must be id, part, score, weight"),
     ],
 )
@@ -257,10 +257,10 @@ def test_what_a_metric_of_a_corpus_gives_is_checked(
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        ("nothing", "can't be asked for its name"),
+        ("nothing", "can't report its name"),
         ("Odd", "expected one of sample, corpus"),
         ("Unsigned", "expected a string that is not empty"),
-        ("Asked", "can't be asked for its options: SystemExit"),
+        ("Asked", "can't report its options: SystemExit"),
     ],
 )
 def test_what_is_no_metric_is_said_to_be_none(

@@ -160,7 +160,7 @@ def test_a_corpus_that_can_not_be_read_gets_one_line_and_no_list(
     [
         (("missing.txt",), "no such corpus file: missing.txt"),
         (("c.txt", "--out", "no/where.txt"), "there is no folder"),
-        (("c.txt", "--language", "klingon"), "Punkt knows"),
+        (("c.txt", "--language", "klingon"), "Punkt supports"),
         (("c.txt", "--model", "./nowhere"), "there is no model folder"),
         pytest.param(("c.txt", "--out", "c.txt"), "c.txt"),
     ],

@@ -74,7 +74,7 @@ def test_init_writes_a_study_that_works_at_once(run: Run, here: Path):
     assert checked["problems"] == []
     assert checked["warnings"] == []
     (here / "study" / "README.md").unlink()
-    assert "name a folder of its own" in run("rate", "init", "study").complaint
+    assert "name a separate folder" in run("rate", "init", "study").complaint
     assert not (here / "study" / "README.md").exists()
 
 
@@ -217,7 +217,7 @@ def test_a_backup_is_a_store_of_its_own_and_replaces_nothing(run: Run, study: Pa
     assert run("rate", "backup", study, "copy.sqlite").code == 0
     copied = run("rate", "status", study, "--store", "copy.sqlite", "--json")
     assert copied.json == run("rate", "status", study, "--json").json
-    assert "is there already" in run("rate", "backup", study, "copy.sqlite").complaint
+    assert "exists already" in run("rate", "backup", study, "copy.sqlite").complaint
 
 
 def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
