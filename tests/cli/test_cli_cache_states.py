@@ -46,7 +46,7 @@ def test_a_cache_that_can_not_be_made_is_a_note(
 ) -> None:
     monkeypatch.setenv("LEVELFIELD_CACHE", f"{write('file', '')}/below")
     (note,) = notes(score())
-    assert "nothing is kept of this run" in note
+    assert "no value of this run is stored" in note
 
 
 def test_a_home_that_can_not_be_written_is_a_note(

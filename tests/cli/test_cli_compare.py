@@ -90,7 +90,7 @@ def test_other_files_are_scored(run: Run, write: Write):
         (("a.eval", "none.eval"), "none.eval: No such file or directory; check the name"),
         (
             ("a.eval", "b.json", "--direction", "match=best"),
-            "direction of match: expected higher or lower, which end is better; found best",
+            "direction of match: expected higher or lower, the end that is better; found best",
         ),
         (
             ("a.eval", "cut.eval"),

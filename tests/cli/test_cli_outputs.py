@@ -347,7 +347,7 @@ def test_score_says_which_scores_are_lost_before_it_starts(
     signature = json.loads(Path("scores.jsonl").read_text().splitlines()[0])["signature"]
     assert "note:" not in run("score", file, "-m", words, "-m", "diversity.distinct-1").err
     said = run("score", file, "-m", "diversity.distinct-2").err
-    assert "scores.jsonl is written over" in said
+    assert "scores.jsonl is overwritten" in said
     assert f"{words} ({signature})" in said
     assert "diversity.distinct-1" in said
     with Path("scores.jsonl").open("a") as scores:
