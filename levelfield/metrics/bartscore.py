@@ -68,8 +68,8 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     model: str = option("facebook/bart-large-cnn", "Encoder-decoder model: a hub name or a folder.")
     average: Literal["authors", "tokens"] = option(
         "authors",
-        "Tokens to average over: authors, begin and end tokens as well, where the tokenizer puts "
-        "them; tokens, neither.",
+        "Tokens to average over: authors includes begin and end tokens, if the tokenizer adds "
+        "them; tokens excludes them.",
     )
 
     @abc.abstractmethod
@@ -131,16 +131,16 @@ class BARTScoreFromSource(_BARTScore):
     nats a token, at most 0, higher is better. It needs no reference: this is the BARTScore among
     CTRLEval's baselines (Ke et al. 2022, section 4.3), which does not say what x was.
 
-    Undefined: `empty text`; `empty source`, `no prompt` or `no context`; a text without tokens.
-    Of a source or a text longer than the model takes the beginning is read, and it counts as
+    Undefined: `empty text`; `empty source`, `no prompt` or `no context`; a text without tokens. If
+    a source or a text is longer than the model's limit, its beginning is read, and it counts as
     truncated; the end token of such a text is not scored. Probabilities are computed in float32 at
     least.
     """
 
     given: Literal["source", "prompt", "context"] = option(
         "source",
-        "Field that is x: the source of the sample, its prompt (the whole text is scored, the "
-        "prompt in it included), or its context, a turn a line.",
+        "Field used as x: the source of the sample, its prompt (the whole text is scored, the "
+        "prompt in it included), or its context, one turn per line.",
     )
 
     name: ClassVar[str] = "bartscore.source"

@@ -114,10 +114,10 @@ def test_a_new_list_under_an_old_name_is_a_new_list(
     ("content", "said"),
     [
         ("1.0\n" * 400, "400 numbers for a vocabulary of 30522"),
-        pytest.param("1.0 2.0\n" * 30522, "one number a line"),
+        pytest.param("1.0 2.0\n" * 30522, "one number per line"),
         pytest.param("", "0 numbers"),
-        ("one\ntwo\n", "one number a line"),
-        (b"\x80\x04\xff" * 50, "one number a line"),
+        ("one\ntwo\n", "one number per line"),
+        (b"\x80\x04\xff" * 50, "one number per line"),
         pytest.param("nan\n" * 30522, "finite"),
         pytest.param("-1\n" * 30522, "negative"),
     ],

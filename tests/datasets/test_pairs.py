@@ -226,5 +226,7 @@ def test_malformed_rows_are_named_with_file_and_line(files, rows, problem):
 
 
 def test_a_set_without_choices_names_those_that_have_some():
-    with pytest.raises(UserError, match=r"ctrleval has no choices .*; dexperts-human, pplm-human"):
+    with pytest.raises(
+        UserError, match=r"ctrleval has no choices .*; these have: dexperts-human, pplm-human"
+    ):
         datasets.choices("ctrleval")
