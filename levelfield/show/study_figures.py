@@ -84,7 +84,7 @@ def value_bars(control: ControlSummary, measure: Measure, dataset: str) -> Marku
         f"{shown_name(control.systems[row])}, {values[k]}: {e.mean:.1f}"
         for (row, k), e in drawn.items()
     )
-    label = f"{measure.name} on {dataset} by value asked for: {words}"
+    label = f"{measure.name} on {dataset} by requested value: {words}"
     return svg(figure, salt=f"bars/{control.control}/{measure.name}/{dataset}", label=label)
 
 
