@@ -234,7 +234,7 @@ def drawn_texts(
         )
     if design.probabilities is not None:
         raise UserError(
-            "--next can follow ratings of a random draw or of --next; these have an "
+            "--next can follow ratings of a random draw or of --next, but these have an "
             "inclusion_probability of their own"
         )
     f = table.metrics[metrics[0]]

@@ -15,7 +15,7 @@ K = TypeVar("K")
 Counts = defaultdict[K, int]
 
 MOST_LABELS = 1_000
-"""Labels of an attribute that are counted apart; there may be as many as there are keywords."""
+"""Labels of an attribute that are counted apart; `keywords`, say, may have any number."""
 OTHER_LABELS = "…"
 
 # those that are not counted anyway, by what is in them

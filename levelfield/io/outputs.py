@@ -227,7 +227,8 @@ def check_targets(
         if target.path != STDOUT:
             (_check_file if is_file else _check_folder)(target, guarded, force)
         elif not target.kind:
-            raise UserError(f"{target.name}: a folder can't be standard output; name a new one")
+            kind = "file" if is_file else "folder"
+            raise UserError(f"{target.name}: can't be standard output; name a new {kind}")
 
 
 def _check_file(target: OutputTarget, guarded: dict[_Place, str], force: bool) -> None:

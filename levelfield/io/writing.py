@@ -260,7 +260,7 @@ def _target(destination: str) -> Path:
     if path.exists() and not target.exists():
         target = path
     if not target.name or target.is_dir():
-        raise UserError(f"{name}: is a folder; name a file")
+        raise UserError(f"{name}: is a folder; name a file in it")
     if not target.parent.is_dir():
         raise UserError(f"{name}: there is no folder {folder}; make it first")
     if target.exists() and not os.access(target, os.W_OK):
