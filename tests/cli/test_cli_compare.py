@@ -95,13 +95,13 @@ def test_other_files_are_scored(run: Run, write: Write):
         (
             ("a.eval", "cut.eval"),
             "cut.eval: can't be read as a log of Inspect: not a whole zip file: File is not a zip "
-            "file; copy it again, or write it anew with `inspect log convert`",
+            "file; copy it again, or rewrite it with `inspect log convert`",
         ),
         (("a.eval", "empty.eval"), "no samples in empty.eval; is it the file you mean?"),
         (
             ("a.eval", "binary.eval"),
             "binary.eval: can't be read as a log of Inspect: not JSON: expected an object, which "
-            "begins with { (at character 1); copy it again, or write it anew with `inspect log "
+            "begins with { (at character 1); copy it again, or rewrite it with `inspect log "
             "convert`",
         ),
     ],

@@ -72,7 +72,7 @@ def test_a_list_that_is_parsed_whole_has_a_limit(problems):
     for indent in (None, 1):
         (found,) = problems("a.json", json.dumps([{"text": "x" * 500}] * 20, indent=indent))
         assert found == (
-            "a.json: a list of more than 5,000 bytes, which would be read at once; write one "
+            "a.json: a list of more than 5,000 bytes, too long to be read at once; write one "
             "object a line, as .jsonl"
         )
 

@@ -176,8 +176,8 @@ def test_everything_wrong_with_the_names_is_told_before_reading(write):
         [
             "none.jsonl: No such file",
             "folder: is a folder; name the files in it",
-            'odd.yaml: ".yaml" says nothing of the format; name it: --format jsonl|json|csv',
-            'packed.jsonl.gz: ".gz" says nothing of the format; unpack it first',
+            'odd.yaml: ".yaml" does not determine the format; name it: --format jsonl|json|csv',
+            'packed.jsonl.gz: ".gz" does not determine the format; unpack it first',
             "bare: a name without suffix says nothing",
             "a\\x00b: not a file name",
             "x" * 300 + ": File name too long",
