@@ -260,7 +260,7 @@ def test_ratings_without_texts_and_with_ids_of_several_columns(write):
         "--map id=sys+seg --map system=sys --map source=seg --map ratings.human=human"
     ]
     twice = found(load_ratings, path, mapping=mapping | {"id": "seg", "system": "seg"})
-    assert "make the id of several columns, for example --map id=sys+seg" in twice[0]
+    assert "combine several columns into the id, for example --map id=sys+seg" in twice[0]
 
 
 def test_a_row_a_rater_with_a_column_an_aspect(write):
