@@ -170,7 +170,7 @@ def test_info_of_a_cache_that_is_not_there_is_no_error(run: Run) -> None:
     assert run("cache", "info").code == 0
     assert run("cache", "info", "--json").json["values"] == {}
     assert not cache_path().exists()
-    assert "nothing there" in run("cache", "clear").out
+    assert "there is no cache" in run("cache", "clear").out
 
 
 def test_converted_models_are_counted_and_go_when_they_are_named(
