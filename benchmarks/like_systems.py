@@ -90,7 +90,8 @@ def row(S: int, K: int, q: float, b: float, runs: int) -> str:
 def table(small: bool) -> Iterator[str]:
     """The lines of the table."""
     yield (
-        "| systems | sources | q | b | r, sources alone | r | τ-b | test, sources swapped | test |\n"
+        "| systems | sources | q | b | r, sources alone | r | τ-b | test, sources swapped |"
+        " test |\n"
         "| --: | --: | --: | --: | --: | --: | --: | --: | --: |"
     )
     sizes = ((6, 20),) if small else itertools.product(SYSTEMS, SOURCES)

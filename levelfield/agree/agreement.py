@@ -564,7 +564,7 @@ def _choice_agreement(choices: Any, chosen: AgreementOptions) -> AgreementReport
         ("by", chosen.by), ("judge", chosen.judge), ("level", chosen.level == "ordinal")
     ):  # fmt: skip
         if refused:
-            raise UserError(f"--{name}: choices between two texts do not take this option")
+            raise UserError(f"--{name}: choices between two texts do not accept this option")
     read = [] if isinstance(choices, str | os.PathLike) else choices
     if not (read and isinstance(read[0], PairChoice)):
         mapping = chosen.reading.mapping

@@ -41,14 +41,14 @@ NOT_OF_RATINGS = (
 """Options of reading that files of ratings have no use for."""
 
 
-def aspects_option(noun: str = "Rated aspect to take") -> Any:
+def aspects_option(noun: str = "Rated aspect to use") -> Any:
     """Declares the rated aspects that a command takes."""
     return option(
         (), f"{noun}; may be given again.", flags=("--aspect",), metavar="NAME", otherwise="all"
     )
 
 
-def metrics_option(noun: str = "Metric or family to take") -> Any:
+def metrics_option(noun: str = "Metric or family to use") -> Any:
     """Declares the metrics that a command takes of files of scores."""
     return option(
         (), f"{noun}; may be given again.", flags=("--metric", "-m"), metavar="NAME",
@@ -94,14 +94,14 @@ class CorrelateOptions(JoinOptions):
 
     lower_is_better: tuple[str, ...] = option(
         (),
-        "Metric of which lower is better: its sign is reversed; may be given again.",
+        "Metric for which lower is better: its sign is reversed; may be given again.",
         metavar="METRIC",
     )
     level: CorrelationLevel = option(
         "segment", "Correlate samples (segment), or the means of systems (system)."
     )
     group: GroupBy = option(
-        "all", "Correlate all samples together, or within each of these and average."
+        "all", "Correlate all samples together, or within each group and average."
     )
     systems: Systems = option(
         "like-these",
@@ -116,8 +116,8 @@ class CorrelateOptions(JoinOptions):
     )
     ties: TieChoice = option(
         "held-out",
-        "Choose the threshold of calibrated accuracy on other pairs than it is used on, or on the "
-        "same (acc*eq of WMT).",
+        "Choose the threshold of calibrated accuracy on other pairs than it is applied to, or on "
+        "the same pairs (acc*eq of WMT).",
     )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
     perm_both: bool = option(
@@ -150,16 +150,16 @@ class CorrelateOptions(JoinOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.level == "system" and self.group != "all":
-            raise UserError("--level system compares means of systems; it takes no --group")
+            raise UserError("--level system compares means of systems; it does not accept --group")
         if self.level == "segment" and SOFT_ACCURACY in self.statistics:
             raise UserError(
-                f"--statistic {SOFT_ACCURACY} compares means of systems; it needs --level system"
+                f"--statistic {SOFT_ACCURACY} compares means of systems; it requires --level system"
             )
         if self.perm_both and (self.level, self.group, self.systems) != (
             "segment", "all", "like-these",
         ):  # fmt: skip
             raise UserError(
-                "--perm-both exchanges systems and sources of all samples together; it takes "
+                "--perm-both exchanges systems and sources of all samples together; it accepts "
                 "neither --level system nor --group nor --systems these"
             )
 
@@ -190,7 +190,7 @@ class StrengthOptions(Options):
         read=columns,
     )
     format: str | None = option(
-        None, "Format of the files.", metavar="NAME", otherwise="what content and suffix say"
+        None, "Format of the files.", metavar="NAME", otherwise="detected from content and suffix"
     )
     samples: Samples = option(
         (),
@@ -198,7 +198,7 @@ class StrengthOptions(Options):
         metavar="FILE",
         is_file=True,
     )
-    aspects: tuple[str, ...] = aspects_option("Aspect to take")
+    aspects: tuple[str, ...] = aspects_option("Aspect to use")
     cluster: Literal["prompt", "rater"] = option(
         "prompt",
         "Make intervals hold for other prompts (and these raters), or for other raters (and these "
@@ -217,16 +217,16 @@ class AgreementOptions(Options):
     reading: ReadingOptions = options_group(ReadingOptions(), without=NOT_OF_RATINGS)
     samples: Samples = option(
         (),
-        "File of the samples that are compared, where the ratings are choices that do not name "
-        "their systems; may be given again.",
+        "File of the compared samples, if the ratings are choices that do not name their systems; "
+        "may be given again.",
         metavar="FILE",
         is_file=True,
     )
     aspects: tuple[str, ...] = aspects_option()
     by: str = option(
         "",
-        "Field whose values are looked at one by one: survey, dataset, system, control.ATTRIBUTE "
-        "or another.",
+        "Field whose values are analysed one by one: survey, dataset, system, control.ATTRIBUTE or "
+        "another.",
         metavar="FIELD",
     )
     level: Measurement = option(
@@ -237,14 +237,14 @@ class AgreementOptions(Options):
     )
     judge: PathLike | None = option(
         None,
-        "File of a judge's scores, on the raters' scale: tests whether it may replace a rater.",
+        "File of a judge's scores, on the raters' scale, to test whether it may replace a rater.",
         metavar="SCORES",
         is_file=True,
     )
     metrics: tuple[str, ...] = metrics_option("Metric or family of --judge to test")
     epsilon: float = option(
         0.1,
-        "Share of items by which a judge may be worse than a rater, as it costs less: 0.2 for "
+        "Share of items by which a judge may be worse than a rater, since it costs less: 0.2 for "
         "experts, 0.15 for trained raters, 0.1 for others.",
         least=0,
         below=1,
@@ -255,4 +255,4 @@ class AgreementOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.metrics and self.judge is None:
-            raise UserError("--metric chooses among the scores of --judge, and there are none")
+            raise UserError("--metric selects scores of --judge, and there are none")

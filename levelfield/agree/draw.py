@@ -234,7 +234,7 @@ def drawn_texts(
         )
     if design.probabilities is not None:
         raise UserError(
-            "--next draws after ratings of a random draw or of --next, and these have an "
+            "--next can follow ratings of a random draw or of --next, but these have an "
             "inclusion_probability of their own"
         )
     f = table.metrics[metrics[0]]
@@ -242,7 +242,9 @@ def drawn_texts(
     for values in table.aspects.values():
         rated |= ~np.isnan(values)
     if chosen.next > (left := int((~rated).sum())):
-        raise UserError(f"--next {chosen.next:,}: {left:,} texts are not rated; expected no more")
+        raise UserError(
+            f"--next {chosen.next:,}: {left:,} texts are not rated; expected at most that many"
+        )
     stratum = strata_of(f, systems, chosen.strata)
     codes = _cells(systems, stratum, chosen.strata)
     texts = np.bincount(codes)

@@ -461,7 +461,7 @@ def _notes(means: Sequence[SystemEstimate]) -> list[str]:
                 notes[
                     f"{aspect}, {row.system}: the rated texts differ from the others in {metric} "
                     f"by {abs(row.imbalance):.1f} standard errors; they are not a random draw, and "
-                    "intervals that take them for one do not hold"
+                    "intervals that assume one do not hold"
                 ] = None
             people, powered = _reason(row.estimate.people), _reason(row.estimate.powered)
             if people and people == powered:

@@ -355,7 +355,7 @@ def _refuse(chosen: CorrelateOptions) -> None:
     usual = CorrelateOptions()
     for name in (field.name for field in fields(chosen)):
         if name not in _TAKEN and getattr(chosen, name) != getattr(usual, name):
-            raise UserError(f"{name}: choices between two texts do not take this option")
+            raise UserError(f"{name}: choices between two texts do not accept this option")
 
 
 def pairs_of(choices: Iterable[PairChoice]) -> dict[str, list[ChoicePair]]:

@@ -26,18 +26,18 @@ _HELP = {
     "compare": "Compare systems, or the logs of two runs, pair by pair.",
     "generate": "Generate texts under control.",
     "calibrate-strength": "Find the strength that a budget allows a technique.",
-    "correlate": "Say how far metrics agree with people.",
-    "agreement": "Say how far raters agree.",
-    "strengths": "Say how strong systems are by choices and rankings.",
+    "correlate": "Measure how well metrics agree with people.",
+    "agreement": "Measure how well raters agree.",
+    "strengths": "Estimate strengths of systems from choices and rankings.",
     "estimate": "Estimate mean ratings from few ratings and many scores.",
-    "plan": "Say how large a study has to be.",
+    "plan": "Compute how large a study must be.",
     "study": "Run, audit and report a comparison of systems.",
     "metrics": "List the metrics, or explain one.",
     "techniques": "List the techniques of controlled generation, or explain one.",
     "data": "List and fetch rated texts, prompts and labelled texts.",
-    "train": "Make what metrics need from a corpus.",
-    "environment": "Manage environments of metrics whose requirements clash with ours.",
-    "cache": "Look at the cache of values, or empty it.",
+    "train": "Train models and build files that metrics need.",
+    "environment": "Manage environments for metrics with conflicting requirements.",
+    "cache": "Show or empty the cache of values.",
 }
 """Every command of `levelfield.cli.NAME`, with one line for `--help`."""
 
@@ -60,7 +60,7 @@ _ELSEWHERE = {
 
 
 class _NoReader(Exception):  # noqa: N818 (no error: whoever reads our output has seen enough)
-    """The reader of our output has gone."""
+    """The reader of our output has closed the pipe."""
 
 
 class _Lazy(click.Group):
@@ -145,7 +145,7 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
 
 
 def _failure(error: BaseException, signals: Sequence[int]) -> tuple[int, list[str]]:
-    """Returns the exit code of a command that failed, and what is said of it."""
+    """Returns the exit code and the message of a command that failed."""
     match error:
         case LevelfieldError():
             return error.exit_code, [f"error: {line}" for line in str(error).split("\n")]
@@ -158,19 +158,19 @@ def _failure(error: BaseException, signals: Sequence[int]) -> tuple[int, list[st
         case OSError():
             return 2, [f"error: {_of_system(error)}"]
         case SystemExit():  # not of click, which is told to raise none
-            how = f"the program was ended with {error.code!r} half way"
-            return 1, [f"error: this is our mistake: {how}"]
+            how = f"the program exited half way, with {error.code!r}"
+            return 1, [f"error: this is a bug in levelfield: {how}"]
         case MemoryError():
-            return 1, ["error: there is not enough memory; try fewer or shorter texts at once"]
+            return 1, ["error: not enough memory; try fewer or shorter texts at once"]
     mistake = f"{type(error).__name__}: {first_line(error)}"
     return 1, [
-        f"error: this is our mistake: {mistake}",
-        "the whole story: the same command with --debug",
+        f"error: this is a bug in levelfield: {mistake}",
+        "for the traceback, run the same command with --debug",
     ]
 
 
 def _of_system(error: OSError) -> str:
-    """What the operating system refuses, with the path if there is one."""
+    """Returns what the operating system refused, with the path if there is one."""
     from levelfield.io.problems import shown
 
     reason = error.strerror or first_line(error)

@@ -1,4 +1,4 @@
-"""`levelfield agreement`: how far people agree with each other."""
+"""`levelfield agreement`: how well people agree with each other."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 def agreement(
     files: tuple[str, ...], chosen: AgreementOptions, zscores: str | None, delivery: Delivery
 ) -> None:
-    """Say how far raters agree with each other, and on what they do not.
+    """Measure how well raters agree, and show where they disagree.
 
-    Reads samples with ratings, one rating a row: id, aspect, rater, value, or one choice between
-    two texts a row: a, b (systems), better, and if known aspect, rater, item, sample_a, sample_b.
-    Of choices it prints Krippendorff's alpha, the share of ties, and kappa; of ratings
-    Krippendorff's alpha, intraclass correlations, correlations of each two raters, how each rater
-    used the scale, and the items of the largest disagreement. --judge tests whether a judge may
-    stand in for a rater.
+    Reads samples with ratings; or one rating per row: id, aspect, rater, value; or one choice
+    between two texts per row: a, b (systems), better, and optionally aspect, rater, item, sample_a,
+    sample_b. For choices it prints Krippendorff's alpha, the share of ties, and kappa; for ratings
+    Krippendorff's alpha, intraclass correlations, correlations between each pair of raters, how
+    each rater used the scale, and the items with the largest disagreement. --judge tests whether a
+    judge may stand in for a rater.
     """
     from levelfield.agree.agreement import agreement
     from levelfield.io import atomic_writer
 
     if [*files, chosen.judge].count("-") > 1:
-        raise UserError("stdin can be read once only")
+        raise UserError("stdin can be read only once")
     report = agreement(files, chosen)
     if zscores and report.choices:
         raise UserError("--zscores: choices between two texts have no z-scores")

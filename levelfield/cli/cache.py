@@ -1,4 +1,4 @@
-"""`levelfield cache`: what is kept of earlier runs."""
+"""`levelfield cache`: values kept from earlier runs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from levelfield.scoring.cache import Contents, SegmentCache, cache_path, clear_c
 
 @click.group()
 def cache() -> None:
-    """Show where the cache of values is and what is in it, or empty it.
+    """Show where the cache of values is and what it holds, or empty it.
 
-    It lies in $LEVELFIELD_CACHE, else in the user's cache folder. Values are kept under the
-    signature of their metric, so a change of model or option never meets an old value. Beside it
-    lie the converted copies of embedded models, which are made again when they are needed.
+    It is in $LEVELFIELD_CACHE, else in the user's cache folder. Values are stored under the
+    signature of their metric, so a change of model or option never returns an old value. Next to it
+    are converted copies of embedded models, which are made again when they are needed.
     """
 
 
 @cache.command()
 @JSON
 def info(as_json: bool) -> None:
-    """Show how many values of which metrics the cache has, and how large converted models are."""
+    """Show the number of values per metric, and the size of converted models."""
     path = cache_path()
     folder, models = copies_folder(), copies_bytes()
     contents = Contents({}, 0)
@@ -46,18 +46,18 @@ def info(as_json: bool) -> None:
 
 
 @cache.command()
-@click.option("--models", is_flag=True, help="Remove the converted models, and keep all values.")
+@click.option("--models", is_flag=True, help="Remove the converted models and keep all values.")
 def clear(models: bool) -> None:
-    """Forget all values. Converted models stay unless --models names them."""
+    """Remove all values, or with --models the converted models instead."""
     if models:
         tell(f"{copies_folder()}: {remove_copies() / 1e6:.1f} MB removed")
         return
     path = cache_path()
     if not _may_be_there(path):
-        tell(f"{path}: nothing there")
+        tell(f"{path}: there is no cache")
         return
     count = clear_cache(path)
-    tell(f"{path}: " + ("removed" if count is None else f"{count:,} values forgotten"))
+    tell(f"{path}: " + ("removed" if count is None else f"{count:,} values removed"))
 
 
 def _may_be_there(path: Path) -> bool:

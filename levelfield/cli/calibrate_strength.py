@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 @click.command(cls=Writing)
 @click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
 @PROMPTS
-@click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
+@click.option(
+    "--technique", required=True, help="Name of a technique listed by `levelfield techniques`."
+)
 @takes(CalibrationOptions, "chosen")
-@delivers(json="Print the strengths that were tried as one JSON document.")
+@delivers(json="Print the strengths tried as one JSON document.")
 def calibrate_strength(
     requests: str | None,
     prompt_set: str | None,
@@ -30,12 +32,13 @@ def calibrate_strength(
     chosen: CalibrationOptions,
     delivery: Delivery,
 ) -> None:
-    """Find the strength at which a technique goes as far from its base as a budget allows.
+    """Find the strength at which a technique uses a divergence budget.
 
-    The budget is the mean divergence a token: Σ q log (q / p) over the vocabulary, with q the
-    technique's distribution of the next token and p its base's, at the tokens of texts that it
-    writes. Techniques at the same budget can be compared: none has more room than another. REQUESTS
-    are read as by `levelfield generate`; take others than those of the comparison.
+    The budget is the mean divergence from the base per token: Σ q log (q / p) over the vocabulary,
+    with q the technique's distribution of the next token and p its base's, at the tokens of texts
+    that the technique writes. Techniques at the same budget can be compared: none has more room
+    than another. REQUESTS are read as by `levelfield generate`; use requests other than those of
+    the comparison.
     """
     from levelfield.generation.calibration import calibrate_strength as run
 
@@ -51,7 +54,7 @@ def calibrate_strength(
 def _show(calibration: Calibration) -> None:
     from rich.text import Text
 
-    table = plain_table(f">{calibration.knob}", ">nats a token", ">95 % interval", ">tokens")
+    table = plain_table(f">{calibration.knob}", ">nats per token", ">95 % interval", ">tokens")
     for tried in calibration.tried:
         nats = tried.divergence
         ends = f"{nats.low:.3f} to {nats.high:.3f}" if nats.low == nats.low else "–"
@@ -60,5 +63,5 @@ def _show(calibration: Calibration) -> None:
     console().print(table)
     missed = "" if calibration.is_within else f", not within {calibration.tolerance:.0%}"
     option = f"-o {calibration.knob}={calibration.found.strength:.4g}"
-    console().print(Text(f"{option} for a budget of {calibration.budget:g} nats a token{missed}"))
+    console().print(Text(f"{option} for a budget of {calibration.budget:g} nats per token{missed}"))
     console().print(Text(calibration.signature, style="dim"))

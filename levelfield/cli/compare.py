@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 def compare(
     files: tuple[str, ...], chosen: CompareOptions, reading: ReadingOptions, delivery: Delivery
 ) -> None:
-    """Compare systems, every two on the inputs that both answered.
+    """Compare systems pair by pair, on the inputs that both answered.
 
     Reads logs of Inspect (.eval, .json), folders of lm-evaluation-harness and of HELM, and what
-    `levelfield score` reads. Logs are compared by the scores of samples that they hold, paired by
-    sample, with epochs and trials as seeds; --metric then names some of these scores. Other files,
-    and logs with a metric of `levelfield metrics`, are scored. Prints means with 95 % intervals,
-    and differences with their intervals, tests and verdicts.
+    `levelfield score` reads. Logs are compared by the scores that they hold for their samples,
+    paired by sample, with epochs and trials as seeds; --metric then selects some of these scores.
+    Other files, and logs given with a metric of `levelfield metrics`, are scored. Prints means with
+    95 % intervals, and differences with their intervals, tests and verdicts.
     """
     from levelfield.scoring.compare import compare
 
     if files.count("-") > 1:
-        raise UserError("stdin can be read once only")
+        raise UserError("stdin can be read only once")
     comparisons = compare(
         [Path(file) for file in files],
         chosen=chosen,

@@ -1,4 +1,4 @@
-"""`levelfield correlate`: how far metrics agree with people, and which agrees best."""
+"""`levelfield correlate`: how well metrics agree with people, and which agrees best."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ def correlate(
     chosen: CorrelateOptions,
     delivery: Delivery,
 ) -> None:
-    """Say how far metrics agree with people's ratings, and which agrees best.
+    """Measure how well metrics agree with people, and which agrees best.
 
-    SCORES are files that `levelfield score` wrote, or those of other programs: CSV, TSV, JSONL,
-    JSON or Parquet with an id and a column for each metric (--map metric.NAME=COLUMN), or with
-    columns metric and score. Ratings are samples with ratings, or one rating a row: id, aspect,
-    rater, value. Prints correlations with 95 % intervals by aspect, and which differences between
-    metrics are real. Choices are those of `levelfield rate export` or tables with a row a choice:
-    a, b (systems), better, sample_a, sample_b; of them it says how often metrics choose as people.
+    SCORES are files written by `levelfield score` or by other programs: CSV, TSV, JSONL, JSON or
+    Parquet with an id and a column for each metric (--map metric.NAME=COLUMN), or with columns
+    metric and score. Ratings are samples with ratings, or one rating per row: id, aspect, rater,
+    value. Prints correlations with 95 % intervals by aspect, and which differences between metrics
+    are real. Choices are those of `levelfield rate export`, or tables with one choice per row: a, b
+    (systems), better, sample_a, sample_b; for these, it prints how often metrics choose as people
+    do.
     """
     from levelfield.agree.evaluation import correlate
     from levelfield.show.terminal.correlation_tables import print_evaluation
@@ -47,14 +48,16 @@ def correlate(
     samples = cast("tuple[str, ...]", chosen.samples)
     sources = [*scores, *ratings, *choices, *samples, *([chosen.parts] if chosen.parts else [])]
     if sources.count("-") > 1:
-        raise UserError("stdin can be read once only")
+        raise UserError("stdin can be read only once")
     if bool(ratings) == bool(choices):
-        raise UserError("give people's judgements with --ratings or with --choices")
+        raise UserError("give people's judgements with --ratings or --choices")
     if choices:
         from levelfield.agree.preference import preferences
 
         if "report" in delivery.files:
-            raise UserError("--report shows ratings; choices have a table, --latex and --json")
+            raise UserError(
+                "--report shows ratings only; for choices use the table, --latex or --json"
+            )
         preference = preferences(scores, choices, chosen)
         delivery.give(preference, _show_choices, notes=preference.notes)
         return

@@ -1,4 +1,4 @@
-"""`levelfield data`: the data sets that are known by name, and their files on this machine."""
+"""`levelfield data`: the data sets with a name, and their files on this machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def data() -> None:
 @data.command(name="list")
 @JSON
 def list_(as_json: bool) -> None:
-    """List the data sets, and say which are on this machine."""
+    """List the data sets, and show which are on this machine."""
     sets = [dataset(name) for name in names()]
     if as_json:
         described = [{**document(entry), "here": sum(map(is_here, entry.files))} for entry in sets]
@@ -67,7 +67,7 @@ def _listed(entry: DataSet) -> tuple[str, tuple[str, ...]]:
 @click.argument("name")
 @JSON
 def show(name: str, as_json: bool) -> None:
-    """Show where a data set comes from, what is known of it, and the state of its files."""
+    """Show the origin of a data set, facts about it, and the state of its files."""
     entry = dataset(name)
     states = {file.path: state_of(file) for file in entry.files}
     if as_json:
@@ -82,19 +82,19 @@ def show(name: str, as_json: bool) -> None:
         ("citation", entry.citation),
         (
             "licence",
-            entry.licence or f"{_NO_LICENCE}: ask the authors before you pass any of it on",
+            entry.licence or f"{_NO_LICENCE}: ask the authors before you share any of it",
         ),
         ("from", f"https://github.com/{entry.repository}/tree/{entry.commit}"),
         ("a row", entry.row),
         ("rows", "" if entry.rows is None else f"{entry.rows:,}"),
-        ("looked for in", ", then ".join(map(str, filter(None, (data_folder(), cache_folder()))))),
+        ("searched in", ", then ".join(map(str, filter(None, (data_folder(), cache_folder()))))),
     ]
     tell(f"{entry.name}: {entry.title}\n")
     for key, value in facts:
         if value:
             tell(f"{key + ':':<15}{value}")
     if entry.facts:
-        tell("\nKnown of it:")
+        tell("\nFacts:")
         for fact in entry.facts:
             tell(f"  - {fact}")
     tell("\nParts (--part):")
@@ -122,9 +122,9 @@ def show(name: str, as_json: bool) -> None:
     help="Write people's choices between the samples as JSONL; - is stdout.",
 )
 def fetch_(name: str, chosen: DataOptions, out: str | None, choices_file: str | None) -> None:
-    """Get a data set onto this machine, or its samples and choices into files.
+    """Download a data set, or write its samples and choices to files.
 
-    A download that was interrupted goes on where it stopped. With --out, the samples can be read
+    An interrupted download resumes where it stopped. With --out, the samples can be read
     by `levelfield score` and `levelfield correlate`; with --choices, people's choices between them
     by `levelfield agreement`, `correlate --choices` and `strengths`.
     """
@@ -150,7 +150,7 @@ def fetch_(name: str, chosen: DataOptions, out: str | None, choices_file: str | 
         say(f"{name}: {_counted(len(compared), 'choice')} written to {choices_file}")
     if not entry.licence:
         written = " or ".join(filter(None, (out, choices_file)))
-        say(f"{name} states no licence; do not pass {written} on")
+        say(f"{name} states no licence; do not share {written}")
 
 
 def _write(path: str, records: Iterable[Record]) -> None:

@@ -1,4 +1,4 @@
-"""`levelfield environment`: environments of their own, for metrics that can't run in ours."""
+"""`levelfield environment`: separate environments, for metrics that can't run in ours."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _NAME = click.argument("name")
 _PATH = click.option(
     "--path",
     type=OutputType(),
-    help="Folder to use instead of the usual one; --option environment=FOLDER names it.",
+    help="Folder to use instead of the default; --option environment=FOLDER passes it to a metric.",
 )
 
 
 @click.group()
 def environment() -> None:
-    """Manage environments of their own for metrics whose requirements clash with ours.
+    """Manage environments for metrics with conflicting requirements.
 
-    They lie in $LEVELFIELD_ENVIRONMENTS, else in the user's data folder.
+    They are in $LEVELFIELD_ENVIRONMENTS, else in the user's data folder.
     """
 
 
@@ -29,7 +29,7 @@ def environment() -> None:
 @_NAME
 @_PATH
 def create(name: str, path: str | None) -> None:
-    """Make the environment NAME with pip, from a network or from what pip's configuration names."""
+    """Make the environment NAME with pip, from the sources that pip is configured for."""
     new = environments.create(name, path or "", said=say)
     tell(f"{new.name}: {environments.recipe(name).package} {new.version} in {new.path}")
 
@@ -37,7 +37,7 @@ def create(name: str, path: str | None) -> None:
 @environment.command("list")
 @JSON
 def list_(as_json: bool) -> None:
-    """List the environments that can be made, and say which are on this machine."""
+    """List the available environments, and show which are on this machine."""
     rows = []
     for name, recipe in environments.RECIPES.items():
         built = environments.look(name)

@@ -41,19 +41,21 @@ def estimate(
 ) -> None:
     """Estimate mean ratings of systems from few ratings and many scores.
 
-    SCORES are files as `levelfield correlate` reads them, with a score of every text; some of these
-    texts, drawn at random, have ratings. Prints the mean of the ratings alone and the
+    SCORES are files as `levelfield correlate` reads them, with a score for every text; some of
+    these texts, drawn at random, have ratings. Prints the mean of the ratings alone and the
     prediction-powered mean, each with its 95 % interval, how many ratings the scores are worth, and
-    differences between systems. --next N draws the texts that are best rated next.
+    differences between systems. --next N draws the texts that are most useful to rate next.
     """
     from levelfield.agree.estimate import estimate
     from levelfield.io import atomic_writer
 
     samples = cast("tuple[str, ...]", chosen.samples)
     if [*scores, *ratings, *samples].count("-") > 1:
-        raise UserError("stdin can be read once only")
+        raise UserError("stdin can be read only once")
     if bool(chosen.next) != bool(out):
-        raise UserError("--next N says how many texts to draw, and --out FILE where to; give both")
+        raise UserError(
+            "--next N says how many texts to draw, and --out FILE where to write them; give both"
+        )
     estimation = estimate(scores, ratings, chosen)
     if out:
         with atomic_writer(out) as file:

@@ -22,19 +22,21 @@ PROMPTS = click.option(
     "--prompts",
     "prompt_set",
     type=click.Choice([*PROMPT_SETS, *STUDY_SETS]),
-    help="Set of prompts to use: PPLM's, or sts of the LPF study.",
+    help="Set of prompts to use: PPLM's, or sts from the LPF study.",
 )
 
 
 @click.command(cls=Writing)
 @click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
 @PROMPTS
-@click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
+@click.option(
+    "--technique", required=True, help="Name of a technique listed by `levelfield techniques`."
+)
 @takes(GenerationOptions, "chosen")
 @out_option(
     "texts of `levelfield generate`", "Write one text per line; - is stdout.", "texts.jsonl"
 )
-@delivers(json="Print the costs of the texts as one JSON document.")
+@delivers(json="Print the cost of the texts as one JSON document.")
 def generate(
     requests: str | None,
     prompt_set: str | None,
@@ -45,11 +47,11 @@ def generate(
 ) -> None:
     """Generate a text for each request with a technique of controlled generation.
 
-    REQUESTS is a file of objects with `prompt` and `control`, perhaps `id`, in any format that
-    `levelfield score` reads; of plain text each line is a prompt. Techniques that rewrite read
-    `source` in place of `prompt`, perhaps with `references`. Each text is written as soon as it is
-    there, and the same command goes on after an interruption. `levelfield score` reads what is
-    written.
+    REQUESTS is a file of objects with `prompt` and `control`, optionally `id`, in any format that
+    `levelfield score` reads; in plain text, each line is a prompt. Techniques that rewrite read
+    `source` instead of `prompt`, optionally with `references`. Each text is written as soon as it
+    is complete, and the same command resumes after an interruption. `levelfield score` reads the
+    output.
     """
     from levelfield.generation.run import GenerationCost
     from levelfield.generation.run import generate as run
@@ -86,7 +88,7 @@ def _show(result: Generation) -> None:
     from rich.text import Text
 
     cost = result.cost
-    heads = (">texts", ">tokens", ">tokens a second", ">forward passes a token")
+    heads = (">texts", ">tokens", ">tokens per second", ">forward passes per token")
     table = plain_table("system", *heads)
     rates = (cost.tokens_per_second, cost.passes_per_token)
     numbers = [f"{len(result.answers):,}", f"{cost.tokens:,}"]

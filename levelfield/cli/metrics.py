@@ -1,4 +1,4 @@
-"""`levelfield metrics`: what is installed, and what each one measures."""
+"""`levelfield metrics`: the installed metrics, and what each one measures."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from levelfield.show.terminal import listing
 @click.argument("name", required=False)
 @JSON
 def metrics(name: str | None, as_json: bool) -> None:
-    """List the installed metrics, or explain those with this NAME.
+    """List the installed metrics, or explain those that match NAME.
 
-    Metrics of other packages appear here when they announce themselves under the entry point
-    group levelfield.metrics. PATH.py:CLASS explains the metric in a file. `offline` says whether a
-    metric with its defaults has all it needs on this machine.
+    Metrics of other packages appear here if they declare an entry point in the group
+    levelfield.metrics. PATH.py:CLASS explains the metric in a file. `offline` says whether
+    everything that a metric needs with its defaults is on this machine.
     """
     names = matching(name) if name else tuple(installed())
     described = [_describe(each) for each in names]
@@ -49,7 +49,7 @@ def _listed(metric: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    """What is known of a metric without loading a model; a broken one says why it is."""
+    """Describes a metric without loading a model; for a broken one, why it is broken."""
     try:
         metric = metric_class(name)
         declarations = options(metric, name=name)
@@ -84,7 +84,7 @@ def _page(metric: dict[str, Any]) -> str:
             "",
             metric["doc"],
             "",
-            f"With its defaults it {'works' if metric['offline'] else 'lacks something'} offline.",
+            f"With its defaults it {'works' if metric['offline'] else 'does not work'} offline.",
             "",
             "Options and defaults (--option NAME=VALUE):",
             *choice_lines(metric["options"]),
@@ -93,10 +93,10 @@ def _page(metric: dict[str, Any]) -> str:
 
 
 def _judges() -> list[str]:
-    """How good judges are: those by name, and those that a recipe trains."""
+    """Returns how accurate judges are: those with a name, and those that a recipe trains."""
     from levelfield.metrics.judges import figures
 
-    lines = ["Judges by name (judges=NAME), share of texts judged right:"]
+    lines = ["Judges by name (judges=NAME), share of texts judged correctly:"]
     for f in figures():
         right = f.accuracy / 100 if f.kind == "published" else f.accuracy
         n = f"n = {f.n:,}" if f.n else f.kind
@@ -104,7 +104,7 @@ def _judges() -> list[str]:
     lines += ["", "Judges that `levelfield train judge --recipe NAME` trains, on held-out texts:"]
     file = resources.files("levelfield.train.judge") / "figures.toml"
     for row in read_toml(file)["measured"]:
-        figure = f"right {row['accuracy']:.1%}, macro F1 {row['macro_f1']:.3f}"
+        figure = f"accuracy {row['accuracy']:.1%}, macro F1 {row['macro_f1']:.3f}"
         if "spearman" in row:
             figure = f"Spearman with the ratings {row['spearman']:.3f}"
         lines.append(f"  {row['recipe']:27} {row['dataset']:30} n = {row['n']:<8,} {figure}")

@@ -127,13 +127,13 @@ class Writing(click.Command):
         on_stdout = [f"{target.option} -" for target in targets if target.path == "-"]
         as_json = bool(ctx.params.get("as_json"))
         if len(on_stdout) + as_json > 1:
-            raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
+            raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can write to stdout")
         check_outputs(targets)
         return super().invoke(ctx)
 
 
 def check_outputs(targets: Sequence[OutputTarget]) -> None:
-    """Checks outputs of the command that runs, such as one that it chose itself.
+    """Checks outputs of the running command, such as one that it chose itself.
 
     Raises:
         UserError: one would take the place of something.
@@ -150,8 +150,8 @@ def is_forced() -> bool:
 
 
 def _inputs(ctx: click.Context) -> Iterator[str]:
-    """What the command reads: its inputs, and files and folders that its other words name, as in
-    `--option iwf=FILE`, `--model FOLDER` and `--metric FILE:CLASS`."""
+    """What the command reads: its inputs, and files and folders that its other arguments name, as
+    in `--option iwf=FILE`, `--model FOLDER` and `--metric FILE:CLASS`."""
     for param in ctx.command.params:
         for word in _values(ctx, param):
             if isinstance(param.type, InputType):
@@ -163,7 +163,7 @@ def _inputs(ctx: click.Context) -> Iterator[str]:
 
 
 def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
-    """The strings that a parameter was given."""
+    """Yields the strings that a parameter was given."""
     value = ctx.params.get(param.name or "")
     values = value if isinstance(value, tuple) else (value,)
     yield from (word for word in values if isinstance(word, str))
@@ -171,7 +171,7 @@ def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """How the user has what comes of a command: as JSON, as pages, else as a table.
+    """How a command delivers its result: as JSON, as pages, else as a table.
 
     Attributes:
         as_json: whether it is one JSON document on stdout.
@@ -190,7 +190,7 @@ class Delivery:
         written: Iterable[str | None] = (),
         notes: Iterable[str] = (),
     ) -> None:
-        """Says the notes, writes the files, prints, and says what is written.
+        """Prints the notes, writes the files, prints the result, and names the files written.
 
         Args:
             result: has `to_dict`, and `to_latex` and `to_markdown` where the command has these.
@@ -218,7 +218,7 @@ class Delivery:
 
 
 _FORMS = {
-    "report": ("a page of levelfield", "Write a page to look at: one HTML file."),
+    "report": ("a page of levelfield", "Write a report page: one HTML file."),
     "latex": ("LaTeX tables", "Write the table as LaTeX for booktabs; - is stdout."),
     "markdown": ("Markdown tables", "Write the table as Markdown."),
 }
@@ -228,7 +228,7 @@ _FORMS = {
 def with_params(
     params: Sequence[click.Parameter], value: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> Callable[[F], Callable[..., Any]]:
-    """Gives a command parameters, of whose values it gets what is made of them.
+    """Adds parameters to a command, which receives what `value` makes of their values.
 
     Args:
         params: in the order in which they are listed.
@@ -251,7 +251,7 @@ def with_params(
 def delivers(
     *forms: str, json: str = "Print everything as one JSON document on stdout.", **helps: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command outputs that others have as well; it gets them as one `delivery`.
+    """Adds the common outputs to a command, which receives them as one `delivery`.
 
     Args:
         forms: of its files, in the order in which they are listed.

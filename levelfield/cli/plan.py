@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def plan() -> None:
-    """Say how large a study has to be, from a pilot or from what is expected."""
+    """Compute how large a study must be, from a pilot or from expectations."""
 
 
 @plan.command(cls=Writing)
@@ -24,10 +24,11 @@ def plan() -> None:
 @takes(SystemPlanOptions, "chosen")
 @delivers("latex")
 def systems(scores: tuple[str, ...], chosen: SystemPlanOptions, delivery: Delivery) -> None:
-    """Say how many inputs and seeds a comparison of systems needs.
+    """Compute how many inputs and seeds a comparison of systems needs.
 
     SCORES are what `levelfield score` or `levelfield study export` wrote for a pilot, with the
-    pilot's texts as --samples. Without a pilot, --sd and --sd-seeds say how much values differ.
+    pilot's texts as --samples. Without a pilot, give the expected spread of values with --sd and
+    --sd-seeds.
     """
     from levelfield.planning.systems import plan_systems
 
@@ -39,10 +40,10 @@ def systems(scores: tuple[str, ...], chosen: SystemPlanOptions, delivery: Delive
 @takes(MetricPlanOptions, "chosen")
 @delivers("latex")
 def metrics(scores: tuple[str, ...], chosen: MetricPlanOptions, delivery: Delivery) -> None:
-    """Say how many rated samples, by how many raters, a metric's agreement with people needs.
+    """Compute how many rated samples and raters a metric's agreement needs.
 
-    SCORES and --ratings are those of a pilot, as for `levelfield correlate`. Without a pilot, --r
-    and --agreement say what is expected.
+    SCORES and --ratings are those of a pilot, as for `levelfield correlate`. Without a pilot, give
+    the expected values with --r and --agreement.
     """
     from levelfield.planning.metrics import plan_metrics
 
@@ -54,10 +55,10 @@ def metrics(scores: tuple[str, ...], chosen: MetricPlanOptions, delivery: Delive
 @takes(RaterPlanOptions, "chosen")
 @delivers("latex")
 def raters(ratings: tuple[str, ...], chosen: RaterPlanOptions, delivery: Delivery) -> None:
-    """Say how many items and raters the agreement of raters needs.
+    """Compute how many items and raters the agreement of raters needs.
 
-    RATINGS are those of a pilot, as for `levelfield agreement`. Without a pilot, --agreement says
-    what is expected.
+    RATINGS are those of a pilot, as for `levelfield agreement`. Without a pilot, give the expected
+    value with --agreement.
     """
     from levelfield.planning.raters import plan_raters
 

@@ -29,10 +29,10 @@ from levelfield.scoring.options import ScoreOptions
 @click.option(
     "--parts",
     type=OutputType("parts of scores"),
-    help="Write the evaluators that make up the values, as JSONL.",
+    help="Write the evaluators that the values are made of, as JSONL.",
 )
 @click.option(
-    "--pairs", "all_pairs", is_flag=True, help="Print the comparison of every two systems."
+    "--pairs", "all_pairs", is_flag=True, help="Print the comparison of each pair of systems."
 )
 @delivers("report", "latex", "markdown", json="Print the summary as one JSON document on stdout.")
 def score(
@@ -47,9 +47,9 @@ def score(
     """Score texts with one or more metrics, and compare the systems that wrote them.
 
     Reads JSONL, JSON, CSV, TSV, Parquet, plain text, CTRLEval's files and Hugging Face data sets
-    (hf:NAME?split=test). Prints a table of means with 95 % intervals by system (or by label where
-    no system is named), what is shown best, and a ranking a metric with letters for what can't be
-    told apart.
+    (hf:NAME?split=test). Prints a table of means with 95 % intervals by system (or by label if no
+    system is named), which system is shown to be best, and a ranking per metric with letters for
+    systems that can't be told apart.
     """
     from levelfield.io import open_samples
     from levelfield.scoring.gallery import Gallery

@@ -1,4 +1,4 @@
-"""`levelfield strengths`: how strong systems are by people's choices and rankings."""
+"""`levelfield strengths`: strengths of systems from people's choices and rankings."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 @takes(StrengthOptions, "chosen")
 @delivers("latex")
 def strengths(files: tuple[str, ...], chosen: StrengthOptions, delivery: Delivery) -> None:
-    """Say how strong systems are by people's choices and rankings.
+    """Estimate strengths of systems from people's choices and rankings.
 
     Reads pairs.jsonl and rankings.jsonl of `levelfield rate export`, with its ratings.jsonl as
-    --samples, or one choice a row: a, b (systems), better (a, b or tie), and if known aspect, rater
-    and prompt. Prints Bradley-Terry strengths with 95 % intervals, and for every two systems the
-    probability that a text of the first is preferred.
+    --samples, or one choice per row: a, b (systems), better (a, b or tie), and optionally aspect,
+    rater and prompt. Prints Bradley-Terry strengths with 95 % intervals, and for each pair of
+    systems the probability that a text of the first is preferred.
     """
     from levelfield.agree.strengths import strengths
 
     if [*files, *cast("tuple[str, ...]", chosen.samples)].count("-") > 1:
-        raise UserError("stdin can be read once only")
+        raise UserError("stdin can be read only once")
     report = strengths(files, chosen)
     delivery.give(report, _show, notes=report.notes)
 

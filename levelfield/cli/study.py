@@ -1,4 +1,4 @@
-"""`levelfield study`: the same requests to every system, and what comes of them."""
+"""`levelfield study`: the same requests to every system, and measures of the texts."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def study() -> None:
     """Compare systems on a level playing field.
 
     A study is a TOML file: systems, prompts, kinds of control, seeds, metrics. `run` asks the
-    systems and measures their texts, `measure` measures what there is, `audit` looks for what
-    should be mended before anything is published, `report` makes the tables. `audit` and `report`
-    also take a folder in the layout of the published study (Lorandi and Belz, 2026).
+    systems for texts and measures them, `measure` measures existing texts, `audit` looks for
+    problems to fix before publication, `report` makes the tables. `audit` and `report` also accept
+    a folder in the layout of the published study (Lorandi and Belz, 2026).
     """
 
 
@@ -53,10 +53,10 @@ def study() -> None:
 @takes(StudyRunOptions)
 @delivers(json=_DOCUMENT)
 def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
-    """Ask the systems for their texts, and measure them.
+    """Ask the systems for texts, and measure them.
 
-    What is done is left alone: after an interruption, a failure or a change of the study the same
-    command goes on where it is needed. A cell that fails is reported and the others go on; the
+    Finished cells are kept: after an interruption, a failure or a change of the study, the same
+    command does only what is missing. If a cell fails, it is reported and the others continue; the
     exit code is then 1.
     """
     from levelfield.study import load_study
@@ -70,7 +70,7 @@ def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
     delivery.give(result, _show_run)
     if failed := len(result.failed):
         total = len(result.status.cells)
-        say(f"{failed} of {total} cells failed; the same command tries them again")
+        say(f"{failed} of {total} cells failed; run the same command to try them again")
         click.get_current_context().exit(1)
 
 
@@ -80,14 +80,14 @@ def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
 def calibrate(file: str, options: StudyCalibrateOptions) -> None:
     """Find the strengths of systems with a budget, for `run`.
 
-    Techniques are compared at equal cost where each has a budget: the mean divergence from its
-    base, in nats a token. Strengths are found on the prompts of [calibration] and written beside
-    the study file, to STUDY.strengths.json.
+    Techniques are compared at equal cost if each has a budget: the mean divergence from its base,
+    in nats per token. Strengths are found on the prompts of [calibration] and written next to the
+    study file, to STUDY.strengths.json.
     """
     from levelfield.show.terminal import plain_table
     from levelfield.study import calibrate_study
 
-    table = plain_table("system", ">budget", ">strength", ">nats a token", ">95 % interval")
+    table = plain_table("system", ">budget", ">strength", ">nats per token", ">95 % interval")
     for found in calibrate_study(file, options, stages=progress_bar):
         ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
         mark = "" if found.is_within else ", out of reach"
@@ -100,16 +100,16 @@ def calibrate(file: str, options: StudyCalibrateOptions) -> None:
 @_FILE
 @takes(SystemOptions)
 def divergence(file: str, options: SystemOptions) -> None:
-    """Measure how far each technique goes from its base on the study's prompts.
+    """Measure how far each technique departs from its base in the study.
 
-    Strengths are found on other prompts. This says how near the techniques come to their budgets on
-    those that are compared, and where techniques without a strength stand. Reports show it beside
-    other costs.
+    Strengths are found on other prompts. This command measures how close techniques come to their
+    budgets on the prompts of the comparison, and the divergence of techniques without a strength.
+    Reports show it next to other costs.
     """
     from levelfield.show.terminal import plain_table
     from levelfield.study import load_study
 
-    table = plain_table("system", ">nats a token", ">95 % interval", ">tokens")
+    table = plain_table("system", ">nats per token", ">95 % interval", ">tokens")
     for found in load_study(file).divergence(options, stages=progress_bar):
         ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
         table.add_row(found.system, f"{found.nats:.3f}", ends, f"{found.tokens:,}")
@@ -121,10 +121,10 @@ def divergence(file: str, options: SystemOptions) -> None:
 @takes(StudyMeasureOptions)
 @delivers(json=_DOCUMENT)
 def measure(file: str, options: StudyMeasureOptions, delivery: Delivery) -> None:
-    """Measure the texts that there are, and ask no system.
+    """Measure the existing texts without asking any system.
 
-    For texts that another machine is still writing or has written. What is measured already is left
-    alone, and so are stale cells, which `run` asks for again.
+    Use it for texts that another machine is writing or has written. Texts that are already measured
+    are skipped, and so are stale cells, which `run` asks for again.
     """
     from levelfield.study import load_study
 
@@ -149,7 +149,7 @@ def _show_status(status: StudyStatus) -> None:
 @_FILE
 @delivers(json=_DOCUMENT)
 def status(file: str, delivery: Delivery) -> None:
-    """Say how far every cell of a study is."""
+    """Show the progress of every cell of a study."""
     from levelfield.study import load_study
 
     delivery.give(load_study(file).status(), _show_status)
@@ -165,11 +165,11 @@ def status(file: str, delivery: Delivery) -> None:
 )
 @takes(StudyAuditOptions)
 def audit(target: str, delivery: Delivery, fail_on: Any, options: StudyAuditOptions) -> None:
-    """Look for what should be noticed before a study is published.
+    """Look for problems to fix before a study is published.
 
-    Texts that don't continue their prompt or answer another request, seeds that change nothing or
-    differ too much, copies, controls without effect, judges that disagree, lengths that can't be
-    compared, missing cells, and more. Reads only.
+    Finds texts that don't continue their prompt or that answer another request, seeds that change
+    nothing or differ too much, copies, controls without effect, judges that disagree, lengths that
+    can't be compared, missing cells, and more. Changes no file.
     """
     from levelfield.show.terminal.study_tables import print_findings
     from levelfield.study import load_study
@@ -192,9 +192,9 @@ _TABLES = OutputType(
 
 @study.command(cls=Writing)
 @_TARGET
-@click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
+@click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and the tables.")
 @takes(StudyReportOptions)
-@click.option("--pairs", is_flag=True, help="Print the comparison of every two systems.")
+@click.option("--pairs", is_flag=True, help="Print the comparison of each pair of systems.")
 def report(target: str, out: str | None, options: StudyReportOptions, pairs: bool) -> None:
     """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
     from levelfield.io.outputs import OutputTarget
@@ -211,7 +211,7 @@ def report(target: str, out: str | None, options: StudyReportOptions, pairs: boo
     write_study_report(folder, result, command=command_line())
     print_summary(result.summary, pairs=pairs)
     if result.findings is not None:
-        say(f"audit: {counted_findings(result.findings)}; `levelfield study audit {target}` tells")
+        say(f"audit: {counted_findings(result.findings)}; see `levelfield study audit {target}`")
     say(f"wrote {', '.join(FILES)} in {folder}")
 
 
@@ -228,7 +228,7 @@ def report(target: str, out: str | None, options: StudyReportOptions, pairs: boo
     help="Write all scores to one file: .jsonl, .csv or .parquet.",
 )
 def export(file: str, texts: str | None, scores: str | None) -> None:
-    """Put the texts or scores of a study into one file."""
+    """Write the texts or scores of a study to one file."""
     from levelfield.study import load_study
 
     if not (texts or scores):
@@ -242,7 +242,7 @@ def export(file: str, texts: str | None, scores: str | None) -> None:
 
 @study.command()
 def schema() -> None:
-    """Print the JSON Schema of study files, for editors that complete and check TOML."""
+    """Print the JSON Schema of study files, for editors."""
     from levelfield.study import schema
 
     tell_json(schema(), indent=2)

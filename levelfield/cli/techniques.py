@@ -1,4 +1,4 @@
-"""`levelfield techniques`: which there are, and what each one does."""
+"""`levelfield techniques`: the techniques, and what each one does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levelfield.show.terminal import listing
 @click.argument("name", required=False)
 @JSON
 def techniques(name: str | None, as_json: bool) -> None:
-    """List the techniques of controlled generation, or explain the one with this NAME.
+    """List techniques of controlled generation, or explain the one called NAME.
 
     The line of a technique says where control enters. Cost is in forward passes per token: F is
     one pass of the base model.

@@ -27,7 +27,7 @@ def say(message: str) -> None:
 
 
 def say_note(message: str) -> None:
-    """Prints a line on stderr that the user should know, and that is no error."""
+    """Prints a note on stderr: what the user should know, but not an error."""
     say(f"note: {message}")
 
 
@@ -49,7 +49,7 @@ def tell_json(document: object, *, indent: int | None = None) -> None:
 def progress_bar(
     task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Iterator[Progress]:
-    """Shows a bar on stderr while work goes on; where stderr is not a terminal, a line a minute.
+    """Shows a progress bar on stderr; if stderr is not a terminal, prints a line per minute.
 
     Args:
         beside: what stands beside it, such as a rate; asked for at each advance.
@@ -87,7 +87,7 @@ LINE_EVERY_S = 60.0
 def _progress_lines(
     task_name: str, total: int | None, beside: Callable[[], str] | None = None
 ) -> Progress:
-    """Says once a minute how far the work is, for logs."""
+    """Prints the progress of the work once a minute, for logs."""
     start = last = time.monotonic()
     done = 0
 

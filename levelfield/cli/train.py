@@ -1,4 +1,4 @@
-"""`levelfield train`: what metrics and techniques need, made from a corpus."""
+"""`levelfield train`: models and files that metrics and techniques need."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 @click.group()
 def train() -> None:
-    """Make what metrics need from a corpus."""
+    """Train models and build files that metrics need."""
 
 
 for _command in (iwf, pooler, scales, unigram):
     train.add_command(_command)
 
-FOLDER = out_option("", "Folder for what is trained.")
+FOLDER = out_option("", "Folder for the trained model.")
 SOURCE = click.option(
     "--source",
     "sources",
     multiple=True,
     metavar="TEXT",
-    help="Line for the model card that names a source and its licence; may be given again.",
+    help="Line of the model card that names a source and its licence; may be given again.",
 )
 
 
@@ -79,17 +79,16 @@ def infiller(
     """Train a model that fills one gap in a text, for CTRLEval and CDM.
 
     Reads plain text (also .gz, .xz): documents separated by empty lines, else one a line; dialogues
-    with turns joined by </UTT>; and every other format that samples are read from. Without --start
-    a model of --width and --layers begins from random weights, and its tokenizer is trained on the
-    corpus unless --tokenizer names one. An amateur and an expert need one tokenizer.
-
-    Killed and run again with the same options, it goes on from its last checkpoint.
+    with turns joined by </UTT>; and every other format that samples are read from. Without --start,
+    a model of --width and --layers starts from random weights, and its tokenizer is trained on the
+    corpus unless --tokenizer names one. An amateur and an expert need the same tokenizer. If the
+    command is killed, run it again with the same options to resume from its last checkpoint.
     """
     from levelfield.train.corpus import corpus_documents
     from levelfield.train.infiller.infilling import build_infiller
 
     history = _built(build_infiller, lambda: corpus_documents(corpus), spec, out, sources)
-    say(f"{out}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
+    say(f"{out}: held-out loss {history[-1].validation['loss']:.4f} nats per token")
 
 
 @train.command(cls=Writing)
@@ -102,9 +101,8 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
 
     Reads plain text (also .gz, .xz): documents separated by empty lines, else one a line; and every
     other format that samples are read from. Its sentences are corrupted, and the model learns to
-    mend them: to insert the words that are missing and to replace those that are wrong.
-
-    Killed and run again with the same options, it goes on from its last checkpoint.
+    repair them: to insert missing words and to replace wrong ones. If the command is killed, run it
+    again with the same options to resume from its last checkpoint.
     """
     from levelfield.generation.techniques.cbart.editor_training import build_editor
     from levelfield.train.corpus import corpus_documents
@@ -112,14 +110,15 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
     history = _built(build_editor, lambda: corpus_documents(corpus), spec, out, sources)
     figures = history[-1].validation
     say(
-        f"{out}: held-out loss {figures['loss']:.4f} nats; told: copy {figures['copy']:.1%}, "
-        f"replace {figures['replace']:.1%}, insert {figures['insert']:.1%}; "
-        f"gaps filled as they were: {figures['gaps']:.1%}"
+        f"{out}: held-out loss {figures['loss']:.4f} nats; actions recognised: "
+        f"copy {figures['copy']:.1%}, replace {figures['replace']:.1%}, "
+        f"insert {figures['insert']:.1%}; "
+        f"gaps filled with the original words: {figures['gaps']:.1%}"
     )
 
 
 @train.command(cls=Writing)
-@files_option("--pairs", "files", help="File of pairs to learn; may be given again.")
+@files_option("--pairs", "files", help="File of pairs to learn from; may be given again.")
 @click.option("--attribute", required=True, help="Attribute whose labels are in control.ATTRIBUTE.")
 @FOLDER
 @takes(RewriterSpec, "spec", without=(*DETAILS, "rewards"))
@@ -139,12 +138,12 @@ def rewriter(
 
     Each pair has `source`, `text`, and the style of `text` in control.ATTRIBUTE. The model learns
     to write the text after the code of its style, so that one model serves several directions.
-    Without --model a small new one begins that copies its source.
-    With rewards, sampled texts that are better than the greedy one become likelier, and worse ones
-    less likely; begin them from a rewriter that has learnt its pairs (--model FOLDER).
+    Without --model, a small new one starts by copying its source. With rewards, sampled texts that
+    are better than the greedy one become likelier, and worse ones less likely; use them with a
+    rewriter that has already learnt its pairs (--model FOLDER).
 
-    Leaves a model folder with a card that has figures on held-out pairs; use it with --technique
-    rewriter --model FOLDER. A run that was killed goes on when it is started again.
+    Writes a model folder with a card that has figures on held-out pairs; use it with --technique
+    rewriter --model FOLDER. A run that was killed resumes when it is started again.
     """
     from levelfield.generation.techniques.rewriter.rewriter_training import build_rewriter
     from levelfield.generation.techniques.rewriter.sentence_pairs import rewriting_pairs
@@ -161,10 +160,10 @@ def rewriter(
 @out_option("negatives", "File for the negatives, as JSONL.")
 @takes(PerturbOptions, "chosen")
 def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
-    """Make negatives for a discriminator: the texts of a corpus, spoilt by rules.
+    """Make negatives for a discriminator: texts of a corpus, degraded by rules.
 
-    A document of plain text is a block of lines between empty lines, or a line where there are no
-    empty ones. Negation is by rules for English.
+    A document of plain text is a block of lines between empty lines, or a single line if there are
+    no empty ones. Negation uses rules for English.
     """
     from levelfield.io import atomic_writer
     from levelfield.train.cdm.perturb import write_perturbed
@@ -177,7 +176,7 @@ def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
         counts = write_perturbed(texts, kinds, file, seed=chosen.seed, times=chosen.times)
         if not counts.negatives:
             raise UserError(
-                f"the corpus has {counts.unchanged:,} texts, of which none can be perturbed by "
+                f"none of the {counts.unchanged:,} texts of the corpus can be perturbed by "
                 f"{chosen.kinds}"
             )
     applied = ", ".join(f"{kind}: {n:,}" for kind, n in counts.kinds.items())
@@ -194,11 +193,12 @@ def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
 def discriminator(
     negatives: tuple[str, ...], out: str, spec: DiscriminatorSpec, sources: tuple[str, ...]
 ) -> None:
-    """Train a classifier that tells human texts from negatives, for discriminator.score.
+    """Train a classifier of human texts and negatives, for discriminator.score.
 
     NEGATIVES are JSONL files of {"positive", "negative"}, as `levelfield train perturb` and the
     sampler of CDM make them; a text is a string, or a list of turns. Random weights need a higher
-    --learning-rate, say 5e-4. Stopped and run again, it goes on from its last checkpoint.
+    --learning-rate, such as 5e-4. If the command is stopped, run it again to resume from its last
+    checkpoint.
     """
     from levelfield.train.discriminator.discrimination import build_discriminator
 
@@ -211,11 +211,11 @@ def discriminator(
 @click.argument("plan", metavar="PLAN.toml", type=INPUT)
 @FOLDER
 def cdm(plan: str, out: str) -> None:
-    """Train generative CDM: two infillers, negatives, and the discriminator that is the metric.
+    """Train generative CDM: two infillers, negatives and a discriminator.
 
-    Trains what PLAN.toml does not name a model for, in this order: the amateur, the expert,
-    negatives from log p⁻ ∝ log p_a − γ (log p_e − log p_a), and a discriminator, for
-    discriminator.score. Killed and run again, it goes on where it was.
+    Trains the parts that PLAN.toml does not name a model for, in this order: the amateur, the
+    expert, negatives from log p⁻ ∝ log p_a − γ (log p_e − log p_a), and a discriminator, for
+    discriminator.score. If the command is killed, run it again to resume.
     """
     from levelfield.train.cdm.plan import load_cdm_plan
     from levelfield.train.cdm.run import run_cdm
@@ -238,11 +238,11 @@ _GUIDE_NAMES = (
     "--technique",
     required=True,
     type=click.Choice(list(TECHNIQUES)),
-    help="Technique that the guide is for.",
+    help="Technique to train the guide for.",
 )
 @files_option(
     "--data",
-    help="Labelled texts: a data set or a file; may be given again.",
+    help="Data set or file of labelled texts; may be given again.",
     metavar="NAME|FILE",
 )
 @FOLDER
@@ -254,7 +254,7 @@ _GUIDE_NAMES = (
     "options",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Setting of this kind of guide that has no option of its own; may be given again.",
+    help="Setting of this kind of guide without an option of its own; may be given again.",
 )
 @takes(GuideData, "chosen", without=("seed",))
 @SOURCE
@@ -271,9 +271,9 @@ def guide(
     """Train a guide on a base model, for techniques such as gedi, fudge and pplm.
 
     The texts of --data have their label in control.ATTRIBUTE. The guide is a low-rank adapter on
-    the base, a few megabytes; that of fudge is a small network on the base's embeddings. Leaves a
-    folder with a card that has figures on held-out texts; give it to a technique as guide=FOLDER. A
-    run that was killed goes on when it is started again.
+    the base, a few megabytes; the guide of fudge is a small network on the base's embeddings.
+    Writes a folder with a card that has figures on held-out texts; give it to a technique as
+    guide=FOLDER. A run that was killed resumes when it is started again.
     """
     kind = TECHNIQUES[technique]
     complete = settings_of(kind, {**settings, **underscored(pairs("--option", options))})
@@ -317,14 +317,14 @@ def judge(
     settings: dict[str, Any],
     sources: tuple[str, ...],
 ) -> None:
-    """Train a judge of a style: a TextCNN, fastText, a linear head, or a fine-tuned encoder.
+    """Train a judge of a style: TextCNN, fastText, linear head or encoder.
 
-    FILEs are read as `levelfield score` reads them; a text's label is its control.ATTRIBUTE. Or
-    --recipe names data sets and settings: sentiment, sentiment-nltk, topic or formality, with
-    -textcnn, -fasttext, -linear or -transformer after it. --model gives the last two another
-    encoder, and --learning-rate the last one its rate.
+    FILEs are read as `levelfield score` reads them; the label of a text is its control.ATTRIBUTE.
+    Instead of files, --recipe names data sets and settings: sentiment, sentiment-nltk, topic or
+    formality, followed by -textcnn, -fasttext, -linear or -transformer. --model sets another
+    encoder for the last two, and --learning-rate the rate of the last one.
 
-    Leaves a model folder with a card and test.json: accuracy, macro F1, confusion and calibration
+    Writes a model folder with a card and test.json: accuracy, macro F1, confusion and calibration
     on held-out texts. Use it with --metric control --option judges=FOLDER.
     """
     from levelfield.train.judge.architectures import build_judge
@@ -345,7 +345,7 @@ def _show_judge(out: str, figures: Figures) -> None:
         f"calibration error {figures.ece:.3f}, Brier score {figures.brier:.3f}{rank}"
         f" on {figures.n:,} held-out texts"
     )
-    table = Table("right label", *(f"given: {label}" for label in figures.labels))
+    table = Table("true label", *(f"predicted: {label}" for label in figures.labels))
     for label, row in zip(figures.labels, figures.confusion, strict=True):
         table.add_row(label, *(f"{n:,}" for n in row))
     console().print(table)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountingOptions(Options):
-    """Whose tokens are counted."""
+    """The model whose tokens are counted."""
 
     model: str = option(
         help="Model whose vocabulary is counted: a hub name, a folder or an embedded model.",
@@ -68,7 +68,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
 def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """Count a causal model's tokens in texts, for SLOR.
 
-    Reads plain text, one text a line (also .gz, .xz), and every other format that samples are
+    Reads plain text, one text per line (also .gz, .xz), and every other format that samples are
     read from. Give the counts to the metric with --option corpus=FILE.
     """
     from levelfield.io import atomic_writer
@@ -83,14 +83,16 @@ def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None
 
 
 def _say(out: str, values: "npt.NDArray[Any]") -> None:
-    say(f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them of tokens that occur")
+    say(
+        f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them for tokens that occur"
+    )
 
 
 @dataclass(frozen=True)
 class PoolerOptions(Options):
-    """Which linear model is learnt, from which ratings."""
+    """The linear model to fit, and the ratings to fit it to."""
 
-    aspect: str = option(help="Aspect whose ratings are learnt: a name in `ratings`.")
+    aspect: str = option(help="Aspect to learn: a name in `ratings`.")
     options: Mapping[str, str] = option(
         {},
         "Option of cdm.momentum; may be given again.",
@@ -99,10 +101,12 @@ class PoolerOptions(Options):
     )
     kind: Literal["auto", "logistic", "ridge"] = option(
         "auto",
-        "Kind of regression; auto is logistic where all ratings are 0 or 1.",
+        "Kind of regression; auto is logistic if all ratings are 0 or 1.",
     )
-    length: int = option(32, "Numbers a sequence is made of.", least=1, most=4096)
-    seed: int = option(0, "Seed of the choice of what is held out.", least=0, most=SEED)
+    length: int = option(
+        32, "Length of the vector that a sequence is resampled to.", least=1, most=4096
+    )
+    seed: int = option(0, "Seed of the choice of held-out texts.", least=0, most=SEED)
     reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)
     loading: Loading = group(AS_USUAL)
 
@@ -114,9 +118,9 @@ class PoolerOptions(Options):
 def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     """Fit the classifier pooling of cdm.momentum to rated texts.
 
-    A linear model from a text's momentum to its rating (ridge), or to the probability of label 1
-    where all ratings are 0 or 1 (logistic). The strength of its penalty is what predicts best a
-    fifth of the texts held out; texts of one prompt, source, context or set of keywords are held
+    The model is linear: from a text's momentum to its rating (ridge), or to the probability of
+    label 1 if all ratings are 0 or 1 (logistic). Its penalty is the one that best predicts a
+    held-out fifth of the texts; texts with the same prompt, source, context or keywords are held
     out together. Use it with --option pooling=classifier --option pooler=FILE.
     """
     from levelfield.core.registry import options
@@ -133,7 +137,7 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     source = open_samples(files, chosen.reading, ids="file")
     metric = CDMMomentum.of(**values, loading=chosen.loading)
     if metric.turns == "mean":
-        raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
+        raise UserError("a pooler works on whole sequences; it can't be used with turns=mean")
     with progress_bar("scoring", None) as progress:
         rated = rated_momentum(metric, source, chosen.aspect, progress=progress)
     selected = train_pooler(rated, kind=chosen.kind, length=chosen.length, seed=chosen.seed)
@@ -141,8 +145,8 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
         selected.pooler.save(file)
     say(
         f"{out}: {selected.pooler.kind}, {selected.pooler.trained_on}; "
-        f"Spearman {selected.spearman:.3f} on {selected.held_out} held out, on which the penalty "
-        "was chosen among others"
+        f"Spearman {selected.spearman:.3f} on {selected.held_out} held out, which also chose the "
+        "penalty"
     )
     if rated.left_out:
         reasons = ", ".join(f"{reason}: {n}" for reason, n in rated.left_out.items())
@@ -154,7 +158,7 @@ Aspect = Literal["coherence", "consistency", "attribute-relevance"]
 
 @dataclass(frozen=True)
 class ScalesOptions(Options):
-    """What the scales are of, and on how much text they are measured."""
+    """What the scales measure, and on how much text."""
 
     model: str = option("offline/smollm2", "Causal model of the likelihoods.", metavar="NAME")
     encoder: str = option("offline/minilm", "Encoder of the embeddings.", metavar="NAME")
@@ -164,7 +168,7 @@ class ScalesOptions(Options):
     attribute: str = option("auto", "Attribute: sentiment, topic, or a TOML file.")
     judge: str = option("auto", "Judge of the attribute, or none.")
     language: str = option("english", "Language of the sentence segmenter.")
-    passages: int = option(320, "Number of passages, over all files.", least=2)
+    passages: int = option(320, "Number of passages from all files together.", least=2)
     seed: int = option(0, "Seed of the draw of passages.", least=0, most=SEED)
     loading: Loading = group(AS_USUAL)
 

@@ -98,7 +98,7 @@ class GroupStates:
 
     def __init__(self, metric: CorpusMetric, by: Sequence[str] | None = None) -> None:
         if lacking := [step for step in _STEPS if not hasattr(metric, step)]:
-            raise blame(metric, f"is of a corpus and has no {', '.join(lacking)}")
+            raise blame(metric, f"is a corpus metric and has no {', '.join(lacking)}")
         self.metric = metric
         self._by: Sequence[str] = getattr(metric, "by", BY) if by is None else by
         self._runs: dict[str, list[tuple[int, Any]]] = {}

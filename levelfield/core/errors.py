@@ -31,7 +31,7 @@ class UserError(LevelfieldError):
 
 
 class ModelError(UserError):
-    """A model can't be had, or is of the wrong kind for what is asked of it."""
+    """A model is not available, or is of the wrong kind for its use."""
 
 
 class InputError(UserError):
@@ -61,7 +61,7 @@ _PACKAGES_OF_MODELS = (
 
 @contextlib.contextmanager
 def models_needed() -> Iterator[None]:
-    """Says what to install where a package of the extra `models` is missing.
+    """Says what to install if a package of the extra `models` is missing.
 
     Raises:
         ModelError: in place of the `ModuleNotFoundError` of such a package.

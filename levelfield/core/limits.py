@@ -6,55 +6,55 @@ Whoever meets a limit raises an error that says the limit and what to do instead
 from __future__ import annotations
 
 TEXT_CHARACTERS = 10_000_000
-"""Of one text or name in a record."""
+"""Length of one text or name in a record."""
 
 LARGEST_NUMBER = 1e100
 """A score or a rating, so that squares and sums of squares are numbers, too."""
 
 LINE_BYTES = 1 << 26
-"""Of one line of a text file, and of one row of a table."""
+"""Size of one line of a text file, and of one row of a table."""
 
 LIST_BYTES = 1 << 28
-"""Of a file that is parsed whole: a JSON list."""
+"""Size of a file that is parsed whole: a JSON list."""
 
 STREAM_BYTES = 1 << 32
-"""Of standard input, or of another pipe, which is copied to a temporary file."""
+"""Size of standard input or of another pipe, which is copied to a temporary file."""
 
 ANSWER_BYTES = 1 << 26
-"""Of one answer of a chat server."""
+"""Size of one answer of a chat server."""
 
 CELL_BYTES = 1 << 30
-"""Of the answers of a system in one attempt at a cell, which are held in memory."""
+"""Size of the answers of a system in one attempt at a cell, which are held in memory."""
 
 TOML_BYTES = 1 << 24
-"""Of a TOML file."""
+"""Size of a TOML file."""
 
 PIPE_WAIT_S = 10.0
-"""How long a named pipe may be without a program that writes to it."""
+"""Time that a named pipe may be without a program that writes to it."""
 
 DRAWS = 1_000_000
 """Resamples of a bootstrap, and permutations of a test."""
 
 RETRIES = 100
-"""Of a request to a server, or of a system at a cell."""
+"""Retries of a request to a server, or of a system at a cell."""
 
 JOBS = 1_000
 """Cells of a study at once."""
 
 SURVEYS = RATERS = 1_000
-"""Of a rating study: surveys, and raters of each."""
+"""Surveys of a rating study, and raters of each."""
 
 STUDY_REQUESTS = 10_000_000
-"""Of a study: systems × seeds × prompts × values of controls."""
+"""Requests of a study: systems × seeds × prompts × values of controls."""
 
 CELL_REQUESTS = 1_000_000
-"""Of a cell, which is held in memory: prompts × values of one kind of control."""
+"""Requests of a cell, which is held in memory: prompts × values of one kind of control."""
 
 SEED = (1 << 32) - 1
 """The largest seed, which every generator of random numbers accepts."""
 
 REQUESTS = 10_000_000
-"""Of `levelfield generate`, which are held in memory: requests × labels of controls."""
+"""Requests of `levelfield generate`, held in memory: requests × labels of controls."""
 
 WORKERS = 1_024
 """Processes of this machine, or tasks of a cluster, at a time."""

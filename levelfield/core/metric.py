@@ -146,12 +146,13 @@ def blame(metric: object, fault: str, *, name: str = "") -> MetricError:
     maker = _maker(metric)
     name = _name_of(metric, name)
     if is_ours(metric):
-        return MetricError(f"this is our mistake: metric '{name}' {fault}")
+        return MetricError(f"this is a bug in levelfield: metric '{name}' {fault}")
     module = str(maker.__module__)
     file = getattr(sys.modules.get(module), "__file__", None) or module
     where = f"{file}:{getattr(maker, '__qualname__', '?')}"
     return MetricError(
-        f"metric '{name}' {fault[:300]}; it is not ours but from {where}, and --debug shows more"
+        f"metric '{name}' {fault[:300]}; it comes from {where}, not from levelfield; --debug shows "
+        "more"
     )
 
 
@@ -171,7 +172,7 @@ def check_metric(metric: Metric, *, name: str = "") -> None:
         MetricError: it lacks something, or says something that can't be.
     """
     for attribute, (fits, expected) in _SAID.items():
-        with held_to_its_contract(metric, f"can't be asked for its {attribute}", name=name):
+        with held_to_its_contract(metric, f"can't report its {attribute}", name=name):
             if attribute in _optional(metric) and not hasattr(metric, attribute):
                 continue
             value = getattr(metric, attribute)
@@ -188,7 +189,7 @@ def checked_signature(metric: Metric) -> str:
         MetricError: it has none.
         LevelfieldError: what is wrong with the model.
     """
-    with held_to_its_contract(metric, "can't be asked for its signature"):
+    with held_to_its_contract(metric, "can't report its signature"):
         signature: object = metric.signature
     if isinstance(signature, str) and signature.strip():
         return signature
@@ -260,5 +261,5 @@ def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:
             f"gave {len(scores.ids)} values for {len(samples)} samples, or in another order",
         )
     if (scores.metric, scores.signature) != (name, signature):
-        raise blame(metric, "gave scores of another name or signature than its own")
+        raise blame(metric, "gave scores with a name or signature other than its own")
     return scores

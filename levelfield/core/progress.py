@@ -74,7 +74,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         is_main = threading.current_thread() is threading.main_thread()
         if not (is_main and hasattr(signal, "setitimer")):
             raise UserError(
-                "time_limit: works in the main thread, and not on Windows; leave it out here"
+                "time_limit: works only in the main thread, and not on Windows; leave it out here"
             )
     token = _limit.set(seconds)
     try:

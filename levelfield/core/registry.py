@@ -199,7 +199,7 @@ def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, Decla
     Raises:
         MetricError: the class can't be asked.
     """
-    with held_to_its_contract(metric, "can't be asked for its options", name=name):
+    with held_to_its_contract(metric, "can't report its options", name=name):
         return choices(metric)
 
 
@@ -222,7 +222,7 @@ def create(
         scope, _, option = word.rpartition(":")
         candidates = {n: declared[n] for n in names if not scope or _is_of(n, scope)}
         if not candidates:
-            raise UserError(f"--option {word}=…: '{scope}' is none of {', '.join(names)}")
+            raise UserError(f"--option {word}=…: '{scope}' is not one of {', '.join(names)}")
         if not any(option in parameters for parameters in candidates.values()):
             options_there = sorted({p for parameters in candidates.values() for p in parameters})
             raise UserError(
@@ -235,7 +235,7 @@ def create(
         if missing := required(choices_of_metric, values):
             raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
         metric_type = metric_class(name)
-        with held_to_its_contract(metric_type, "can't be made", name=name):
+        with held_to_its_contract(metric_type, "can't be created", name=name):
             metric = make(metric_type, values)
         check_metric(metric, name=name)
         metrics.append(metric)

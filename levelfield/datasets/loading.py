@@ -68,7 +68,7 @@ def load(
     if not data_set.loader:
         raise UserError(
             f"data set {name} has no samples: {data_set.row}; "
-            f"`levelfield data fetch {name}` gets its files"
+            f"`levelfield data fetch {name}` downloads its files"
         )
     read: Callable[[Parts], list[Sample]] = _function(data_set.loader)
     return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
@@ -93,7 +93,9 @@ def choices(
     data_set = dataset(name)
     if not data_set.choices:
         having = [known for known in names() if dataset(known).choices]
-        raise UserError(f"data set {name} has no choices between texts; {', '.join(having)} have")
+        raise UserError(
+            f"data set {name} has no choices between texts; these have: {', '.join(having)}"
+        )
     read: Callable[[Parts], list[PairChoice]] = _function(data_set.choices)
     return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
 
@@ -159,7 +161,7 @@ def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Pub
     if not complete:
         selection = f" ({', '.join(parts)})" if chosen.part else ""
         raise FetchError(
-            f"of data set {data_set.name}{selection} nothing is on this machine; "
+            f"nothing of data set {data_set.name}{selection} is on this machine; "
             f"`levelfield data fetch {data_set.name}` downloads it"
         )
     return complete
@@ -170,8 +172,8 @@ def _fetch(file: Published, progress: Progress) -> Path:
         return fetch(file, progress=progress)
     except FetchError as error:
         raise FetchError(
-            f"{error}; where the rest is enough, `levelfield data fetch {file.set} --here` and "
-            "load(…, here=True) go without it"
+            f"{error}; if the rest is enough, `levelfield data fetch {file.set} --here` and "
+            "load(…, here=True) skip it"
         ) from error
 
 

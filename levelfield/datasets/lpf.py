@@ -88,7 +88,7 @@ def runs(
         where = Path(folder).expanduser() / "results"
         files = [p for kind in chosen for p in where.glob(f"{kind}/*/evaluation_results_*.json")]
         if not files:
-            raise UserError(f"{where}: no run of {', '.join(chosen)} is there")
+            raise UserError(f"{where}: there is no run of {', '.join(chosen)}")
     # a folder may have further files, with partial results
     whole = [path for path in files if path.stem == f"evaluation_results_{path.parent.name}"]
     return sorted(map(run_of, whole), key=lambda run: run.name)

@@ -76,7 +76,7 @@ def _batch(part: str, path: Path) -> _Part:
             raise wrong(path, line, "expected a prompt and two systems")
         first = assignments.setdefault(row["AssignmentId"], line)
         if first != line:
-            raise wrong(path, line, f"the assignment of line {first} is there again")
+            raise wrong(path, line, f"repeats the assignment of line {first}")
         sample_a = texts.id(prompt, _joined(prompt, text_a), system_a)
         sample_b = texts.id(prompt, _joined(prompt, text_b), system_b)
         if pairs.setdefault(row["HITId"], (sample_a, sample_b)) != (sample_a, sample_b):
@@ -278,7 +278,7 @@ def _rows(path: Path, part: str, systems: Sequence[str]) -> tuple[list[str], lis
         if match is None:
             raise wrong(path, line, f"expected a key i_j_k in the last column, found '{key[:30]}'")
         if (first := keys.setdefault(key, line)) != line:
-            raise wrong(path, line, f"the key {key} of line {first} is there again")
+            raise wrong(path, line, f"repeats the key {key} of line {first}")
         number, *places = match.groups()
         first_system, second_system = (systems[int(n) % len(systems)] for n in places)
         if first_system == second_system:

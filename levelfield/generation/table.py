@@ -34,7 +34,7 @@ class TechniqueEntry:
         mechanism: where control enters.
         summary: what it does, in one sentence.
         controls: what it controls, in words.
-        cost: forward passes a token, in words; F is one of the base model.
+        cost: forward passes per token, in words; F is one of the base model.
         paper: where it comes from.
         attributes: those that it controls without a guide of the user's, `any` for all; empty where
             it ignores every control.

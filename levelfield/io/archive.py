@@ -1,4 +1,4 @@
-"""Members of a zip file, also those that Zstandard packed."""
+"""Members of a zip file, also those compressed with Zstandard."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
             raise ArchiveError(f"{member.filename}: damaged: {error}") from None
         except (RuntimeError, ValueError) as error:  # encrypted, among others
             raise ArchiveError(f"{member.filename}: {error}") from None
-        raise ArchiveError(f"{member.filename}: packed by method {member.compress_type}")
+        raise ArchiveError(
+            f"{member.filename}: unsupported compression method {member.compress_type}"
+        )
 
     def _packed(self, member: zipfile.ZipInfo) -> bytes:
         with self._path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What there is in a set of samples, counted in one pass."""
+"""Contents of a set of samples, counted in one pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = TypeVar("K")
 Counts = defaultdict[K, int]
 
 MOST_LABELS = 1_000
-"""So many labels of an attribute are told apart; an attribute may be as free as keywords are."""
+"""Labels of an attribute that are counted apart; `keywords`, say, may have any number."""
 OTHER_LABELS = "…"
 
 # those that are not counted anyway, by what is in them
@@ -25,7 +25,7 @@ _counted = attrgetter(*_COUNTED)
 
 @dataclass(frozen=True)
 class Census:
-    """Counts of samples, by what they have.
+    """Counts of samples by their contents.
 
     Attributes:
         n: samples.
@@ -36,7 +36,7 @@ class Census:
             an attribute counts for each; labels beyond `MOST_LABELS` are counted together under
             `OTHER_LABELS`.
         ratings: aspect -> rater -> samples rated.
-        extra: name of a field that is none of ours -> samples that have it.
+        extra: name of a field that `Sample` lacks -> samples that have it.
     """
 
     n: int

@@ -106,7 +106,7 @@ def choice_record(choice: PairChoice) -> dict[str, str]:
     if c.outcome != 0.5:
         better = ("b", "a")[int(c.outcome)] if c.a == c.b else (c.b, c.a)[int(c.outcome)]
     elif better in (c.a, c.b, "a", "b"):
-        raise UserError(f"a choice can't say {shown(better)} where a system has that name")
+        raise UserError(f"a choice can't say {shown(better)} if a system has that name")
     if not (c.a and c.b):
         raise UserError("a choice has a system without a name; name both systems")
     values = (c.a, c.b, better, c.aspect, c.rater, c.prompt, c.sample_a, c.sample_b, c.item)
@@ -134,7 +134,7 @@ class _ComparisonBook(Book):
             ]
             if lacking:
                 return (
-                    f"no comparison, as there is no {listed(lacking)}; the fields are "
+                    f"not a comparison: there is no {listed(lacking)}; the fields are "
                     f"{listed(record)}; expected pairs.jsonl or rankings.jsonl of `levelfield rate "
                     "export`, or columns a, b and better, named as in --map a=COLUMN"
                 )

@@ -96,8 +96,8 @@ def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
     if folder and (path := folder / file.set / file.path).is_file():
         if not _readable_and_intact(file, path):
             raise FetchError(
-                f"{path} is not the file that was published: its sha256 is {sha256(path)[:12]}…, "
-                f"expected {file.sha256[:12]}…; replace it by {file.url}, or remove it"
+                f"{path} is not the published file: its sha256 is {sha256(path)[:12]}…, "
+                f"expected {file.sha256[:12]}…; replace it with {file.url}, or remove it"
             )
         progress(file.bytes)
         return path
@@ -117,8 +117,8 @@ def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
                 progress(file.bytes)
     except OSError as error:
         raise FetchError(
-            f"{file.path} of {file.set} can't be kept in {target.parent}: "
-            f"{error.strerror or error}; name a folder that can be written in $LEVELFIELD_CACHE"
+            f"{file.path} of {file.set} can't be stored in {target.parent}: "
+            f"{error.strerror or error}; set $LEVELFIELD_CACHE to a writable folder"
         ) from error
     return target
 
@@ -146,8 +146,8 @@ def _download(file: Published, target: Path, progress: Progress) -> None:
         part.unlink()
         if not resumed:
             raise FetchError(
-                f"{file.url} has other bytes than were published: sha256 {digest[:12]}…, expected "
-                f"{file.sha256[:12]}…; nothing was kept. Try without a proxy, or put the right "
+                f"{file.url} differs from the published file: sha256 {digest[:12]}…, expected "
+                f"{file.sha256[:12]}…; nothing was stored. Try without a proxy, or put the right "
                 f"file at {_place(file)}"
             )
     reason = _reason(error)
@@ -219,7 +219,7 @@ def _reason(error: Exception | None) -> str:
         case requests.Timeout():
             return "no answer in time"
         case requests.exceptions.ProxyError():
-            return "the proxy does not let it through"
+            return "the proxy refuses the request"
         case requests.exceptions.SSLError():
             return "the server's certificate is not trusted"
         case requests.ConnectionError() if "too early" in str(error):

@@ -1,4 +1,4 @@
-"""What a table's columns probably are: `--map` words for the message that asks for them."""
+"""Guesses of what a table's columns are: `--map` words for the message that asks for them."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def several_columns(record: Mapping[str, Any], mapping: Mapping[str, str]) -> st
         several = f"{system}+{mapping.get('id', 'id')}"
     if "+" not in several or several == mapping.get("id"):
         return ""
-    return f", or make the id of several columns, for example {map_words({'id': several})}"
+    return f", or combine several columns into the id, for example {map_words({'id': several})}"
 
 
 def numbers_mapping(record: Mapping[str, Any], entry: str) -> dict[str, str]:

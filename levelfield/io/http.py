@@ -73,7 +73,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         # a longer wait may not hear Ctrl-C
         if futures.wait([outcome], min(left, _LISTEN_S)).done:
             return outcome.result()
-    raise requests.Timeout(f"not within {seconds:g} s")
+    raise requests.Timeout(f"no answer within {seconds:g} s")
 
 
 def new_session() -> requests.Session:

@@ -99,8 +99,8 @@ def rows(hub: HubName) -> Iterator[Row]:
         import datasets
     except ImportError:
         raise UserError(
-            f"{printable(hub.given)}: the package `datasets` is needed to read it; "
-            "pip install 'levelfield[hf]'"
+            f"{printable(hub.given)}: reading it requires the package `datasets`; pip install "
+            "'levelfield[hf]'"
         ) from None
     with _explained(hub), _quietly(datasets):
         name = str(Path(hub.name).expanduser()) if hub.name.startswith("~") else hub.name
@@ -134,13 +134,13 @@ def rows(hub: HubName) -> Iterator[Row]:
 
 @contextmanager
 def _explained(hub: HubName) -> Iterator[None]:
-    """Whatever goes wrong in `datasets` as one line."""
+    """Turns every error of `datasets` into one line."""
     try:
         yield
     except Exception as error:
         reason = printable(first_line(error))
         mend = (
-            "without a network only local folders and data sets fetched before can be read"
+            "without a network, only local folders and data sets fetched before can be read"
             if isinstance(error, ConnectionError | TimeoutError)
             else "check name, config, split and columns"
         )
@@ -149,7 +149,7 @@ def _explained(hub: HubName) -> Iterator[None]:
 
 @contextmanager
 def _quietly(datasets: Any) -> Iterator[None]:
-    """Without the progress bars and warnings that `datasets` shows on its own."""
+    """Hides the progress bars and warnings that `datasets` shows on its own."""
     silent = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:

@@ -16,7 +16,7 @@ class NameTwiceError(ValueError):
     """An object has a name twice, so that one of two values would be lost."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{shown(name)} stands twice in an object; remove one of the two")
+        super().__init__(f"{shown(name)} appears twice in an object; remove one of the two")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def reason(error: Exception) -> str:
         return f"not JSON: {message} at {line}column {error.colno}"
     if isinstance(error, RecursionError):
         return "not JSON: lists or objects nested too deeply"
-    return "not JSON: a number of too many digits"
+    return "not JSON: a number with too many digits"
 
 
 def object_of(value: object) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""From what the user names to samples or texts: files, data sets of the hub, what is in memory."""
+"""Opens what the user names: files, data sets of the hub, samples in memory."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def open_samples(
     if parallel.all:
         if chosen not in (None, FORMATS["text"]):
             raise UserError(
-                f"--format {reading.format} has no lines for --source-file or --reference-file to "
-                "stand beside; put sources and references into the records"
+                f"--source-file and --reference-file can't be used with --format {reading.format}, "
+                "which has no lines of text; put sources and references into the records"
             )
         chosen = FORMATS["text"]
     problems = Problems()
@@ -165,11 +165,11 @@ def _input(path: str, label: str, chosen: Format | None) -> Input:
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no name of a file"
-        a_text = "; texts are given as a list" if any(c.isspace() for c in path) else ""
+        reason = error.strerror if isinstance(error, OSError) else "not a file name"
+        a_text = "; pass texts as a list" if any(c.isspace() for c in path) else ""
         raise UserError(f"{name}: {reason}; check the name{a_text}") from None
     if not os.access(path, os.R_OK):
-        raise UserError(f"{name}: may not be read; change its permissions")
+        raise UserError(f"{name}: is not readable; change its permissions")
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe is read once only
         return _file(name, label, chosen or format_of(path), Spool(path))
     try:
@@ -202,7 +202,7 @@ def _facts(read: Callable[[Path], LogFacts], path: Callable[[], Path]) -> LogFac
 
 def _in_memory(items: Sequence[Any], reading: ReadingOptions) -> Source:
     if reading.source_file or reading.reference_files:
-        raise UserError("source_file and reference_files stand beside files of plain texts")
+        raise UserError("source_file and reference_files require files of plain text")
     if not items:
         raise InputError(["no samples are given; expected a path or a list of texts or records"])
     if all(isinstance(item, str) for item in items):
@@ -260,7 +260,7 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
         inner = Path(path.stem).suffix.lower()
         if suffix in _PACKED and (suffix not in _OPENERS or inner in of_records):
             description = f"packed {inner} files" if inner in of_records else f"{suffix} files"
-            raise UserError(f"{printable(name)}: {description} are not read; unpack it first")
+            raise UserError(f"{printable(name)}: {description} are not supported; unpack it first")
         yield from _lines(path, suffix, progress)
 
 

@@ -28,7 +28,7 @@ _LONGEST_LINE = 1 << 24
 
 
 class FileHead:
-    """The beginning of a file.
+    """The start of a file.
 
     Raises:
         OSError: the file can't be read.
@@ -217,7 +217,7 @@ def check_targets(
     for path in inputs:
         if path != STDOUT:
             named = _named_in(Path(path)) if path.endswith(".toml") else ()
-            guarded |= {_place(file): "an input as well" for file in (path, *named)}
+            guarded |= {_place(file): "also an input" for file in (path, *named)}
     for target in targets:
         is_file = bool(target.kind) or target.new
         if not target.path:
@@ -227,26 +227,27 @@ def check_targets(
         if target.path != STDOUT:
             (_check_file if is_file else _check_folder)(target, guarded, force)
         elif not target.kind:
-            raise UserError(f"{target.name}: standard output can't be that; name a new one")
+            kind = "file" if is_file else "folder"
+            raise UserError(f"{target.name}: can't be standard output; name a new {kind}")
 
 
 def _check_file(target: OutputTarget, guarded: dict[_Place, str], force: bool) -> None:
     file = Path(os.path.realpath(target.path))
     if target.new and file.exists():
-        raise UserError(f"{target.name}: is there already; name a new file")
+        raise UserError(f"{target.name}: already exists; name a new file")
     if not file.exists() or file.is_file():
         if reason := guarded.get(_place(file)) or _guard(file):
             raise UserError(f"{target.name}: is {reason}; name another")
-        guarded[_place(file)] = f"the file of {target.option} as well"
+        guarded[_place(file)] = f"also the file of {target.option}"
     check_writable(target.path)
     content = _other_kind(file, target.kind)
     if not content:
         return
     surroundings, remedy = "", "name another file"
     if study := next(filter(_is_of_study, file.parent.iterdir()), None):
-        surroundings = f", and lies beside {printable(study.name)} of a study"
+        surroundings = f", and is next to {printable(study.name)} of a study"
     elif any(_place(folder) in guarded for folder in file.parents):
-        surroundings = ", and lies in a folder that is an input"
+        surroundings = ", and is in a folder that is an input"
     elif force:
         return
     else:
@@ -265,8 +266,8 @@ def _check_folder(target: OutputTarget, guarded: dict[_Place, str], force: bool)
     for file in sorted(folder.iterdir()):
         if _place(file) in guarded or _is_of_study(file):
             raise UserError(
-                f"{target.name}: holds {printable(file.name)}, which is an input or a study's; "
-                "name a folder of its own"
+                f"{target.name}: holds {printable(file.name)}, which is an input or belongs to a "
+                "study; name a separate folder"
             )
     for name, kind in target.files.items():
         member = OutputTarget(target.option, str(Path(target.path) / name), kind)

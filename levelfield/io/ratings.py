@@ -1,4 +1,4 @@
-"""Ratings as meta-evaluation reads them: one row a number, whatever the file's form."""
+"""Ratings as meta-evaluation reads them: one number per row, whatever the format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Rating(NamedTuple):
 
 @dataclass(frozen=True)
 class Rated:
-    """What files of ratings hold.
+    """The contents of files of ratings.
 
     Attributes:
         ratings: in the order of the files, without the missing ones.
@@ -153,7 +153,7 @@ class _RatingBook(Book):
         has_text = has(record, "text", text) or has(record, "text", "text")
         if lacking and not has_text and not self._has_ratings(record):
             return (
-                f"no sample, as there is no {shown(text)}, and no rating, as there is no "
+                f"neither a sample, as there is no {shown(text)}, nor a rating, as there is no "
                 f"{listed(lacking)}; the fields are {listed(record)}; name yours, for example "
                 f"{self._example(record)}"
             )
@@ -272,8 +272,8 @@ class _RatingBook(Book):
             else several_columns(record, self._rules.mapping)
         )
         self.problems.add(
-            f"{place}: {printable(rater)} rated {printable(aspect)} of id {shown(id)} at "
-            f"{self._places.of(key, self.ratings)} already; remove one of the two ratings{mend}"
+            f"{place}: {printable(rater)} already rated {printable(aspect)} of id {shown(id)} at "
+            f"{self._places.of(key, self.ratings)}; remove one of the two ratings{mend}"
         )
 
     def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:

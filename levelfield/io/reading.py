@@ -49,7 +49,7 @@ class ReadingOptions(Options):
     """How samples are read."""
 
     format: str | None = option(
-        None, "Format of the files.", metavar="NAME", otherwise="what content and suffix say"
+        None, "Format of the files.", metavar="NAME", otherwise="detected from content and suffix"
     )
     mapping: Mapping[str, str] = option(
         {},
@@ -80,18 +80,18 @@ class ReadingOptions(Options):
         is_file=True,
     )
     control: Mapping[str, str | tuple[str, ...]] = option(
-        {}, "Control of texts that name none; may be given again.", metavar="ATTR=LABEL"
+        {}, "Control of texts that don't name one; may be given again.", metavar="ATTR=LABEL"
     )
     system: str = option(
         "",
-        "System of texts that name none.",
+        "System of texts that don't name one.",
         metavar="NAME",
-        otherwise="of several files, the stem of each",
+        otherwise="for several files, the stem of each",
     )
-    prompt: str = option("", "Prompt of texts that name none.", metavar="TEXT")
+    prompt: str = option("", "Prompt of texts that don't name one.", metavar="TEXT")
     ids: Ids = option(
         "given",
-        "Take ids as they are (given), or put the stem of their file and a slash before them "
+        "Use ids as they are (given), or put the stem of their file and a slash before them "
         "(file), so that files with the same ids can be read together. In Python, any lets ids "
         "repeat.",
     )

@@ -34,11 +34,11 @@ _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
 }
 Required = Literal["text", "prompt", "source"]
 MISSING = object()
-"""What `field_of` returns for a field that a record has not."""
+"""What `field_of` returns for a field that a record lacks."""
 
 
 class BadRecord(Exception):  # noqa: N818 (a finding, like `Wrong`)
-    """A record that is no sample, with everything that is wrong with it."""
+    """A record that is not a sample, with everything that is wrong with it."""
 
     def __init__(self, problems: list[Wrong], *, no_required_field: bool) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -91,7 +91,7 @@ class Rules:
             values.string(self.system)
             values.string(self.prompt)
         except Wrong as wrong:
-            raise UserError(f"what is given for all samples: {wrong}") from None
+            raise UserError(f"value for all samples: {wrong}") from None
 
     def sample(
         self, record: Record, *, id: str, prefix: str = "", system: str = "", cells: bool = False
@@ -238,7 +238,7 @@ def field_of(record: Record, field: str, column: str, cells: bool) -> Any:
     if empty := [
         part for part, value in zip(parts, cell_values, strict=True) if values.absent(value)
     ]:
-        raise Wrong(f"{listed(empty)} is empty, and part of it; fill it in", field)
+        raise Wrong(f"{listed(empty)} is part of it and empty; fill it in", field)
     try:
         return "/".join(values.name(value, cells) for value in cell_values)
     except Wrong as wrong:

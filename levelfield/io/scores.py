@@ -265,14 +265,14 @@ class _ScoreBook(Book):
                 self.problems.add(
                     f"{place}: {printable(metric)} has the signature {shown(signature, 300)} here "
                     f"and {shown(column.signature, 300)} at {column.place}, so the numbers can't "
-                    "stand in one column; give one of them only, or score again with the same "
+                    "share a column; give only one of them, or score again with the same "
                     "options"
                 )
         elif id in column.values:
             mend = several_columns(elsewhere, self._mapping) if elsewhere else ""
             self.problems.add(
-                f"{place}: {printable(metric)} of id {shown(id)} has a value at "
-                f"{column.places.of(id, column.values)} already; remove one of them{mend}"
+                f"{place}: {printable(metric)} of id {shown(id)} already has a value at "
+                f"{column.places.of(id, column.values)}; remove one of them{mend}"
             )
         else:
             column.values[sys.intern(id)] = value

@@ -234,7 +234,7 @@ class Source:
         mend = (
             "ids must differ: leave them out, or number the samples"
             if here >> 40 == first >> 40
-            else "with --ids file the name of its file goes before each id"
+            else "with --ids file, each id begins with the name of its file"
         )
         return f"{places[0]}: id {shown(id)} was used at {places[1]}; {mend}"
 

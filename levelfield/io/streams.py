@@ -74,7 +74,7 @@ def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
     with open_bytes(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"more than {most:,} bytes, which are not read at once")
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes, the most that is read at once")
     return content
 
 
@@ -88,7 +88,8 @@ def copy_limited(stream: IO[bytes] | io.BufferedIOBase, copy: IO[bytes]) -> None
         copy.write(chunk)
         if copy.tell() > STREAM_BYTES:
             raise OSError(
-                errno.EFBIG, f"more than {STREAM_BYTES:,} bytes come; write them to a file first"
+                errno.EFBIG,
+                f"a stream of more than {STREAM_BYTES:,} bytes; write it to a file first",
             )
 
 
@@ -143,13 +144,13 @@ def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]
             column = len(raw[: error.start].decode()) + 1
             problem = (
                 f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
-                f"{_mend('WINDOWS-1252')} (or from what it is written in)"
+                f"{_mend('WINDOWS-1252')} (or from its actual encoding)"
             )
             yield number, Wrong(problem)
             continue
         if "\0" in text:
             problem = (
-                f"NUL character at column {text.index(chr(0)) + 1}, as no text file has; "
+                f"NUL character at column {text.index(chr(0)) + 1}, which no text file has; "
                 f"if it is UTF-16: {_mend('UTF-16LE')}"
             )
             yield number, Wrong(problem)

@@ -35,8 +35,7 @@ def absent(value: object) -> bool:
 def string(value: Any, _cells: bool = False) -> str:
     if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
         raise Wrong(
-            f"a text of {len(value):,} characters, of which at most {TEXT_CHARACTERS:,} are read; "
-            "split it"
+            f"a text of {len(value):,} characters; at most {TEXT_CHARACTERS:,} are read; split it"
         )
     if type(value) is str and value.isascii():
         return value
@@ -83,13 +82,13 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
     except (ValueError, OverflowError):
         mend = "leave out what is missing"
         if isinstance(value, str) and _WITH_COMMAS.fullmatch(value.strip()):
-            mend = "write decimals with a point, as 3.5, and thousands without a mark"
+            mend = "write decimals with a point, as in 3.5, and thousands without a separator"
         raise Wrong(f"expected {expected}, found {kind(value)}; {mend}") from None
     if math.isinf(real):
         raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
     if abs(real) > LARGEST_NUMBER:
         raise Wrong(
-            f"expected {expected}, found {real:g}; the largest that is read is {LARGEST_NUMBER:g}"
+            f"expected {expected}, found {real:g}; the largest accepted is {LARGEST_NUMBER:g}"
         )
     return real
 

@@ -264,7 +264,7 @@ def _target(destination: str) -> Path:
     if not target.parent.is_dir():
         raise UserError(f"{name}: there is no folder {folder}; make it first")
     if target.exists() and not os.access(target, os.W_OK):
-        raise UserError(f"{name}: may not be written; change its permissions or name another file")
+        raise UserError(f"{name}: is not writable; change its permissions or name another file")
     return target
 
 

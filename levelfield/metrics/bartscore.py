@@ -4,7 +4,8 @@ Yuan et al. 2021, "BARTScore: Evaluating Generated Text as Text Generation", sec
 
     BARTScore(x → y) = (1/m) Σ_t log p(y_t | y_1 … y_{t−1}, x),
 
-y_1 … y_m the tokens of the target y and x the source; in nats a token, at most 0, higher is better.
+y_1 … y_m the tokens of the target y and x the source; in nats per token, at most 0, higher is
+better.
 The direction is what the metrics differ in.
 
 The authors' average (average=authors, the default) is over everything that the tokenizer makes of
@@ -68,8 +69,8 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     model: str = option("facebook/bart-large-cnn", "Encoder-decoder model: a hub name or a folder.")
     average: Literal["authors", "tokens"] = option(
         "authors",
-        "Tokens to average over: authors, begin and end tokens as well, where the tokenizer puts "
-        "them; tokens, neither.",
+        "Tokens to average over: authors includes begin and end tokens, if the tokenizer adds "
+        "them; tokens excludes them.",
     )
 
     @abc.abstractmethod
@@ -128,19 +129,19 @@ class BARTScoreFromSource(_BARTScore):
     """BARTScore of each text given what it was made from; its paper calls it faithfulness.
 
     BARTScore(source → text) = (1/m) Σ_t log p(y_t | y_<t, x) (Yuan et al. 2021, section 3.2). In
-    nats a token, at most 0, higher is better. It needs no reference: this is the BARTScore among
+    nats per token, at most 0, higher is better. It needs no reference: this is the BARTScore among
     CTRLEval's baselines (Ke et al. 2022, section 4.3), which does not say what x was.
 
-    Undefined: `empty text`; `empty source`, `no prompt` or `no context`; a text without tokens.
-    Of a source or a text longer than the model takes the beginning is read, and it counts as
+    Undefined: `empty text`; `empty source`, `no prompt` or `no context`; a text without tokens. If
+    a source or a text is longer than the model's limit, its beginning is read, and it counts as
     truncated; the end token of such a text is not scored. Probabilities are computed in float32 at
     least.
     """
 
     given: Literal["source", "prompt", "context"] = option(
         "source",
-        "Field that is x: the source of the sample, its prompt (the whole text is scored, the "
-        "prompt in it included), or its context, a turn a line.",
+        "Field used as x: the source of the sample, its prompt (the whole text is scored, the "
+        "prompt in it included), or its context, one turn per line.",
     )
 
     name: ClassVar[str] = "bartscore.source"
@@ -197,7 +198,7 @@ class BARTScorePrecision(_BARTScoreReferences):
     """BARTScore of each text given its reference.
 
     BARTScore(reference → text) = (1/m) Σ_t log p(y_t | y_<t, r) (Yuan et al. 2021, section 3.2). In
-    nats a token, at most 0, higher is better.
+    nats per token, at most 0, higher is better.
 
     Undefined: `empty text`; `no references` (a blank one is none); a text without tokens. Long
     texts are treated as by `bartscore.source`.
@@ -213,7 +214,7 @@ class BARTScoreRecall(_BARTScoreReferences):
     """BARTScore of the reference given each text.
 
     BARTScore(text → reference) = (1/m) Σ_t log p(r_t | r_<t, y), m the tokens of the reference
-    (Yuan et al. 2021, section 3.2). In nats a token, at most 0, higher is better.
+    (Yuan et al. 2021, section 3.2). In nats per token, at most 0, higher is better.
 
     Undefined: as for `bartscore.precision`; also a reference without tokens.
     """
@@ -228,7 +229,7 @@ class BARTScoreF(_BARTScoreReferences):
     """BARTScore in both directions between each text and its reference, averaged.
 
     F = (BARTScore(reference → text) + BARTScore(text → reference)) / 2: the arithmetic mean, since
-    both are logarithms (Yuan et al. 2021, section 3.2). In nats a token, at most 0, higher is
+    both are logarithms (Yuan et al. 2021, section 3.2). In nats per token, at most 0, higher is
     better. With references=max it is the reference of the highest F that counts.
 
     Undefined: as for `bartscore.precision`; also a reference without tokens.

@@ -48,12 +48,12 @@ class _BERTScore(StateComparison, abc.ABC):
     """Base of both metrics."""
 
     value: Literal["f", "precision", "recall"] = option(
-        "f", "Value to give: F, precision or recall."
+        "f", "Value to report: F, precision or recall."
     )
     baseline: float | None = option(
         None,
-        "Baseline b of the rescaling (value − b) / (1 − b) of section 5; the files of the "
-        "authors' package have one for each of P, R and F.",
+        "Baseline b of the rescaling (value − b) / (1 − b) of section 5; the files of the authors' "
+        "package have one each for P, R and F.",
         below=1,
         otherwise="values as they are",
     )
@@ -79,9 +79,10 @@ class BERTScoreSource(_BERTScore, AgainstSource):
     better; 1 for a copy. Values of other models or layers can't be compared.
 
     Undefined: `empty text`; `empty source`; a text or a source that the model has no token for, or
-    in which every token has idf 0. Of a text longer than the model takes the beginning is read, and
-    it counts as truncated. Cosines are computed in float32. For idf the authors' package takes the
-    references that it is given; here a file says it, and a value depends on its sample alone.
+    in which every token has idf 0. If a text is longer than the model's limit, its beginning is
+    read, and it counts as truncated. Cosines are computed in float32. For idf the authors' package
+    takes the references that it is given; here a file says it, and a value depends on its sample
+    alone.
     """
 
     name: ClassVar[str] = "bertscore.source"

@@ -138,8 +138,8 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
 
     judges: str = option(
         "paper",
-        "Judges, separated by commas: paper (two of the three judges a control of LPF; the third "
-        "is not on the hub), offline, names of judges, models' names or folders, TOML files.",
+        "Comma-separated judges: paper (two of LPF's three judges per control; the third is not on "
+        "the hub), offline, names of judges, models' names or folders, TOML files.",
     )
     text: Reading = READING
     empty: EmptyOutput = EMPTY_OUTPUT

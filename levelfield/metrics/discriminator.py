@@ -57,14 +57,14 @@ class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
     )
     value: Literal["probability", "logit"] = option(
         "probability",
-        "Value to give: the probability, or the logit log P(positive) − log P(negative), which "
+        "Value to report: the probability, or the logit log P(positive) − log P(negative), which "
         "still tells texts apart whose probabilities are all but 0 or 1.",
     )
     text: Reading = READING
     task: Literal["text", "dialogue"] = option(
         "text",
-        "Read the text alone, or a dialogue: the turns of `context` with the text as the last "
-        "one, a turn a line; without context the text is a whole dialogue, whose turns are lines "
+        "Read the text alone, or a dialogue: the turns of `context` with the text as the last one, "
+        "one turn per line; without context the text is a whole dialogue, whose turns are lines "
         "or separated by `</UTT>`.",
     )
 
@@ -75,7 +75,7 @@ class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.text == "continuation" and self.task == "dialogue":
-            raise UserError("text=continuation is of task=text: a turn continues no prompt")
+            raise UserError("text=continuation requires task=text: a turn continues no prompt")
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
         if self.task == "dialogue":
@@ -106,7 +106,7 @@ class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
         classifier = load("classifier", self.model, self.loading)
         if set(classifier.labels) != LABELS or self._resolved().model_type in OURS:
             raise ModelError(
-                f"model '{self.model}' is no discriminator: its labels are "
+                f"model '{self.model}' is not a discriminator: its labels are "
                 f"{', '.join(classifier.labels)}, expected negative and positive; "
                 "`levelfield train discriminator` makes one"
             )

@@ -179,8 +179,8 @@ class Distinct(_NGramDiversity):
 
     denominator: Literal["ngrams", "tokens"] = option(
         "ngrams",
-        "Divide by the number of n-grams, or by that of tokens, of which every text has n − 1 "
-        "more, so that texts which repeat nothing stay below 1.",
+        "Divide by the number of n-grams or of tokens; every text has n − 1 more tokens than "
+        "n-grams, so that with tokens, texts which repeat nothing stay below 1.",
     )
     floor: int | None = option(
         None,
@@ -223,7 +223,7 @@ class HDD(_NGramDiversity):
 
     draws: int = option(
         300,
-        "Number m of n-grams that are drawn; values of different m can't be compared.",
+        "Number m of n-grams to draw; values of different m can't be compared.",
         least=1,
     )
 

@@ -45,8 +45,8 @@ class ComparisonMetric(LoadingOptions, PairComparison, abc.ABC):
 
     model: str = option(
         OFFLINE_MODEL,
-        "Encoder: a hub name, a folder, or offline/minilm. Sentence models pool as they say "
-        "themselves, any other takes the mean of its last layer.",
+        "Encoder: a hub name, a folder, or offline/minilm. Sentence models use their own pooling, "
+        "others the mean of their last layer.",
     )
 
     @property
@@ -66,19 +66,20 @@ class StateComparison(ComparisonMetric, abc.ABC):
 
     model: str = option(
         OFFLINE_MODEL,
-        "Encoder, encoder-decoder or classifier (of the last two the encoder reads): a hub name, "
+        "Encoder, encoder-decoder or classifier (only the encoder of the last two is used): a hub "
+        "name, "
         "a folder, or offline/minilm.",
     )
     layer: int | None = option(
         None,
         "Layer whose states are compared; 0 is the embeddings.",
         least=0,
-        otherwise="the one that the authors of BERTScore recommend for the model, else the last",
+        otherwise="the layer that the authors of BERTScore recommend for the model, else the last",
     )
     idf: str = option(
         "none",
-        "Weight of tokens: none, all weigh the same; or a file with a text a line, for idf(w) = "
-        "log((N + 1) / (n_w + 1)), n_w of its N texts with the token w.",
+        "Weights of tokens: none, equal weights; or a file with one text per line, for idf(w) = "
+        "log((N + 1) / (n_w + 1)), where n_w of its N texts have the token w.",
         metavar="FILE",
     )
 
@@ -164,7 +165,7 @@ def _document_frequencies(file: str, model: TokenEncoder) -> Idf:
     read = read_text(Path(file).expanduser(), errors="replace")
     texts = [line for line in read.splitlines() if line.strip()]
     if not texts:
-        raise UserError(f"idf={file}: the file has no text; give one with a text a line")
+        raise UserError(f"idf={file}: the file has no text; give one with a text per line")
     return Idf(len(texts), Counter(id for ids in model.ids(texts) for id in set(ids)))
 
 
@@ -223,8 +224,8 @@ class CosineSource(_CosineMetric, AgainstSource):
     cosine = E(text) · E(source), both of unit length, as the model pools them. In [−1, 1], higher
     is better; 1 for a copy, whatever its style.
 
-    Undefined: `empty text`; `empty source`; a text or a source that the model has no token for. Of
-    a long text the beginning is read, and it counts as truncated.
+    Undefined: `empty text`; `empty source`; a text or a source that the model has no token for. If
+    a text is too long, its beginning is read, and it counts as truncated.
     """
 
     name: ClassVar[str] = "cosine.source"

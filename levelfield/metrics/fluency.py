@@ -182,10 +182,10 @@ class Perplexity(_FluencySampleMetric):
     section 6.3, equations 1 and 2). At least 1, lower is better. The mean over samples is the mean
     of perplexities; `fluency.corpus-perplexity` is the perplexity of all texts together.
 
-    BOS precedes the text and the first token is scored given it; no end token is scored. Of a text
-    longer than the model takes the beginning is scored, and it counts as truncated. The text is
-    tokenised as a whole with text=continuation, too; a token belongs to the continuation if it ends
-    after the prompt does, so one that begins in the prompt and goes on after it is scored.
+    BOS precedes the text and the first token is scored given it; no end token is scored. If a text
+    is longer than the model's limit, its beginning is scored, and it counts as truncated. The text
+    is tokenised as a whole with text=continuation, too; a token belongs to the continuation if it
+    ends after the prompt does, so one that begins in the prompt and goes on after it is scored.
     Probabilities are computed in float32 at least.
 
     It is infinite where a token is impossible.
@@ -207,7 +207,7 @@ class SLOR(_FluencySampleMetric):
     """SLOR of each text: log-odds of a language model against word frequency alone, a token.
 
     SLOR(S) = (log p(S) − Σ_i log p_u(t_i)) / n, n the tokens of the text (Kann et al. 2018;
-    Lorandi and Belz, "Level Playing Field", section 6.3, equations 3 and 4). In nats a token,
+    Lorandi and Belz, "Level Playing Field", section 6.3, equations 3 and 4). In nats per token,
     higher is better: unlike perplexity it does not fall for a text only because its words are rare.
 
     BOS and long texts are treated as by `fluency.perplexity`. The study takes GPT-2's BOS for
@@ -229,7 +229,7 @@ class SLOR(_FluencySampleMetric):
         "Texts that unigram=corpus counts: a file of texts, or counts that `levelfield train "
         "unigram` wrote; in Python also several files (a tuple), or counts.",
         expected="a file of texts",
-        otherwise="counts of the package for the default model, the scored texts for others",
+        otherwise="shipped counts for the default model, the scored texts for others",
         metavar="FILE",
     )
 
@@ -262,8 +262,8 @@ class SLOR(_FluencySampleMetric):
         corpus = self._corpus
         if not corpus:
             raise UserError(
-                f"{self.name} counts its unigrams in a corpus and none is given; give one with "
-                "--option corpus=FILE, or --option unigram=bos to do without"
+                f"{self.name} counts its unigrams in a corpus, but none is given; give one with "
+                "--option corpus=FILE, or use --option unigram=bos"
             )
         tokens = self._tokens()
         if isinstance(corpus, Unigrams):
@@ -366,16 +366,17 @@ class InfillingPerplexity(Seq2SeqMetric):
     reading, which is what its coherence asks of a text of one sentence. The 2.6 to 3.4 that its
     Figure 6 prints are small for perplexities and read like their logarithm: value=nll.
 
-    Undefined: `empty text`; no tokens; a text that holds the gap token. It is infinite where
-    a token is impossible. Of a text longer than the model takes the beginning is scored, without an
-    end token, and it counts as truncated. Probabilities are computed in float32 at least.
+    Undefined: `empty text`; no tokens; a text that holds the gap token. It is infinite where a
+    token is impossible. If a text is longer than the model's limit, its beginning is scored,
+    without an end token, and it counts as truncated. Probabilities are computed in float32 at
+    least.
     """
 
     model: str = option(
         "google/pegasus-large", "Model that fills gaps (PEGASUS, T5, BART): a hub name or a folder."
     )
     value: Literal["perplexity", "nll"] = option(
-        "perplexity", "Value to give: the perplexity, or its logarithm (nll), in nats a token."
+        "perplexity", "Value to report: the perplexity, or its logarithm (nll), in nats per token."
     )
     end: bool = option(True, "Score the end token, too.")
 

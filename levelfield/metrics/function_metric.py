@@ -53,8 +53,8 @@ def metric(function: Value | None = None, *, name: str = "", direction: Directio
     known = {field.name for field in fields(Sample)}
     if unknown := [parameter for parameter in parameters if parameter not in known]:
         raise UserError(
-            f"metric '{name or function.__name__}': {', '.join(unknown)}: no field of samples; "
-            f"parameters are {', '.join(sorted(known))}"
+            f"metric '{name or function.__name__}': {', '.join(unknown)}: not a field of samples; "
+            f"parameters can be {', '.join(sorted(known))}"
         )
     optional = {
         n for n, parameter in parameters.items() if parameter.default is not parameter.empty

@@ -138,8 +138,8 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
     text: Reading = READING
     spacing: Literal["count", "ignore"] = option(
         "count",
-        "Count blanks before marks and missing ones after them as errors, or ignore them, as suits "
-        "texts that are split into tokens.",
+        "Count spaces before punctuation marks and missing spaces after them as errors, or ignore "
+        "them, which suits tokenised texts.",
     )
 
     name: ClassVar[str] = "fluency.grammar"

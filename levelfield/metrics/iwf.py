@@ -64,7 +64,7 @@ def source_of(choice: str, model_type: str) -> str:
     except OSError as error:
         raise UserError(
             f"iwf={choice}: expected auto, published, wordfreq, wordfreq:LANGUAGE or a file with "
-            f"one number a vocabulary id ({error.strerror})"
+            f"one number per vocabulary id ({error.strerror})"
         ) from error
 
 
@@ -88,11 +88,11 @@ def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> Inve
         lines = read_text(path).splitlines()
         values = np.array([float(line) for line in lines], np.float64)
     except (OSError, ValueError) as error:
-        raise UserError(f"iwf={choice}: expected one number a line: {error}") from error
+        raise UserError(f"iwf={choice}: expected one number per line: {error}") from error
     if len(values) != vocabulary:
         raise UserError(
             f"iwf={choice}: {len(values)} numbers for a vocabulary of {vocabulary}; the list must "
-            "be of this model's tokenizer (`levelfield train iwf` makes one, iwf=wordfreq works "
+            "be for this model's tokenizer (`levelfield train iwf` makes one, iwf=wordfreq works "
             "with any)"
         )
     if not (np.isfinite(values) & (values >= 0)).all():
@@ -106,7 +106,9 @@ def _words(language: str) -> tuple[tuple[str, ...], Floats]:
 
     languages = wordfreq.available_languages("small")
     if language not in languages:
-        raise UserError(f"iwf=wordfreq:{language}: wordfreq knows {', '.join(sorted(languages))}")
+        raise UserError(
+            f"iwf=wordfreq:{language}: wordfreq supports {', '.join(sorted(languages))}"
+        )
     table = wordfreq.get_frequency_dict(language, wordlist="small")
     return tuple(table), np.fromiter(table.values(), np.float64, len(table))
 

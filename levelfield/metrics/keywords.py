@@ -96,7 +96,8 @@ class KeywordsCoverage(_KeywordMetric):
 
     match: Literal["word", "substring", "lemma"] = option(
         "word",
-        "Rule for a keyword, which may be a phrase or hold punctuation, to be found: word, with "
+        "Rule by which a keyword, which may be a phrase or contain punctuation, is found: word, "
+        "with "
         "no letter or digit before or after it (in scripts that put no blanks between words, "
         'wherever it stands); substring, also within words, "plea" in "please"; lemma, if it '
         'shares a lemma with a word of the text, "courts" for "court" (English, LemmInflect; a '
@@ -158,7 +159,7 @@ class _LemmaCoverage(_KeywordMetric, abc.ABC):
     lemmas: Literal["lemminflect", "spacy"] = option(
         "lemminflect",
         "Source of lemmas: lemminflect, without context; spacy (its model en_core_web_sm, which "
-        "picks one lemma from the context), as the published values have them.",
+        "picks one lemma from the context), as in the published values.",
     )
 
     def _rules(self) -> Mapping[str, object]:
@@ -261,7 +262,7 @@ def _lemminflect() -> str:
 def _spacy() -> str:
     mend = (
         f"lemmas=spacy needs spaCy and its model {_PIPELINE}: pip install spacy, then "
-        f"python -m spacy download {_PIPELINE}; lemmas=lemminflect goes without"
+        f"python -m spacy download {_PIPELINE}; lemmas=lemminflect needs neither"
     )
     return f"{installed_label('spacy', mend)}/{installed_label(_PIPELINE, mend)}"
 

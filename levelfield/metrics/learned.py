@@ -114,7 +114,7 @@ class BLEURTSource(_BLEURT, AgainstSource):
     for Text Generation", section 3). No bounds: the scale is the checkpoint's. Higher is better.
 
     Undefined: `empty text`; `empty source`; nothing in one of the two that the model can read. A
-    pair longer than the model takes loses the end of its longer text, and counts as truncated.
+    pair longer than the model's limit loses the end of its longer text, and counts as truncated.
     """
 
     name: ClassVar[str] = "bleurt.source"
@@ -154,13 +154,13 @@ def _checkpoint(name: str) -> Checkpoint:
     if folder.is_dir():
         label, revision = folder.resolve().name, ""
     else:
-        instead = "`levelfield metrics` lists metrics that need no model of the hub"
+        instead = "`levelfield metrics` lists metrics that need no model from the hub"
         label, folder, revision = from_hub(name, _COMET_FILES, instead=instead)
     lacking = [file for file in _COMET_FILES if not (folder / file).is_file()]
     if lacking:
         raise ModelError(
-            f"model '{name}' is no checkpoint of COMET: {folder} has no {lacking[0]}; one is "
-            "Unbabel/wmt22-comet-da"
+            f"model '{name}' is not a checkpoint of COMET: {folder} has no {lacking[0]}; one such "
+            "is Unbabel/wmt22-comet-da"
         )
     revision = revision or folder_digest(folder, (".yaml", ".ckpt"))
     return Checkpoint(f"{label}@{revision[:12]}", folder / _COMET_FILES[1])
@@ -195,8 +195,8 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
         environment = environments.find("comet", self.environment)
         if not self.loading.allow_pickle:
             raise ModelError(
-                f"model '{self.model}' has weights that are pickled, as all checkpoints of COMET, "
-                "and unpickling can run any code; trust it with --allow-pickle"
+                f"model '{self.model}' has pickled weights, like all checkpoints of COMET, and "
+                "unpickling can run any code; trust it with --allow-pickle"
             )
         return environment, _checkpoint(self.model)
 
@@ -233,7 +233,7 @@ class COMETSource(_COMET, AgainstSource):
     r = s; any other reads source and text alone, as the reference-free ones (COMETKiwi) were
     trained to. About 0 to 1 for checkpoints of 2022 and later; higher is better.
 
-    Undefined: `empty text`; `empty source`. A text longer than the encoder takes (508 tokens of
+    Undefined: `empty text`; `empty source`. A text longer than the encoder's limit (508 tokens of
     XLM-R) loses its end, and counts as truncated.
     """
 
@@ -265,9 +265,7 @@ class COMETReferences(_OverReferences, _COMET):
 
     def _read(self, pair: ComparedTexts, references: str) -> dict[str, str]:
         if references == "none":
-            raise ModelError(
-                f"model '{self.model}' reads no references; --metric comet.source is what it gives"
-            )
+            raise ModelError(f"model '{self.model}' reads no references; use --metric comet.source")
         return {"src": pair.sample.source, "mt": pair.text, "ref": pair.other}
 
 
@@ -290,7 +288,7 @@ def _comet(environment: Environment, checkpoint: Checkpoint) -> tuple[Worker, st
         loaded = worker.ask({"load": str(checkpoint.path), "offline": offline})
         if loaded.get("version") != environment.version:
             raise ModelError(
-                f"{environment.path} has comet {loaded.get('version')}, and was made with "
+                f"{environment.path} has comet {loaded.get('version')}, but was made with "
                 f"{environment.version}; `levelfield environment remove comet`, then create it anew"
             )
     except BaseException:

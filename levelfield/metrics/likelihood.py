@@ -296,6 +296,6 @@ def _ends(likelihood: CausalLikelihood) -> Ints:
     if likelihood.ids.size and not likelihood.ends.size:
         raise ModelError(
             "the model's tokenizer does not say where in a text its tokens are, which parts of "
-            "texts need; take a model with a fast tokenizer"
+            "texts require; use a model with a fast tokenizer"
         )
     return likelihood.ends

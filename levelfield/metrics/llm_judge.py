@@ -59,9 +59,9 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
 
     model: str = option(
         OFFLINE_LM,
-        "Model: a hub name or a folder; with base_url the name that the server has for it. The "
-        "default works without a network and judges badly (see llm-judge.coherence); a larger one"
-        " that follows instructions is google/flan-t5-large.",
+        "Model: a hub name or a folder; with base_url, its name on the server. The default works "
+        "without a network but judges badly (see llm-judge.coherence); a larger one that follows "
+        "instructions is google/flan-t5-large.",
     )
     base_url: str = option(
         "",
@@ -72,7 +72,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     )
     task: Literal["text", "dialogue", "reply"] = option(
         "text",
-        "Kind of texts: text; dialogue, all turns in `text`, one a line; reply, a turn after "
+        "Kind of texts: text; dialogue, all turns in `text`, one per line; reply, a turn after "
         "those in `context`.",
     )
     template: str = option(
@@ -84,11 +84,11 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     expectation: Literal["auto", "logprobs", "samples"] = option(
         "auto",
         "Probabilities of the numbers: logprobs, those of a server; samples, shares among drawn "
-        "answers; auto, what the server gives, for which it is asked with one short request.",
+        "answers; auto, whichever the server supports, found by one short request.",
     )
     samples: int | None = option(
         None,
-        "Number of answers to each text.",
+        "Number of answers per text.",
         least=1,
         most=1_000,
         otherwise="1 with log-probabilities, else 20",
@@ -102,7 +102,8 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     seed: int | None = option(0, "Seed of a server's sampling; with none, no seed is sent.")
     max_tokens: int | None = option(
         16,
-        "Most tokens of an answer; with none, no limit is sent. A model that thinks aloud needs "
+        "Maximum number of tokens of an answer; with none, no limit is sent. A model that thinks "
+        "aloud needs "
         "more.",
         least=1,
         most=1_000_000,
@@ -140,7 +141,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
         elif self.expectation == "samples":
             raise UserError(
                 f"{self.name}: expectation=samples needs a server (base_url); the probabilities "
-                "of a model on this machine are exact, and nothing needs to be drawn"
+                "of a model on this machine are exact, and nothing is sampled"
             )
         object.__setattr__(self, "requires", self._template.requires)
 
@@ -259,7 +260,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
             if masses is None:
                 raise ModelError(
                     f"model '{self.model}' at {self.base_url} gives no log-probabilities of its "
-                    "answer's tokens; --option expectation=samples does without"
+                    "answer's tokens; use --option expectation=samples"
                 )
             for s, p_s in masses.p.items():
                 p[s] += p_s

@@ -239,7 +239,7 @@ def _template(where: str, name: str, data: Mapping[str, Any]) -> Template:
         if field not in SHOWN:
             table.wrong_field("shows", f"there is no field '{field}'; there are {', '.join(SHOWN)}")
     if shows and "text" not in shows:
-        table.wrong_field("shows", 'expected the text at least, such as { text = "The text" }')
+        table.wrong_field("shows", 'expected at least the text, such as { text = "The text" }')
     if problems:
         raise UserError("\n".join(problems))
     return Template(

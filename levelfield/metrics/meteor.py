@@ -86,7 +86,7 @@ class METEOR(Options, TextComparison):
         if self.synonyms == "wordnet" and not wordnet:
             raise UserError(
                 f"{self.name}: synonyms=wordnet: WordNet is not installed; install Debian's "
-                "wordnet-base or NLTK's corpus 'wordnet', or say synonyms=none"
+                "wordnet-base or NLTK's corpus 'wordnet', or use synonyms=none"
             )
         return wordnet
 

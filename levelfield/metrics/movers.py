@@ -99,9 +99,9 @@ class _WMD(ComparisonMetric, abc.ABC):
     )
     vectors: str = option(
         "input-embeddings",
-        "Vectors of words: input-embeddings, what the model reads of a word before any context, "
-        "the mean over its tokens; or a file in the format of word2vec or GloVe, text, `.bin`, or"
-        " either as `.gz`, as the paper has it.",
+        "Word vectors: input-embeddings, the mean of the model's input embeddings of the word's "
+        "tokens; or, as in the paper, a file in the format of word2vec or GloVe: text, `.bin`, or "
+        "either as `.gz`.",
         metavar="FILE",
     )
     lowercase: bool = option(
@@ -110,7 +110,7 @@ class _WMD(ComparisonMetric, abc.ABC):
     )
     unit_length: bool = option(
         False,
-        "Scale vectors to length 1 first, as gensim does by default. The paper does not.",
+        "Scale vectors to length 1 first, as gensim does by default; the paper does not.",
     )
     stop_words: str = option(
         "none",
@@ -255,8 +255,8 @@ class MoverSource(_Mover, AgainstSource):
     there it is one layer, not the power means of five, and pieces of words and punctuation count.
 
     Undefined: `empty text`; `empty source`; a text or a source that the model has no token for, or
-    in which every token has idf 0. Of a text longer than the model takes the beginning is read, and
-    it counts as truncated.
+    in which every token has idf 0. If a text is longer than the model's limit, its beginning is
+    read, and it counts as truncated.
     """
 
     name: ClassVar[str] = "mover.source"

@@ -54,7 +54,7 @@ _TOKENIZE = option(
     "classes of Unicode, char into characters, zh for Chinese, none at white space.",
 )
 _LOWERCASE = option(
-    False, "Lower-case the text and what it is compared with before n-grams are counted."
+    False, "Lower-case the text and what it is compared with before counting n-grams."
 )
 
 
@@ -131,7 +131,7 @@ class _CHRF(Options):
         0, "Length of the longest word n-gram: 0 is chrF, 2 is chrF++.", least=0, most=100
     )
     beta: int = option(
-        2, "Weight β of recall: how many times it counts as much as precision.", least=1, most=100
+        2, "Weight β of recall, which counts β times as much as precision.", least=1, most=100
     )
 
     def _choices(self) -> Mapping[str, object]:

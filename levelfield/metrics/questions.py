@@ -89,7 +89,7 @@ def shipped() -> Mapping[str, YesNoQuestion]:
 
 
 def load_question(name: str) -> YesNoQuestion:
-    """Returns a shipped question by name, the only one of a TOML file, or `FILE.toml:NAME`.
+    """Returns a shipped question by name, the only one in a TOML file, or `FILE.toml:NAME`.
 
     Raises:
         UserError: there is none, or the file has no questions; says what was expected.
@@ -169,7 +169,7 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
         "text",
         "Parts that are asked about: the whole text, once; its sentences, averaged; its "
         "sentences, added up (sum), so that the value is in [0, sentences]; or the turns of a "
-        "dialogue, a line each, averaged, each with those before it as the context (the first "
+        "dialogue, one per line, averaged, each with those before it as the context (the first "
         "only if the question names no context).",
     )
     language: str = segmenter.LANGUAGE
@@ -325,12 +325,12 @@ class CustomQuestion(QuestionMetric):
     Undefined: `empty text`; a field that the question names and the sample lacks (`no context`);
     a text without tokens; with over=turns `one turn only` where the question names the context.
 
-    A source longer than the model takes loses the oldest turns of its context, then its end; it
+    A source longer than the model's limit loses the oldest turns of its context, then its end; it
     counts as truncated.
     """
 
     question: str = option(
-        help="Question: a TOML file, FILE.toml:NAME where it holds several, or the name of one "
+        help="Question: a TOML file, FILE.toml:NAME if it holds several, or the name of one "
         "that comes with the package (those of `questions.*`).",
         metavar="FILE",
     )

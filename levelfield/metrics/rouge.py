@@ -87,10 +87,10 @@ class ROUGE(Options, TextComparison, abc.ABC):
     Lai et al. (2022). Neither of the two has a tokenizer or stemmer to choose.
     """
 
-    value: Value = option("f", "Value to give: F, precision or recall.")
+    value: Value = option("f", "Value to report: F, precision or recall.")
     beta: float | None = option(
         None,
-        "Weight β of recall: how many times it counts as much as precision.",
+        "Weight β of recall, which counts β times as much as precision.",
         least=0,
         otherwise="that of the variant: P/R for rouge-l with variant=lai-2022, else 1",
     )

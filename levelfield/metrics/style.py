@@ -1,4 +1,4 @@
-"""Style transfer: outputs that are none, and perplexity under a model of the wanted style.
+"""Style transfer: outputs that are not rewrites, and perplexity in the requested style.
 
 How well the style was hit is `control.average` and `control.probability` with judges of the style;
 what the content metrics are is in docs/style-transfer.md.
@@ -52,7 +52,7 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class StyleDegenerate(Options, ChoiceSignature, SampleMetric):
-    """Share of outputs that are no rewrite: empty, a copy of the source, or one word.
+    """Share of outputs that are not rewrites: empty, a copy of the source, or one word.
 
     1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
     has all of the content and a perfect score of every content metric against the source, which is
@@ -126,7 +126,7 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
     """
 
     models: str = option(
-        help="Causal language model of each label, such as formal=FOLDER,informal=FOLDER: a hub "
+        help="Causal language model for each label, such as formal=FOLDER,informal=FOLDER: a hub "
         "name or a folder.",
         fits=_models_by_label,
         expected="LABEL=MODEL,LABEL=MODEL with every label once",

@@ -34,9 +34,9 @@ class TopicalityProbability(LoadingOptions, ChoiceSignature, SampleMetric):
     each, so 0.5 is what a coin says. In [0, 1], higher is better. No model's texts and nobody's
     ratings are in it.
 
-    White space between prompt and continuation belongs to the continuation. Of a continuation that
-    is longer than half of what the model takes the beginning is read, and the text counts as
-    truncated; of a longer prompt the end is read.
+    White space between prompt and continuation belongs to the continuation. If a continuation is
+    longer than half of the model's limit, its beginning is read, and the text counts as truncated;
+    of a longer prompt, the end is read.
 
     Undefined: `empty text`; `no prompt`; `prompt is not a prefix of the text`; `nothing after the
     prompt`; nothing in the continuation that the model can read.
@@ -61,7 +61,8 @@ class TopicalityProbability(LoadingOptions, ChoiceSignature, SampleMetric):
         resolved = resolve(self.model, self.loading)
         if resolved.model_type != CONTINUATION:
             raise ModelError(
-                f"model '{self.model}' is no head of continuations; {self.name} needs one, such as "
+                f"model '{self.model}' is not a head of continuations; {self.name} needs one, such "
+                "as "
                 "offline/continuation"
             )
         return resolved

@@ -69,7 +69,7 @@ class Unigrams:
             else f"counts with tokenizer {self.tokenizer}, and this model's is {tokens.digest}"
         )
         raise UserError(
-            f"{where}: {mismatch}; they must be of this model's tokenizer (`levelfield train "
+            f"{where}: {mismatch}; they must be for this model's tokenizer (`levelfield train "
             "unigram` makes them)"
         )
 
@@ -134,12 +134,12 @@ def _read(file: str, tokens: CausalVocabulary) -> npt.NDArray[np.int64]:
         header, *lines = read_text(Path(file)).splitlines()
         counts = np.array([int(line) for line in lines], np.int64)
     except (OSError, ValueError, OverflowError) as error:
-        raise UserError(f"{where}: expected one count a line: {error}") from error
+        raise UserError(f"{where}: expected one count per line: {error}") from error
     _, names_tokenizer, tokenizer = header.partition(_TOKENIZER)
     if not names_tokenizer:
         raise UserError(
-            f"{where}: does not say which tokenizer it was counted with, as counts of older "
-            "versions do not; make it again with `levelfield train unigram`"
+            f"{where}: does not say which tokenizer it was counted with, like counts of older "
+            "versions; make it again with `levelfield train unigram`"
         )
     Unigrams(counts, tokenizer).check(tokens, where)
     if (counts < 0).any():

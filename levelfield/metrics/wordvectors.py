@@ -21,7 +21,7 @@ from levelfield.io.streams import copy_limited, open_bytes
 class WordVectors:
     """The vectors of a file, each read when its word is asked for.
 
-    The file is gone through once to learn where its words stand, so that millions of vectors need
+    The file is read once to learn where its words stand, so that millions of vectors need
     the memory of their words only. Formats: word2vec's text (its first line says how many words
     and dimensions), GloVe's (the same without that line), and word2vec's binary, named `*.bin`;
     each also as `*.gz`, which is unpacked into a temporary file. Of a word that stands twice the

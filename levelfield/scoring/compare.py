@@ -1,4 +1,4 @@
-"""`levelfield.compare`: which system is better, every two on the inputs that both answered."""
+"""`levelfield.compare`: which system is better, pair by pair on the inputs that both answered."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class SystemComparisons(Framed):
             caption=f"systems on {grounds(c for _, c in self)}; "
             f"p by {adjustment(self.resampling.family)}; "
             f"{100 * self.resampling.level:g} % intervals, not adjusted; "
-            f"detectable: where no difference is shown, the one that {SHARE} of such studies show",
+            f"detectable: if no difference is shown, the one that {SHARE} of such studies show",
             notes=self.notes,
             signatures=[s.signature for s in self.summaries],
         )
@@ -221,7 +221,9 @@ def compare(
     """
     if isinstance(texts, ScoreSummary):
         if texts.grouping.by != _SYSTEMS.by:
-            raise UserError(f"these scores are grouped by {texts.grouping.by}; score by='system'")
+            raise UserError(
+                f"these scores are grouped by {texts.grouping.by}; score with by='system'"
+            )
         return _compared(texts.n, texts.summaries, texts.resampling)
     of_comparing, of_reading = distributed(words, CompareOptions, ReadingOptions)
     if metrics or chosen is None:
@@ -234,7 +236,7 @@ def compare(
     if (names := _logged_scores(chosen)) is not None and are_logs(source):
         return _by_logs(source, names, chosen)
     if chosen.direction:
-        raise UserError("--direction is for scores of logs; metrics have theirs")
+        raise UserError("--direction applies to scores of logs; metrics have their own")
     result = measure(
         source.with_ids("file") if len(source.inputs) > 1 else source,
         chosen.scoring.replace(by="system"),

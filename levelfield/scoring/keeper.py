@@ -146,7 +146,7 @@ class Keeper:
 
     def _fails(self, cache: SegmentCache, error: CacheError) -> None:
         cache.failure = str(error)
-        self.notes.append(f"{error}; went on without it")
+        self.notes.append(f"{error}; continuing without it")
 
 
 @dataclass(eq=False)
@@ -201,14 +201,14 @@ def keeping(
     try:
         cache = SegmentCache(cache_path()) if enabled else None
     except CacheError as error:
-        notes.append(f"{error}; nothing is kept of this run")
+        notes.append(f"{error}; no value of this run is stored")
         cache = None
     keeper = Keeper(cache, notes, executor)
     try:
         yield keeper
     except KeyboardInterrupt:
         if keeper.keeps:
-            kept = "what was scored is in the cache, and the same command goes on from there"
+            kept = "scored values are in the cache; run the same command to resume"
             raise KeyboardInterrupt(kept) from None
         raise
     finally:
@@ -223,8 +223,8 @@ def _notes(cache: SegmentCache) -> Iterator[str]:
         yield f"cache {cache.path}: damaged values scored anew: {cache.damaged:,}"
     if cache.adopted:
         yield (
-            f"cache {cache.path}: values of an older version, without checksums and taken as they "
-            f"are: {cache.adopted:,}; `levelfield cache clear` forgets them"
+            f"cache {cache.path}: values of an older version, without checksums and used as they "
+            f"are: {cache.adopted:,}; `levelfield cache clear` removes them"
         )
 
 

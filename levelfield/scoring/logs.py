@@ -62,8 +62,8 @@ def are_logs(source: Source) -> bool:
     if True in kinds and False in kinds:
         name = source.inputs[kinds.index(False)].name
         raise UserError(
-            f"{name}: holds no scores of its samples, as the logs beside it do; compare logs only, "
-            "or name a metric to score all texts with"
+            f"{name}: holds no scores of its samples, unlike the logs next to it; compare only "
+            "logs, or name a metric to score all texts with"
         )
     return True in kinds
 
@@ -346,7 +346,7 @@ def _contradictions(
                 continue
             yield (
                 f"{group.group}: its log states {claim:.6g} for {summary.metric}, and the mean of "
-                f"its samples is {mean:.6g}; what it states may be no mean"
+                f"its samples is {mean:.6g}; what it states may not be a mean"
             )
 
 

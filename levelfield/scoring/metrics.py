@@ -60,7 +60,7 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
     metrics = [*create(list(named), common, {**defaults, **words}), *instances]
     names = [metric.name for metric in metrics]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"metric '{twice[0]}' is asked for twice")
+        raise UserError(f"metric '{twice[0]}' is given twice")
     fitting = []
     problems = []
     for metric in metrics:
@@ -165,7 +165,7 @@ def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list
             lacking |= dict.fromkeys(str(error).splitlines(), error)
             continue
         if isinstance(metric, LacksModels):
-            with held_to_its_contract(metric, "can't be asked what it lacks"):
+            with held_to_its_contract(metric, "can't report what it lacks"):
                 lacks = list(metric.lacking(attributes))
             if not all(isinstance(error, UserError) for error in lacks):
                 raise blame(metric, f"says that it lacks {lacks!r:.80}; expected a UserError each")

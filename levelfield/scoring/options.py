@@ -140,8 +140,8 @@ class Execution(WorkPlace):
     loading: Loading = group(AS_USUAL)
     time_limit: float | None = option(
         None,
-        "Seconds that one call of a metric (at most 64 texts) may take before the run is ended. "
-        "The limit works in the main thread of a process only, and not on Windows.",
+        "Seconds that one call of a metric (at most 64 texts) may take before the run ends. The "
+        "limit works only in the main thread of a process, and not on Windows.",
         above=0,
         most=10**8,
         metavar="SECONDS",
@@ -188,13 +188,12 @@ class ScoreOptions(Options):
     )
     by: str | None = option(
         None,
-        "Group by this: system, dataset, seed, control, control.ATTR or none.",
+        "Group by system, dataset, seed, control, control.ATTR or none.",
         metavar="FIELD",
     )
     corpus_by: str | None = option(
         None,
-        "Fields, separated by commas, that the texts of one value of a corpus metric share, or "
-        "none.",
+        "Comma-separated fields that the texts of one value of a corpus metric share, or none.",
         metavar="FIELDS",
         otherwise="system,dataset,seed,control",
     )
@@ -202,8 +201,8 @@ class ScoreOptions(Options):
     seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
     family: Family = option(
         "metric",
-        "Comparisons that p is adjusted over: those of a metric, or of the run; or, of the run, "
-        "for the false discovery rate.",
+        "Comparisons that p is adjusted over: those of a metric, or of the run; or those of the "
+        "run, for the false discovery rate.",
     )
     margin: Mapping[str, float] = margin_option()
 
@@ -216,8 +215,8 @@ class ScoreOptions(Options):
             raise UserError("--content needs --task")
         if self.task and self.model is not None:
             raise UserError(
-                f"--task {self.task} has models of several kinds; say whose: "
-                f"--option bertscore:model={self.model}"
+                f"--task {self.task} has models of several kinds; name the metric: --option "
+                f"bertscore:model={self.model}"
             )
 
     @property
@@ -245,8 +244,8 @@ class CompareOptions(Options):
     scoring: ScoreOptions = group(ScoreOptions(), without=_OF_RUNS)
     direction: Mapping[str, Direction] = option(
         {},
-        "Score of logs and which end of it is better, higher or lower, where the logs do not say; "
-        "may be given again.",
+        "Score of logs and the end that is better, higher or lower, if the logs do not say; may be "
+        "given again.",
         metavar="SCORE=END",
         read=partial(pairs, "--direction"),
     )
@@ -256,6 +255,7 @@ class CompareOptions(Options):
         for score, direction in self.direction.items():
             if direction not in ("higher", "lower"):
                 raise UserError(
-                    f"direction of {score}: expected higher or lower, which end is better; found "
+                    f"direction of {score}: expected higher or lower, the end that is better; "
+                    "found "
                     f"{direction}"
                 )

@@ -76,8 +76,8 @@ def note_of_lost(path: str, signatures: Collection[str]) -> str:
     named = [f"{metric} ({signature})" for signature, metric in lost.items()]
     more = [f"{len(lost) - _MOST_NAMED:,} more"] if len(lost) > _MOST_NAMED else []
     return (
-        f"{printable(path)} is written over, and with it scores that this run does not make: "
-        f"{', '.join([*named[:_MOST_NAMED], *more])}; with another --out they stay"
+        f"{printable(path)} is overwritten, and with it scores that this run does not compute: "
+        f"{', '.join([*named[:_MOST_NAMED], *more])}; another --out keeps them"
     )
 
 
@@ -271,7 +271,7 @@ def measure(
         for scores in of_corpora:
             _write_scores(scores, out_file)
     for metric in of_samples:
-        with held_to_its_contract(metric, "can't be asked for its costs"):
+        with held_to_its_contract(metric, "can't report its costs"):
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     notes += filter(None, [tally.sharing_note()])
@@ -297,7 +297,7 @@ def measure(
 
 def _shard_note(shard: str, n: int, total: int) -> str:
     return (
-        f"shard {shard}: {n:,} of {total:,} texts; values of all shards, one after the other, are "
+        f"shard {shard}: {n:,} of {total:,} texts; the values of all shards, concatenated, are "
         "those of one run"
     )
 

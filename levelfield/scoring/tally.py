@@ -154,7 +154,7 @@ class RunTally:
             return ""
         return (
             f"{n:,} texts name no prompt, and {sign}: if these share prompts, name them in the "
-            "file (`prompt`); taken as independent, intervals and p are too small"
+            "file (`prompt`); if taken as independent, they make intervals and p too small"
         )
 
     def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:

@@ -129,7 +129,7 @@ def quality_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
         places = np.arange(len(subsets)) + (i - (len(mine) - 1) / 2) * min(0.12, 0.5 / len(mine))
         _line(axes, places, [s.mean for s in subsets], [s.deviation for s in subsets], i)
     axes.set_xticks(range(4), ["lowest", "low", "high", "highest"])
-    axes.set_xlabel("texts mostly of this quarter", color=INK, fontsize=8.5)
+    axes.set_xlabel("texts mostly from this quarter", color=INK, fontsize=8.5)
     numbers = "; ".join(
         f"{d.metric} " + ", ".join(f"{s.mean:.2f}" for s in d.by_quality.subsets) for d in mine
     )

@@ -263,7 +263,7 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
             sentences.append(
                 Markup("It is not compared with {}{} ({}).").format(names, more, reason)
                 if reason
-                else Markup("No difference is shown from {}{}.").format(names, more)
+                else Markup("No difference from {}{} is shown.").format(names, more)
             )
     if ranking.not_ranked:
         whys = "; ".join(f"{m} ({reason})" for m, reason in ranking.not_ranked.items())

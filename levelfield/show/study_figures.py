@@ -84,7 +84,7 @@ def value_bars(control: ControlSummary, measure: Measure, dataset: str) -> Marku
         f"{shown_name(control.systems[row])}, {values[k]}: {e.mean:.1f}"
         for (row, k), e in drawn.items()
     )
-    label = f"{measure.name} on {dataset} by value asked for: {words}"
+    label = f"{measure.name} on {dataset} by requested value: {words}"
     return svg(figure, salt=f"bars/{control.control}/{measure.name}/{dataset}", label=label)
 
 
@@ -129,7 +129,7 @@ def rank_lines(pair: Correspondence, control: str) -> Markup:
 
 
 def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
-    """Mean against seconds a text (logarithmic), the names beside the plot with lines to the dots.
+    """Mean against seconds per text (logarithmic); lines join names beside the plot with dots.
 
     Empty if no system has both.
     """
@@ -162,13 +162,13 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     axes.minorticks_off()
     names_beside(axes, [(x, e.mean, _cut(s)) for x, e, s in points], height=height - 0.6)
-    axes.set_xlabel("seconds a text", color=INK, fontsize=8.5)
+    axes.set_xlabel("seconds per text", color=INK, fontsize=8.5)
     axes.set_ylabel(_axis(measure), color=INK, fontsize=8.5, parse_math=False)
     words = "; ".join(f"{shown_name(s)} {e.mean:.1f} at {x:.3g} s" for x, e, s in points)
     return svg(
         figure,
         salt=f"cost/{control.control}/{measure.name}",
-        label=f"{measure.name} against seconds a text: {words}",
+        label=f"{measure.name} against seconds per text: {words}",
     )
 
 

@@ -159,7 +159,7 @@ def headline(control: ControlSummary, measure: Measure) -> Markup:
         sentences = [Markup("{}: {}.").format(words.bold_name(best.system), value)]
     elif ranked[1].rank == 1:
         names = Markup(", ").join(words.bold_name(e.system) for e in ranked if e.rank == 1)
-        sentences = [Markup("{} have the same, best mean: {}.").format(names, value)]
+        sentences = [Markup("{} share the best mean: {}.").format(names, value)]
     else:
         following = [e for e in ranked if e.rank == ranked[1].rank]
         sentences = [Markup("{} is best: {}.").format(words.bold_name(best.system), value)]
@@ -191,11 +191,11 @@ def _against(
     shown = (
         "the difference is not shown"
         if outcome == NOT_SHOWN
-        else "undefined values could turn the difference"
+        else "undefined values could reverse the difference"
         if outcome == WITHHELD
         else "the difference is shown"
         if outcome.startswith(f"{best.system} > ")
-        else f"yet on {grounds([c])} it is the better one"
+        else f"but on {grounds([c])} it is the better one"
     )
     return Markup('{}; {} <span class="aside">({}, n = {}; {})</span>.').format(
         next_,

@@ -99,7 +99,7 @@ def headline(summary: MetricSummary, group: str) -> Markup:
         ]
     elif tied:
         names = _listed([bold_name(g.group) for g in (best, *tied)])
-        sentences = [Markup("{} have the same, best mean: {}.").format(names, _mean(best, scale))]
+        sentences = [Markup("{} share the best mean: {}.").format(names, _mean(best, scale))]
     else:
         sentences = [
             Markup("{} has the best mean: {}.").format(bold_name(best.group), _mean(best, scale))
@@ -155,7 +155,7 @@ def _against_others(
         "better": Markup("On {grounds} {} is better than {}."),
         "worse": Markup("Yet on {grounds} {} is worse than {}."),
         "open": Markup("No difference is shown between {} and {}."),
-        "withheld": Markup("Undefined values could turn the difference between {} and {}."),
+        "withheld": Markup("Undefined values could reverse the difference between {} and {}."),
     }
     sentences = [
         words.format(

@@ -140,7 +140,7 @@ class _Work:
                 pass
         except KeyboardInterrupt:
             self.stop.set()
-            kept = "the answers so far are kept, and the same command goes on from there"
+            kept = "the answers so far are kept, and the same command resumes from there"
             raise KeyboardInterrupt(kept) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -266,7 +266,7 @@ class _Work:
         if isinstance(cause, OSError) and cause.errno in _FULL and not self._disk_is_full.is_set():
             self._disk_is_full.set()
             self.notes.append(
-                f"the run has stopped: {reason}; make room, and the same command goes on from there"
+                f"the run has stopped: {reason}; make room, and the same command resumes from there"
             )
         answered = {timed.answer.id for timed in self.store.resume(key, task.mark)}
         if answered:

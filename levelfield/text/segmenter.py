@@ -46,5 +46,5 @@ def spans(text: str, language: str = "english") -> tuple[tuple[int, int], ...]:
 @functools.cache
 def _tokenizer(language: str) -> punkt.PunktSentenceTokenizer:
     if language not in LANGUAGES:
-        raise UserError(f"language={language}: Punkt knows {', '.join(LANGUAGES)}")
+        raise UserError(f"language={language}: Punkt supports {', '.join(LANGUAGES)}")
     return punkt.tokenizer_for(language)

@@ -240,7 +240,7 @@ def build(
         train: trains a model by a spec and saves it in the workplace's folder.
         spec: what to train: its `start`, its `loading`, and a `seed` or a `recipe` that has one.
         data: the digest of what is learnt from.
-        what: names the model in the note that it is there already.
+        what: names the model in the note that it already exists.
         account: sources for the card, and what is called while it is made.
 
     Raises:

@@ -30,7 +30,7 @@ I_contra = TypeVar("I_contra", contravariant=True)
 
 
 class WorkerError(LevelfieldError):
-    """A worker has ended without an answer, or can't be started."""
+    """A worker ended without an answer, or can't be started."""
 
 
 class WorkerDeath(WorkerError):  # noqa: N818
@@ -233,7 +233,9 @@ class WorkerPool:
             except Exception as error:  # whatever a third party's class raises
                 reason = first_line(error)
             if reason:
-                self._note(f"{subject.name} can't be sent to workers ({reason}); it stays here")
+                self._note(
+                    f"{subject.name} can't be sent to workers ({reason}); it runs in this process"
+                )
             self._packed[id(subject)] = (subject, packed)  # kept, so that the id stays its own
         return self._packed[id(subject)][1]
 
@@ -298,5 +300,5 @@ class _Job:
         first, last = self.items[0], self.items[-1]
         return (
             f"{LIVES} workers died on the {type(first).__name__.lower()}s '{first.id}' to "
-            f"'{last.id}', the last one {death}; fewer --workers take less memory"
+            f"'{last.id}', the last one {death}; use fewer --workers to save memory"
         )

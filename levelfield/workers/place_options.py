@@ -16,7 +16,7 @@ WorkerCount = int | Literal["auto"] | None
 
 _ADDRESS = re.compile(r"auto|local|(ray://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 _EXPECTED_ADDRESS = (
-    "auto, HOST:PORT or ray://HOST:PORT; without an address --ray goes last on the line, or is "
+    "auto, HOST:PORT or ray://HOST:PORT; without an address, put --ray last on the line, or use "
     "`--ray local`"
 )
 
@@ -49,7 +49,7 @@ class WorkPlace(Options):
 
     workers: WorkerCount = option(
         None,
-        "Number of processes that do the work, or with --ray of tasks at a time; auto: as many as "
+        "Number of processes that do the work, or with --ray, of tasks at a time; auto: as many as "
         "processors, memory and GPUs allow.",
         least=1,
         most=WORKERS,
@@ -68,7 +68,7 @@ class WorkPlace(Options):
 
     shard: str | None = option(
         None,
-        "Do the K-th of N parts of the work alone, as one job of a scheduler.",
+        "Do only the K-th of N parts of the work, as one job of a scheduler.",
         fits=_is_shard,
         expected="K/N, with K from 1 to N, such as 2/8",
         metavar="K/N",

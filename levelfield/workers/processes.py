@@ -75,7 +75,7 @@ class Processes:
     def _start(self) -> _Process:
         with self._lock:
             if self._closed:
-                raise WorkerError("the workers have been ended")
+                raise WorkerError("the workers were stopped")
             process = _Process(self._threads)
             self._alive.add(process)
         return process
@@ -123,7 +123,7 @@ class _Process:
         status = self._process.returncode
         if status < 0:
             name = signal.Signals(-status).name
-            return f"killed by {name}" + (", perhaps for want of memory" if status == -9 else "")
+            return f"killed by {name}" + (", perhaps out of memory" if status == -9 else "")
         return f"with exit status {status}"
 
     def end(self) -> None:
@@ -166,9 +166,9 @@ class Answers:
             with time_limit(limit):
                 if subject.signature != signature:
                     raise UserError(
-                        f"{place or 'a worker'}: {subject.name} is another one there, with the "
-                        f"signature {subject.signature}; here it is {signature}; have the same "
-                        "files at both places"
+                        f"{place or 'a worker'}: {subject.name} differs there: its signature is "
+                        f"{subject.signature}; here it is {signature}; use the same files in both "
+                        "places"
                     )
                 return pickle.dumps(function(subject, items))
         except LevelfieldError as error:

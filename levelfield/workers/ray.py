@@ -139,8 +139,8 @@ class Cluster:
     def loss(self) -> ClusterError:
         """Returns the error that the cluster is gone."""
         return ClusterError(
-            f"the Ray cluster at {self.address} is gone; once it is there again, the same command "
-            "goes on from what is kept"
+            f"the Ray cluster at {self.address} is gone; when it is back, run the same command to "
+            "resume"
         )
 
     def no_place(self, tasks: Tasks) -> WorkerError:
@@ -149,8 +149,8 @@ class Cluster:
         cpus, gpus = sum(node.cpus for node in nodes), sum(node.gpus for node in nodes)
         left = _amount(free.get("CPU", 0), free.get("GPU", 0))
         return WorkerError(
-            f"the Ray cluster at {self.address} had no place for a task within {PLACE_S:g} s: it "
-            f"takes {_amount(tasks.cpus, tasks.gpus)}; free are {left} of {_amount(cpus, gpus)}"
+            f"the Ray cluster at {self.address} had no place for a task within {PLACE_S:g} s: a "
+            f"task takes {_amount(tasks.cpus, tasks.gpus)}; free: {left} of {_amount(cpus, gpus)}"
         )
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ def _not_joined(address: str, error: Exception) -> UserError:
     if "Auth" in reason or "Failed to connect" in reason:
         reason += "; if it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, as there"
     elif address == "auto" and "Could not find any running Ray" in reason:
-        reason = "none runs on this machine, and RAY_ADDRESS is not set"
+        reason = "no cluster runs on this machine, and RAY_ADDRESS is not set"
     return UserError(f"--ray {address}: {problem}: {reason[-500:]}")
 
 
@@ -218,7 +218,7 @@ def tasks_of(
     """
     cpus, gpus = sum(node.cpus for node in nodes), sum(node.gpus for node in nodes)
     if device.startswith("cuda:"):
-        raise UserError(f"--device {device} is a GPU of one machine; with --ray it is cuda")
+        raise UserError(f"--device {device} is a GPU of one machine; with --ray, use cuda")
     if device == "cuda" and not gpus:
         raise UserError(f"--device cuda: no node of the Ray cluster has a GPU ({cpus:g} CPU)")
     on_gpus = device in ("auto", "cuda") and gpus >= 1
@@ -227,7 +227,7 @@ def tasks_of(
         if on_gpus and count > gpus:
             raise UserError(
                 f"--workers {count}: the Ray cluster has {gpus:g} GPU, for one worker each; "
-                "--device cpu has workers without"
+                "--device cpu allows more workers"
             )
     elif on_gpus:
         count = min(int(gpus), items // (4 * PARTITION))
@@ -364,7 +364,7 @@ class RayTasks:
         except self._ray.exceptions.RayTaskError as error:
             raise UserError(first_line(error.cause)) from error
         except self._ray.exceptions.RayError as error:
-            raise WorkerError(f"a worker ended before it began, {_ending(error)}") from error
+            raise WorkerError(f"a worker ended before it started, {_ending(error)}") from error
 
     def close(self) -> None:
         """Ends the tasks."""
@@ -379,9 +379,9 @@ def _ending(error: BaseException) -> str:
     if "its node has died" in message or "NodeDied" in type(error).__name__:
         return "with its node"
     if "low on memory" in message or "OutOfMemory" in type(error).__name__:
-        return "for want of memory"
+        return "out of memory"
     if type(error).__name__ == "WorkerCrashedError":
-        return "without a word, perhaps for want of memory"
+        return "without a message, perhaps out of memory"
     return f"with {type(error).__name__}: {first_line(error)}"
 
 

@@ -166,7 +166,7 @@ def serve(file: str, where: StoreOptions, options: Serving) -> None:
         if not study.address.is_https and not study.address.is_local:
             say(_UNENCRYPTED)
         study.run()
-        say("stopped; the same command goes on")
+        say("stopped; the same command resumes")
 
 
 _UNENCRYPTED = (

@@ -81,7 +81,7 @@ def test_the_same_metric_twice_is_named_after_its_place():
 
 
 def test_system_level_takes_no_group():
-    with pytest.raises(UserError, match="takes no --group"):
+    with pytest.raises(UserError, match="does not accept --group"):
         correlate(GOOD, RATED, level="system", group="source")
 
 

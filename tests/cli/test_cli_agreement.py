@@ -199,7 +199,7 @@ def test_a_judge_is_tested_in_the_place_of_each_rater(run: Run, judged: tuple[st
 
 def test_what_a_judge_lacks_is_said(run: Run, judged: tuple[str, str], write: Write):
     ratings, scores = judged
-    assert "--metric chooses" in run("agreement", ratings, "-m", "good").complaint
+    assert "--metric selects" in run("agreement", ratings, "-m", "good").complaint
     assert "no metric 'x'" in run("agreement", ratings, "--judge", scores, "-m", "x").complaint
     shares = [
         {"id": str(i), "metric": "share", "value": i / 50, "signature": "share|v:1"}

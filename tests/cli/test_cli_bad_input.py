@@ -180,7 +180,7 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "-o", "language=klingon"), "option language=klingon: expected czech"),
         (("-m", "ctrleval", "-o", "iwf=nowhere.txt"), "iwf=nowhere.txt"),
         (("-m", "ctrleval", "-o", "iwf=."), "iwf=."),
-        (("-m", "ctrleval", "-o", "iwf=wordfreq:tlh"), "wordfreq knows"),
+        (("-m", "ctrleval", "-o", "iwf=wordfreq:tlh"), "wordfreq supports"),
         (("-m", "ctrleval", "-o", "attribute=gloom"), "there is no aspect 'gloom'"),
         (("-m", "ctrleval", "-o", "attribute=gloom.toml"), "gloom.toml can't be read"),
         (("-m", "ctrleval", "-o", "patterns=ppl-gpt"), "needs an encoder-decoder model"),

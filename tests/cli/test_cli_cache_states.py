@@ -46,7 +46,7 @@ def test_a_cache_that_can_not_be_made_is_a_note(
 ) -> None:
     monkeypatch.setenv("LEVELFIELD_CACHE", f"{write('file', '')}/below")
     (note,) = notes(score())
-    assert "nothing is kept of this run" in note
+    assert "no value of this run is stored" in note
 
 
 def test_a_home_that_can_not_be_written_is_a_note(
@@ -170,7 +170,7 @@ def test_info_of_a_cache_that_is_not_there_is_no_error(run: Run) -> None:
     assert run("cache", "info").code == 0
     assert run("cache", "info", "--json").json["values"] == {}
     assert not cache_path().exists()
-    assert "nothing there" in run("cache", "clear").out
+    assert "there is no cache" in run("cache", "clear").out
 
 
 def test_converted_models_are_counted_and_go_when_they_are_named(
@@ -198,7 +198,7 @@ def test_clear_forgets_everything_and_info_counts(score: Callable[..., Ran], run
     score()
     assert run("cache", "info", "--json").json["values"] == {"elsewhere.words": N}
     assert f"elsewhere.words: {N}" in run("cache", "info").out
-    assert f"{N} values forgotten" in run("cache", "clear").out
+    assert f"{N} values removed" in run("cache", "clear").out
     assert run("cache", "info", "--json").json["values"] == {}
     score()
 

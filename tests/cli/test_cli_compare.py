@@ -90,18 +90,18 @@ def test_other_files_are_scored(run: Run, write: Write):
         (("a.eval", "none.eval"), "none.eval: No such file or directory; check the name"),
         (
             ("a.eval", "b.json", "--direction", "match=best"),
-            "direction of match: expected higher or lower, which end is better; found best",
+            "direction of match: expected higher or lower, the end that is better; found best",
         ),
         (
             ("a.eval", "cut.eval"),
             "cut.eval: can't be read as a log of Inspect: not a whole zip file: File is not a zip "
-            "file; copy it again, or write it anew with `inspect log convert`",
+            "file; copy it again, or rewrite it with `inspect log convert`",
         ),
         (("a.eval", "empty.eval"), "no samples in empty.eval; is it the file you mean?"),
         (
             ("a.eval", "binary.eval"),
             "binary.eval: can't be read as a log of Inspect: not JSON: expected an object, which "
-            "begins with { (at character 1); copy it again, or write it anew with `inspect log "
+            "begins with { (at character 1); copy it again, or rewrite it with `inspect log "
             "convert`",
         ),
     ],

@@ -74,4 +74,4 @@ def test_a_metric_without_its_steps_is_named(run: Run, write: Write, announce: A
     announce(half="elsewhere_metrics:HalfACorpus")
     ran = run("score", write("t.jsonl", TEXTS), "-m", "elsewhere.half")
     assert ran.code == 1
-    assert "'elsewhere.half' is of a corpus and has no state, merge" in ran.err
+    assert "'elsewhere.half' is a corpus metric and has no state, merge" in ran.err

@@ -254,10 +254,10 @@ def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write
         (("--aspect", "fluency"), "no aspect 'fluency'"),
         (("--metric", "bleu"), "no metric 'bleu'"),
         (("--lower-is-better", "bleu"), "no metric 'bleu'"),
-        (("--level", "system", "--group", "source"), "takes no --group"),
+        (("--level", "system", "--group", "source"), "does not accept --group"),
         (("--systems", "all"), "like-these"),
         (("--perm-both", "--group", "source"), "neither --level system nor --group"),
-        (("--latex", "-", "--json"), "can have stdout"),
+        (("--latex", "-", "--json"), "can write to stdout"),
         (("--group", "dataset"), "has a dataset"),
         (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--report", "s.jsonl"), "--report"),
@@ -438,7 +438,7 @@ def test_soft_accuracy_is_of_systems_and_only_where_asked_for(run, files):
     assert list(first) == ["soft-accuracy"]
     assert 0 <= first["soft-accuracy"]["value"] <= 1
     assert "SPA" in run(*words, "--statistic", "pearson", "--level", "system", *SMALL).out
-    assert "it needs --level system" in run(*words).complaint
+    assert "it requires --level system" in run(*words).complaint
     plain = ("correlate", files[0], "--ratings", files[1], "--level", "system", "--json", *SMALL)
     assert "soft-accuracy" not in run(*plain).json["correlations"][0]["statistics"]
 
@@ -463,7 +463,7 @@ def test_choices_instead_of_ratings(run: Run, write: Write):
 def test_judgements_are_ratings_or_choices(run: Run, write: Write):
     scores = write("scores.jsonl", [{"id": "a", "metric.length": 1}])
     ran = run("correlate", scores)
-    assert (ran.code, "--ratings or with --choices" in ran.err) == (2, True), ran
+    assert (ran.code, "--ratings or --choices" in ran.err) == (2, True), ran
     ran = run("correlate", scores, "--choices", scores, "--report", "page.html")
     assert (ran.code, "--report shows ratings" in ran.err) == (2, True), ran
 

@@ -75,7 +75,7 @@ def test_a_damaged_file_is_shown_as_such(run: Run, ours: DataSet, here: Path):
     (here / "data/ctrleval/data/data_senti.txt").write_text("x", encoding="utf-8")
     assert run("data", "show", "ctrleval", "--json").json["files"][0]["state"] == "damaged"
     complaint = run("data", "fetch", "ctrleval", "--part", "sentiment").complaint
-    assert "is not the file that was published" in complaint
+    assert "is not the published file" in complaint
 
 
 def test_swapped_columns_are_told_of(run: Run):

@@ -39,7 +39,7 @@ def test_texts_have_what_score_reads(run: Run, asked: str, words: str) -> None:
 
 def test_the_cost_is_a_table_or_one_document(run: Run, asked: str) -> None:
     header, row = run("generate", asked, *STUB).out.splitlines()
-    titles = ("texts", "tokens", "tokens a second", "forward passes a token")
+    titles = ("texts", "tokens", "tokens per second", "forward passes per token")
     assert [header.index(title) for title in titles] == sorted(map(header.index, titles))
     assert row.split() == ["stub", "2", "8", "8.00", "2.00"]
     document = run("generate", asked, *STUB, "--json").json
@@ -87,9 +87,9 @@ def test_three_bad_requests_are_named_at_once_and_nothing_is_written(
         (("--temperature", "nan"), '"nan": expected a number above 0'),
         (("--max-new-tokens", "0"), '"0": expected a whole number from 1 on'),
         (("--prompts", "pplm"), "give a file of requests, or --prompts"),
-        (("--out", "requests.jsonl"), "is an input as well"),
+        (("--out", "requests.jsonl"), "is also an input"),
         (("--out", "missing/texts.jsonl"), "there is no folder"),
-        (("--out", "-", "--json"), "only one of --out -, --json can have stdout"),
+        (("--out", "-", "--json"), "only one of --out -, --json can write to stdout"),
         (("--control", "sentiment"), "expected NAME=VALUE"),
     ],
 )

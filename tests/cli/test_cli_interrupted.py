@@ -174,7 +174,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(
     process.send_signal(signal.SIGINT)
     interrupted = finish(process)
     assert interrupted.code == 130, interrupted
-    assert "goes on from there" in interrupted.err
+    assert "scored values are in the cache" in interrupted.err
     assert run("score", texts, *slow(words, "after", 0), "--workers", "2").code == 0
     assert lines("scores.jsonl") == lines("one.jsonl")
     assert len(lines("after")) <= N - 2 * PARTITION

@@ -122,9 +122,9 @@ def test_an_option_of_a_metric_is_a_number_as_people_write_it(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("t.jsonl", '{"text": "a", "text": "b"}', '"text" stands twice in an object'),
+        ("t.jsonl", '{"text": "a", "text": "b"}', '"text" appears twice in an object'),
         ("t.jsonl", '{"text": "a", "control": {"x": "b", "x": "c"}}', '"x" stands twice'),
-        ("t.json", '[{"text": "a", "text": "b"}]', '"text" stands twice in an object'),
+        ("t.json", '[{"text": "a", "text": "b"}]', '"text" appears twice in an object'),
         ("t.csv", 'text,control\na,"{""x"": ""b"", ""x"": ""c""}"\n', '"x" stands twice'),
         ("t.csv", "text,seed\na,1_0\n", "seed: expected a whole number"),
         ("t.csv", "text,ratings.style.ann\na,1_0\n", "expected a number"),

@@ -143,8 +143,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     ("file", "problem"),
     [
         ("STUDY.sqlite", "a database (SQLite)"),
-        ("STUDY.toml", "is an input as well"),
-        ("rewrites.jsonl", "is an input as well"),
+        ("STUDY.toml", "is also an input"),
+        ("rewrites.jsonl", "is also an input"),
     ],
 )
 def test_links_never_take_the_place_of_the_store_the_study_file_or_its_samples(
@@ -165,7 +165,7 @@ def test_an_export_never_goes_into_the_folder_of_a_study(
     rated.write_text(rated.read_text().replace("rewrites.jsonl", "ratings.jsonl"))
     before = contents(folder)
     said = run("rate", "export", rated, "--out", folder, *force).complaint
-    assert "name a folder of its own" in said
+    assert "name a separate folder" in said
     assert contents(folder) == before
 
     write("elsewhere/ratings.jsonl", (folder / "ratings.jsonl").read_bytes())
@@ -221,7 +221,7 @@ def test_z_scores_never_take_the_place_of_the_ratings(
 ) -> None:
     file = write("ratings.jsonl", RATED)
     said = run("agreement", file, "--zscores", f"./{file}", *force).complaint
-    assert said == "--zscores ./ratings.jsonl: is an input as well; name another"
+    assert said == "--zscores ./ratings.jsonl: is also an input; name another"
 
 
 def test_a_file_of_another_kind_goes_only_by_force(run: Run, write: Write) -> None:
@@ -295,7 +295,7 @@ def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwrit
         assert run("score", file, "-m", words, "--out", "s.jsonl", *force).code == 0
     write("s/notes.txt", "mine\n")
     said = run("score", file, "-m", words, "--out", "s/notes.txt", *force).complaint
-    assert "lies beside study.toml of a study" in said
+    assert "is next to study.toml of a study" in said
     write("s/study.study/a/b/cell.json", "{}")
     cell = "s/study.study/a/b/scores.jsonl"
     assert "study's cell" in run("score", file, "-m", words, "--out", cell, *force).complaint
@@ -316,7 +316,7 @@ def test_a_file_that_an_option_names_is_an_input_as_well(
     file = write("t.jsonl", TEXTS)
     write("log", "kept\n")
     said = run("score", file, "-m", words, "-o", f"log={name}", "--out", "log", *force).complaint
-    assert said == "--out log: is an input as well; name another"
+    assert said == "--out log: is also an input; name another"
     assert Path("log").read_text() == "kept\n"
 
 
@@ -328,7 +328,7 @@ def test_a_file_in_a_folder_that_is_read_goes_not_even_by_force(
     config = Path("model/config.json")
     config.write_text("{}")
     ran = run("score", file, "-m", words, "--model", "model", "--out", config, "--force")
-    assert "lies in a folder that is an input" in ran.complaint
+    assert "is in a folder that is an input" in ran.complaint
     assert config.read_text() == "{}"
 
 
@@ -347,7 +347,7 @@ def test_score_says_which_scores_are_lost_before_it_starts(
     signature = json.loads(Path("scores.jsonl").read_text().splitlines()[0])["signature"]
     assert "note:" not in run("score", file, "-m", words, "-m", "diversity.distinct-1").err
     said = run("score", file, "-m", "diversity.distinct-2").err
-    assert "scores.jsonl is written over" in said
+    assert "scores.jsonl is overwritten" in said
     assert f"{words} ({signature})" in said
     assert "diversity.distinct-1" in said
     with Path("scores.jsonl").open("a") as scores:

@@ -61,7 +61,7 @@ def test_tables_of_choices_have_names_of_their_own(run: Run, write: Write):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"a": "x", "b": "y"}], "no comparison, as there is no"),
+        ([{"a": "x", "b": "y"}], "not a comparison: there is no"),
         ([{"a": "x", "b": "y", "better": "q"}], 'found "q"'),
         ([{"a": "x", "b": "", "better": "x"}], "b: is empty"),
         ([{"samples": [["x0"], ["q"]], "better": 0}], 'which system wrote "q"'),

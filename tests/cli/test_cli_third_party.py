@@ -121,7 +121,7 @@ def test_a_broken_metric_is_named_and_the_user_is_told_that_it_is_not_ours(
     ran = run("score", texts, "-m", metric)
     assert ran.code in (1, 2)
     assert metric in ran.err.splitlines()[0]
-    assert "our mistake" not in ran.err
+    assert "a bug in levelfield" not in ran.err
     assert run("score", texts, "-m", "ctrleval.coherence").code == 0
 
 
@@ -205,7 +205,7 @@ def blamed(run: Run, metric: str, *words: str) -> str:
     assert ran.code in (1, 2), ran
     (said,) = ran.err.splitlines()
     assert metric in said
-    assert "our mistake" not in said
+    assert "a bug in levelfield" not in said
     return said
 
 
@@ -230,8 +230,8 @@ def test_a_metric_that_ends_the_program_as_if_all_were_well_is_an_error_and_name
         ("blank", "a reason must be"),
         ("number", "a reason must be"),
         ("unasked", "every NaN needs a reason and nothing else may have one"),
-        ("other", "another name or signature"),
-        ("signature", "another name or signature"),
+        ("other", "a name or signature other"),
+        ("signature", "a name or signature other"),
         ("parts", "the columns of parts must be id, part, score, weight"),
     ],
 )
@@ -257,10 +257,10 @@ def test_what_a_metric_of_a_corpus_gives_is_checked(
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        ("nothing", "can't be asked for its name"),
+        ("nothing", "can't report its name"),
         ("Odd", "expected one of sample, corpus"),
         ("Unsigned", "expected a string that is not empty"),
-        ("Asked", "can't be asked for its options: SystemExit"),
+        ("Asked", "can't report its options: SystemExit"),
     ],
 )
 def test_what_is_no_metric_is_said_to_be_none(
@@ -291,7 +291,7 @@ def test_a_metric_of_ours_that_fails_is_our_mistake(
     write("t.jsonl", [{"text": "a", "control": {"keywords": ["a"]}}])
     ran = run("score", "t.jsonl", "-m", "keywords.coverage", "--no-cache")
     assert ran.code == 1
-    assert "this is our mistake: metric 'keywords.coverage'" in ran.err
+    assert "this is a bug in levelfield: metric 'keywords.coverage'" in ran.err
 
 
 def test_a_metric_that_hangs_ends_with_its_time_and_the_cache_keeps_the_rest(

@@ -114,10 +114,10 @@ def test_a_new_list_under_an_old_name_is_a_new_list(
     ("content", "said"),
     [
         ("1.0\n" * 400, "400 numbers for a vocabulary of 30522"),
-        pytest.param("1.0 2.0\n" * 30522, "one number a line"),
+        pytest.param("1.0 2.0\n" * 30522, "one number per line"),
         pytest.param("", "0 numbers"),
-        ("one\ntwo\n", "one number a line"),
-        (b"\x80\x04\xff" * 50, "one number a line"),
+        ("one\ntwo\n", "one number per line"),
+        (b"\x80\x04\xff" * 50, "one number per line"),
         pytest.param("nan\n" * 30522, "finite"),
         pytest.param("-1\n" * 30522, "negative"),
     ],
@@ -160,7 +160,7 @@ def test_a_corpus_that_can_not_be_read_gets_one_line_and_no_list(
     [
         (("missing.txt",), "no such corpus file: missing.txt"),
         (("c.txt", "--out", "no/where.txt"), "there is no folder"),
-        (("c.txt", "--language", "klingon"), "Punkt knows"),
+        (("c.txt", "--language", "klingon"), "Punkt supports"),
         (("c.txt", "--model", "./nowhere"), "there is no model folder"),
         pytest.param(("c.txt", "--out", "c.txt"), "c.txt"),
     ],

@@ -128,7 +128,7 @@ def test_one_that_was_killed_half_way_is_not_used_and_is_made_anew():
     mark = made.path / "levelfield-environment.json"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"packages": {}}))
     (made.path / "left-behind").touch()
-    with pytest.raises(UserError, match="was not finished"):
+    with pytest.raises(UserError, match="is incomplete"):
         environments.find("comet")
     environments.create("comet")
     assert environments.find("comet").is_complete

@@ -113,5 +113,7 @@ def test_a_metric_without_its_steps_is_named():
     class Half:
         name = "half"
 
-    with pytest.raises(MetricError, match="'half' is of a corpus and has no state, merge, value"):
+    with pytest.raises(
+        MetricError, match="'half' is a corpus metric and has no state, merge, value"
+    ):
         GroupStates(Half())  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def metric_with(**attributes: object) -> Any:
 def test_a_metric_says_its_direction_by_either_word() -> None:
     check_metric(metric_with(direction="none"))
     check_metric(metric_with(higher_is_better=False))
-    with pytest.raises(MetricError, match="can't be asked for its direction"):
+    with pytest.raises(MetricError, match="can't report its direction"):
         check_metric(metric_with())
     with pytest.raises(MetricError, match="has the direction 'up'; expected one of higher"):
         check_metric(metric_with(direction="up"))

@@ -111,7 +111,7 @@ def test_an_option_can_be_for_one_metric_or_family_and_the_nearest_name_wins():
     words = {"judges": "a", "control:judges": "b", "control.majority:judges": "c", "model": "m"}
     average, majority, perplexity = create(names, {}, words)
     assert (average.judges, majority.judges, perplexity.model) == ("b", "c", "m")
-    with pytest.raises(UserError, match="'controls' is none of"):
+    with pytest.raises(UserError, match="'controls' is not one of"):
         create(names, {}, {"controls:judges": "a"})
     with pytest.raises(UserError, match="no option 'judges' in fluency"):
         create(names, {}, {"fluency.perplexity:judges": "a"})

@@ -31,7 +31,7 @@ def test_whatever_a_metric_raises_is_one_line_that_names_it(error: BaseException
         held_to_its_contract(object, "fails", name="m"),
     ):
         raise error
-    assert "it is not ours" in str(raised.value)
+    assert "not from levelfield" in str(raised.value)
 
 
 def test_ctrl_c_in_a_metric_ends_the_run() -> None:

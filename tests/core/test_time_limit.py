@@ -76,7 +76,9 @@ def test_another_thread_is_told_that_it_can_have_no_limit():
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert said == ["time_limit: works in the main thread, and not on Windows; leave it out here"]
+    assert said == [
+        "time_limit: works only in the main thread, and not on Windows; leave it out here"
+    ]
 
 
 @pytest.mark.kill

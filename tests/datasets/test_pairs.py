@@ -90,7 +90,7 @@ def test_the_less_toxic_text_is_better(files):
         (batch(assignment("H1", "1", "ab")), "csv:2: no column Answer.qFluent"),
         (
             batch(assignment("H1", "1", "abc"), assignment("H1", "1", "abc")),
-            "csv:4: the assignment of line 2 is there again",
+            "csv:4: repeats the assignment of line 2",
         ),
         (
             batch(assignment("H1", "1", "abc"), assignment("H1", "2", "abc", sentb=" sank")),
@@ -207,7 +207,7 @@ GOOD = ROWS[1]
         ([ROWS[0], [*GOOD[:-1], ""]], "csv:2: expected a key i_j_k in column 16"),
         ([ROWS[0], [*GOOD[:-1], "0_1"]], "csv:2: expected a key i_j_k .*found '0_1'"),
         ([ROWS[0], [*GOOD[:-1], "0_4_8"]], "csv:2: the key 0_4_8 names one system twice, B"),
-        ([ROWS[0], GOOD, GOOD], "csv:3: the key 0_5_4 of line 2 is there again"),
+        ([ROWS[0], GOOD, GOOD], "csv:3: repeats the key 0_5_4 of line 2"),
         (
             [ROWS[0], row(ROAD, LAKE, "0_5_4", "c,5,4", "a,4,4", "b,3,3")],
             "csv:2: expected a, b, both or neither, found 'c'",
@@ -226,5 +226,7 @@ def test_malformed_rows_are_named_with_file_and_line(files, rows, problem):
 
 
 def test_a_set_without_choices_names_those_that_have_some():
-    with pytest.raises(UserError, match=r"ctrleval has no choices .*; dexperts-human, pplm-human"):
+    with pytest.raises(
+        UserError, match=r"ctrleval has no choices .*; these have: dexperts-human, pplm-human"
+    ):
         datasets.choices("ctrleval")

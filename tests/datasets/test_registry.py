@@ -89,7 +89,7 @@ def test_offline_it_is_said_how_to_go_without_what_is_missing(
     assert "\n" not in said
     assert str(tmp_path / "ctrleval/data/data_topic.txt") in said
     assert "--here" in said
-    with pytest.raises(UserError, match=r"\(topic\) nothing is on this machine"):
+    with pytest.raises(UserError, match=r"\(topic\) is on this machine"):
         datasets.load("ctrleval", part="topic", here=True)
 
 

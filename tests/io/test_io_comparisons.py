@@ -78,7 +78,7 @@ def test_an_error_names_file_and_line(tmp_path: Path, record: dict[str, str], wo
 
 def test_a_system_may_not_be_called_as_a_tie_is(tmp_path: Path) -> None:
     tie = PairChoice("equal", "florid", 0.5, "", "", "p", tie="equal")
-    with pytest.raises(UserError, match="where a system has that name"):
+    with pytest.raises(UserError, match="if a system has that name"):
         write_comparisons(tmp_path / "choices.jsonl", [tie])
 
 

@@ -76,7 +76,7 @@ def test_lines_come_back_as_they_were_written(tmp_path_factory, texts):
             r"c.jsonl.gz: packed .jsonl files .* unpack it",
         ),
         ("c.CSV.XZ", lzma.compress(b"text\na\n"), r"packed .csv files .* unpack it"),
-        ("c.txt.bz2", b"", r"\.bz2 files are not read; unpack it"),
+        ("c.txt.bz2", b"", r"\.bz2 files are not supported; unpack it"),
         ("c.txt", b"one\ntwo caf\xe9\n", r"c.txt:2: not UTF-8: byte 0xe9 at column 8"),
         ("c.txt", "one\n".encode("utf-16"), r"c.txt: the file is UTF-16"),
         ("c", b"one\0\n", "c:1: NUL"),

@@ -115,4 +115,4 @@ def test_statistics_that_are_cut_off_leave_a_note(tmp_path: Path):
     run = write_helm(tmp_path / "run", VALUES)
     (run / "stats.json").write_text("[{")
     (source,) = open_samples([run]).inputs
-    assert source.facts().notes[0].startswith("stats.json is not read: not JSON")
+    assert source.facts().notes[0].startswith("stats.json was not read: not JSON")

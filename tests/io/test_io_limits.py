@@ -57,8 +57,7 @@ def test_a_text_that_is_too_long_is_named_in_every_format(problems, tmp_path, su
     os.chdir(tmp_path)
 
     assert problems(f"a.{suffix}", content(suffix)) == [
-        f"a.{suffix}:{place}: text: a text of 1,001 characters, of which at most 1,000 are read; "
-        "split it"
+        f"a.{suffix}:{place}: text: a text of 1,001 characters; at most 1,000 are read; split it"
     ]
 
 
@@ -73,7 +72,7 @@ def test_a_list_that_is_parsed_whole_has_a_limit(problems):
     for indent in (None, 1):
         (found,) = problems("a.json", json.dumps([{"text": "x" * 500}] * 20, indent=indent))
         assert found == (
-            "a.json: a list of more than 5,000 bytes, which would be read at once; write one "
+            "a.json: a list of more than 5,000 bytes, too long to be read at once; write one "
             "object a line, as .jsonl"
         )
 
@@ -167,7 +166,9 @@ def test_a_pipe_of_the_shell_is_read():
 
 @pytest.mark.usefixtures("small")
 def test_a_pipe_without_end_does_not_fill_the_disk():
-    with pytest.raises(UserError, match="more than 5,000 bytes come; write them to a file first"):
+    with pytest.raises(
+        UserError, match="stream of more than 5,000 bytes; write it to a file first"
+    ):
         open_samples(["/dev/zero"], format="text").check()
 
 

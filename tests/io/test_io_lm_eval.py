@@ -119,7 +119,7 @@ def test_columns_that_map_names_are_there(tmp_path: Path):
 
 def test_the_same_document_twice_is_refused(tmp_path: Path):
     run = write_lm_eval(tmp_path / "run", {"lakes": [*LINES[:2], LINES[1]]})
-    assert 'doc_id 1 stands twice under the filter "strict"' in problem(run)
+    assert 'doc_id 1 occurs twice under the filter "strict"' in problem(run)
 
 
 def test_two_runs_in_a_folder_are_refused_and_each_is_read_by_its_results(tmp_path: Path):

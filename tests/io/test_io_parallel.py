@@ -44,9 +44,9 @@ def test_what_is_wrong_in_a_line_beside_is_named_with_its_place(write):
 
 def test_records_have_fields_and_no_lines_beside_them(write):
     reference = write("r.txt", "Eins.\n")
-    with pytest.raises(UserError, match="--format jsonl has no lines"):
+    with pytest.raises(UserError, match="can't be used with --format jsonl"):
         load_samples(write("a.jsonl", ""), format="jsonl", reference_files=[reference])
-    with pytest.raises(UserError, match="beside files of plain texts"):
+    with pytest.raises(UserError, match="require files of plain text"):
         load_samples(["Eins."], reference_files=[reference])
     with pytest.raises(UserError, match="No such file"):
         load_samples(write("a.txt", "Eins.\n"), source_file="none.txt")

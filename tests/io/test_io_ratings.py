@@ -125,8 +125,8 @@ def test_columns_of_other_names(write):
     assert rated.samples["7"].text == "Calm."
     wrong = found(load_ratings, path, mapping=mapping | {"rater": "whom"})
     assert wrong == [
-        'a.csv: no sample, as there is no "text", and no rating, as there is no "whom"; the fields '
-        'are "item", "question", "who", "score", "output"; name yours, for example '
+        'a.csv: neither a sample, as there is no "text", nor a rating, as there is no "whom"; the '
+        'fields are "item", "question", "who", "score", "output"; name yours, for example '
         "--map id=item --map aspect=question --map value=score --map rater=who"
     ]
     assert "no record has" in found(load_ratings, path, mapping=mapping | {"system": "by"})[0]
@@ -162,8 +162,8 @@ def test_every_bad_rating_is_reported_with_its_place(write):
         "a.jsonl:2: value: expected a number, found true or false",
         "a.jsonl:3: aspect: is empty; name it",
         "a.jsonl:4: id: missing; say which",
-        'a.jsonl:5: no sample, as there is no "text", and no rating, as there is no "rater"',
-        "a.jsonl:6: value: expected a number, found -1e+308; the largest that is read is 1e+100",
+        'a.jsonl:5: neither a sample, as there is no "text", nor a rating, as there is no "rater"',
+        "a.jsonl:6: value: expected a number, found -1e+308; the largest accepted is 1e+100",
         "a.jsonl:7: value: expected a number, found inf, which is not finite",
         'b.csv:2: value: expected a number, found the string "four"',
         "c.jsonl:1: ratings.style.ann: expected a number, found the string",
@@ -178,8 +178,8 @@ def test_rating_twice_names_both_places(write):
     a = write("a.csv", "id,aspect,rater,value\n1,style,ann,3\n1,style,ann,3\n")
     b = write("b.jsonl", jsonl({"id": 1, "text": "Calm.", "ratings": {"style": {"ann": 4}}}))
     assert found(load_ratings, a, b) == [
-        'a.csv:3: ann rated style of id "1" at a.csv:2 already; remove one of the two ratings',
-        'b.jsonl:1: ann rated style of id "1" at a.csv:2 already; remove one of the two ratings',
+        'a.csv:3: ann already rated style of id "1" at a.csv:2; remove one of the two ratings',
+        'b.jsonl:1: ann already rated style of id "1" at a.csv:2; remove one of the two ratings',
     ]
 
 
@@ -255,12 +255,12 @@ def test_ratings_without_texts_and_with_ids_of_several_columns(write):
     assert rated.ratings == (("a/1", "quality", "1", 3.0), ("b/1", "quality", "1", 5.0))
     assert (rated.samples["b/1"].system, rated.samples["b/1"].source) == ("b", "1")
     assert found(load_ratings, path) == [
-        'a.csv: no sample, as there is no "text", and no rating, as there is no "aspect", "rater", '
-        '"value"; the fields are "sys", "seg", "human"; name yours, for example --map id=sys+seg '
-        "--map system=sys --map source=seg --map ratings.human=human"
+        'a.csv: neither a sample, as there is no "text", nor a rating, as there is no "aspect", '
+        '"rater", "value"; the fields are "sys", "seg", "human"; name yours, for example '
+        "--map id=sys+seg --map system=sys --map source=seg --map ratings.human=human"
     ]
     twice = found(load_ratings, path, mapping=mapping | {"id": "seg", "system": "seg"})
-    assert "make the id of several columns, for example --map id=sys+seg" in twice[0]
+    assert "combine several columns into the id, for example --map id=sys+seg" in twice[0]
 
 
 def test_a_row_a_rater_with_a_column_an_aspect(write):

@@ -324,7 +324,7 @@ def test_a_list_of_neither_texts_nor_records_is_refused(given):
 
 
 def test_a_text_in_place_of_a_path_is_recognised():
-    with pytest.raises(InputError, match="texts are given as a list"):
+    with pytest.raises(InputError, match="pass texts as a list"):
         load_samples("What a lovely day it was")
 
 

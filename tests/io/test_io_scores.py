@@ -84,12 +84,12 @@ def test_ids_that_are_there_twice_or_missing_are_named(write):
     mapping = {"id": "seg", "metric.c": "comet"}
     (problem,) = problems(write("w.csv", WIDE), mapping=mapping)
     assert problem == (
-        'w.csv:4: c of id "1" has a value at w.csv:2 already; remove one of them, or make the id '
-        "of several columns, for example --map id=sys+seg"
+        'w.csv:4: c of id "1" already has a value at w.csv:2; remove one of them, or combine '
+        "several columns into the id, for example --map id=sys+seg"
     )
     gaps = write("gaps.csv", "sys,seg,comet\na,1,0.5\na,,0.5\n")
     assert problems(gaps, mapping={"id": "sys+seg", "metric.c": "comet"}) == [
-        'gaps.csv:3: id: "seg" is empty, and part of it; fill it in'
+        'gaps.csv:3: id: "seg" is part of it and empty; fill it in'
     ]
     assert problems(gaps, mapping=mapping) == ["gaps.csv:3: id: is empty; name it"]
 

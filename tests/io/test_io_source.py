@@ -119,7 +119,7 @@ def test_an_id_used_twice_is_named_with_both_places_and_the_mend(write):
         open_samples([a, b]).check()
     assert caught.value.problems == (
         'pplm.jsonl:2: id "3" was used at gedi.jsonl:1; '
-        "with --ids file the name of its file goes before each id",
+        "with --ids file, each id begins with the name of its file",
     )
     samples = list(open_samples([a, b], ids="file"))
     assert [s.id for s in samples] == ["gedi/3", "gedi/4", "pplm/3", "pplm/gedi:9"]
@@ -176,10 +176,10 @@ def test_everything_wrong_with_the_names_is_told_before_reading(write):
         [
             "none.jsonl: No such file",
             "folder: is a folder; name the files in it",
-            'odd.yaml: ".yaml" says nothing of the format; name it: --format jsonl|json|csv',
-            'packed.jsonl.gz: ".gz" says nothing of the format; unpack it first',
+            'odd.yaml: ".yaml" does not determine the format; name it: --format jsonl|json|csv',
+            'packed.jsonl.gz: ".gz" does not determine the format; unpack it first',
             "bare: a name without suffix says nothing",
-            "a\\x00b: no name of a file",
+            "a\\x00b: not a file name",
             "x" * 300 + ": File name too long",
         ],
         strict=True,
@@ -202,7 +202,7 @@ def test_options_that_can_not_be_are_refused(write):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_a_problem(write):
     Path(write("a.txt", "a")).chmod(0)
-    with pytest.raises(InputError, match="may not be read"):
+    with pytest.raises(InputError, match="is not readable"):
         open_samples(["a.txt"])
 
 

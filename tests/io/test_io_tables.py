@@ -122,7 +122,7 @@ def test_a_spreadsheet_is_to_be_saved_as_csv(write):
 @pytest.mark.parametrize("number", ["3,5", "-1,25", "1.234,5", "1,234"])
 def test_a_number_with_a_comma_is_refused_with_how_it_is_written(problems, number):
     (found,) = problems("a.csv", f"id;text;ratings.q\n1;a;{number}\n")
-    assert found.endswith("write decimals with a point, as 3.5, and thousands without a mark")
+    assert found.endswith("with a point, as in 3.5, and thousands without a separator")
 
 
 def test_a_table_without_text_is_one_problem_and_not_one_a_row(problems):

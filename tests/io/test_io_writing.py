@@ -132,7 +132,7 @@ def test_a_file_or_folder_that_may_not_be_written_is_respected(tmp_path, monkeyp
     path = tmp_path / "a"
     path.write_text("old")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(UserError, match="may not be written"), atomic_writer(path):
+    with pytest.raises(UserError, match="is not writable"), atomic_writer(path):
         pass
     monkeypatch.undo()
 

@@ -516,14 +516,14 @@ def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
     words.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     words.save_pretrained(tmp_path)
     tiny.causal_model("gpt2", len(words), seed=1).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="as different tokens"):
+    with pytest.raises(ModelError, match="into different tokens"):
         CDMMomentum(amateur, str(tmp_path), form="conditional").score([dialogue()])
 
 
 @pytest.mark.parametrize(
     ("families", "form", "said"),
     [
-        (("t5", "gpt2"), "infilling", "are not of one kind"),
+        (("t5", "gpt2"), "infilling", "are not of the same kind"),
         (("gpt2", "gpt2"), "infilling", "^form=infilling: .*not trained to fill gaps"),
     ],
 )
@@ -611,7 +611,7 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
     [
         ({"pooling": "classifier"}, "go together"),
         ({"pooler": "p.json"}, "go together"),
-        ({"turns": "mean"}, "is of task=dialogue"),
+        ({"turns": "mean"}, "applies to task=dialogue"),
         (
             {"task": "dialogue", "turns": "mean", "pooling": "classifier", "pooler": "p.json"},
             "whole sequences",

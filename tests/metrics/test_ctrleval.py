@@ -388,7 +388,7 @@ def test_a_way_of_loading_is_an_option_of_all_aspects():
 
 def test_a_language_without_a_model_is_an_error():
     assert sentences("这是一支笔。那是一本书。", "chinese") == ("这是一支笔。", "那是一本书。")
-    with pytest.raises(UserError, match="Punkt knows"):
+    with pytest.raises(UserError, match="Punkt supports"):
         sentences("One. Two.", "klingon")
 
 

@@ -139,7 +139,7 @@ def test_without_a_model_it_says_how_to_make_one(model):
 def test_models_that_are_no_discriminators_are_refused(tmp_path, causal_folders):
     stars = tiny_classifier.save(tmp_path / "stars", ("1 star", "5 stars"))
     for wrong, complaint in (
-        (stars, "no discriminator: its labels are 1 star, 5 stars"),
+        (stars, "not a discriminator: its labels are 1 star, 5 stars"),
         (causal_folders["gpt2"], "is a causal model"),
     ):
         with pytest.raises(ModelError, match=complaint):

@@ -502,9 +502,9 @@ def test_counts_are_those_of_a_plain_loop_whatever_the_batch(texts, batch):
     [
         ("{header}\n" + "1\n" * 399, "399 counts for a vocabulary of 400"),
         ("{header}\n", "0 counts"),
-        ("{header}\n" + "one\n" * 400, "one count a line"),
+        ("{header}\n" + "one\n" * 400, "one count per line"),
         ("{header}\n" + "-1\n" * 400, "negative"),
-        ("{header}\n" + "99999999999999999999\n" * 400, "one count a line"),
+        ("{header}\n" + "99999999999999999999\n" * 400, "one count per line"),
         (unigram.HEADER + "\n" + "1\n" * 400, "does not say which tokenizer .* make it again"),
         (unigram.HEADER + "; tokenizer x\n" + "1\n" * 400, "with tokenizer x, and this model's"),
         ("\n\n", "no token"),

@@ -62,7 +62,9 @@ def test_another_body_has_another_signature():
 
 
 def test_a_parameter_that_is_no_field_is_refused():
-    with pytest.raises(UserError, match=r"metric 'bad': txt: no field of samples; parameters are "):
+    with pytest.raises(
+        UserError, match=r"metric 'bad': txt: not a field of samples; parameters can be "
+    ):
 
         @metric
         def bad(txt):

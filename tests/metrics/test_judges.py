@@ -109,7 +109,7 @@ def test_a_judge_needs_two_labels(tmp_path):
         '[[judges]]\nname = "m"\nattribute = "x"\nmodel = "m"\n'
         'labels = { good = "positive", fine = "positive" }\n',
     )
-    with pytest.raises(UserError, match="judge 'm' has one label only: positive"):
+    with pytest.raises(UserError, match="judge 'm' has only one label: positive"):
         loaded(file)
 
 
@@ -183,7 +183,9 @@ def test_an_encoder_decoder_says_how_likely_each_word_is(tmp_path, tiny_folders)
 
 
 def test_an_encoder_decoder_without_words_says_what_to_write(tiny_folders):
-    with pytest.raises(UserError, match=r"say what it is asked .* words = \{positive"):
+    with pytest.raises(
+        UserError, match=r"describe its prompt and its answers .* words = \{positive"
+    ):
         choose(str(tiny_folders["t5"]))
 
 

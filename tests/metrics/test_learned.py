@@ -154,7 +154,7 @@ def test_a_checkpoint_without_references_reads_the_source_alone(comet, tmp_path)
     refers = COMETReferences(**comet).score([sample("ice", references=("a lake",))])
     assert refers.values == pytest.approx([3 / 6])
     comet["model"] = str(tmp_path / "none")
-    with pytest.raises(ModelError, match=r"reads no references; --metric comet\.source"):
+    with pytest.raises(ModelError, match=r"reads no references; use --metric comet\.source"):
         COMETReferences(**comet).score([sample("ice", references=("a lake",))])
 
 
@@ -189,7 +189,7 @@ def test_a_worker_that_dies_is_named_with_its_last_words_and_the_next_call_start
 
 def test_an_answer_without_end_ends_the_worker(comet, monkeypatch):
     monkeypatch.setattr("levelfield.metrics.environments.ANSWER_BYTES", 20)
-    with pytest.raises(ModelError, match="answered with more than 20 characters; it is ended"):
+    with pytest.raises(ModelError, match="answered with more than 20 characters; it was stopped"):
         COMETSource(**comet).score([sample("ice")])
     assert not any(worker.is_running for worker, _ in learned._RUNNING.values())
 
@@ -225,7 +225,7 @@ def test_a_worker_is_started_once(comet):
 def test_without_an_environment_the_command_that_makes_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("LEVELFIELD_ENVIRONMENTS", str(tmp_path))
     with pytest.raises(
-        UserError, match=r"is not there .*`levelfield environment create comet` mak"
+        UserError, match=r"does not exist .*`levelfield environment create comet` mak"
     ):
         _ = COMETSource(loading=Loading(allow_pickle=True)).signature
     with pytest.raises(UserError, match=r"`levelfield environment create comet --path here` makes"):
@@ -239,7 +239,7 @@ def test_pickled_weights_must_be_allowed(comet):
 
 
 def test_a_model_that_is_no_checkpoint_or_not_here_is_told_apart(comet, tmp_path):
-    with pytest.raises(ModelError, match=r"is no checkpoint of COMET: .* has no hparams.yaml"):
+    with pytest.raises(ModelError, match=r"is not a checkpoint of COMET: .* has no hparams.yaml"):
         _ = COMETSource(**{**comet, "model": str(tmp_path)}).signature
     with pytest.raises(ModelError, match=r"'Unbabel/wmt22-comet-da' is not on this machine"):
         _ = COMETSource(**{**comet, "model": "Unbabel/wmt22-comet-da"}).signature
@@ -250,7 +250,7 @@ def test_an_environment_that_changed_behind_our_back_gives_no_values(comet, envi
     kept = mark.read_text()
     try:
         mark.write_text(json.dumps(json.loads(kept) | {"packages": {"unbabel-comet": "2.0"}}))
-        with pytest.raises(ModelError, match=r"has comet 2\.2\.7, and was made with 2\.0"):
+        with pytest.raises(ModelError, match=r"has comet 2\.2\.7, but was made with 2\.0"):
             COMETSource(**comet).score([sample("ice")])
     finally:
         mark.write_text(kept)

@@ -139,7 +139,7 @@ def test_a_template_of_ones_own_says_what_is_wrong_with_it(tmp_path):
         TEMPLATE.replace("[1, 5]", "[5, 1]"): "scale: expected two whole numbers",
         TEMPLATE.replace("[1, 5]", "[1.0, 5.0]"): r"scale\[1\]: expected a whole number",
         TEMPLATE.replace("[1, 5]", "[true, 5]"): r"scale\[1\]: expected a whole number",
-        TEMPLATE.replace("{ text =", "{ mood ="): "shows: expected the text",
+        TEMPLATE.replace("{ text =", "{ mood ="): "shows: expected at least the text",
         TEMPLATE.replace('text = "The text"', 'text = "T", mood = "M"'): "no field 'mood'",
         TEMPLATE.replace('"The text"', "3"): "shows: text: expected a string; found 3",
         TEMPLATE + 'steps = "many"': "steps: there is no such key",

@@ -125,5 +125,5 @@ def test_nothing_to_score_is_nothing():
 
 @pytest.mark.parametrize("model", ["offline/minilm", "offline/sentiment", "offline/smollm2"])
 def test_another_model_is_refused(model):
-    with pytest.raises(ModelError, match="no head of continuations"):
+    with pytest.raises(ModelError, match="not a head of continuations"):
         TopicalityProbability(model=model).score(samples(PAIRS[:1]))

@@ -484,7 +484,7 @@ def test_values_of_a_version_without_checksums_are_adopted_once_with_a_note() ->
             assert_equal(keeper.score(VARIED, samples), plainly)
         said.append(notes)
     assert VARIED.asked == []
-    assert "taken as they are: 24" in said[0][0]
+    assert "used as they are: 24" in said[0][0]
     assert said[1] == []
 
 

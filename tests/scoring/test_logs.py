@@ -206,7 +206,7 @@ def test_a_log_that_contradicts_its_samples_is_named(tmp_path: Path):
     mean = means(found)["match", "lab/a"]
     assert note == (
         f"lab/a: its log states 0.9 for match, and the mean of its samples is {mean:.6g}; what it "
-        "states may be no mean"
+        "states may not be a mean"
     )
     assert found.equal_to_stated == 1
 
@@ -381,7 +381,7 @@ def test_with_a_metric_the_texts_of_logs_are_scored(tmp_path: Path):
     assert [s.metric for s in found.summaries] == ["rouge-1.references"]
     assert found.stated == {}
     assert next(iter(found))[1].inputs == 6
-    with pytest.raises(UserError, match="--direction is for scores of logs"):
+    with pytest.raises(UserError, match="--direction applies to scores of logs"):
         compare(files, "rouge-1.references", cache=False, direction={"match": "higher"})
 
 

@@ -135,7 +135,7 @@ def test_two_samples_with_one_id_are_an_error():
 
 
 def test_a_metric_twice_is_an_error():
-    with pytest.raises(UserError, match="'words' is asked for twice"):
+    with pytest.raises(UserError, match="'words' is given twice"):
         levelfield.score(["a"], [Words(), Words()], cache=False)
 
 

@@ -133,7 +133,7 @@ def test_small_and_odd_runs_have_a_page(shown):
 
 def test_a_run_without_metrics_has_a_page():
     report = ScorePage(title="Nothing", created="today", n=0, summaries=[], samples=[])
-    assert "No metric was asked for" in Page(render(report)).text
+    assert "No metric was requested" in Page(render(report)).text
 
 
 def test_emoji_and_right_to_left_texts_are_left_to_their_own_direction():
@@ -175,7 +175,7 @@ def test_few_parts_keep_their_order_and_the_one_that_pulls_down_most_is_marked()
     # weight × (score − value): 0.18, −0.11, −0.07
     assert breakdown.lowest is breakdown.listed[1]
     html = render(report_of([one(parts={METRICS[0]: parts})], METRICS[:1]))
-    assert html.count("pulls the value down most") == 1
+    assert html.count("lowers the value most") == 1
 
 
 def test_equal_parts_have_none_that_pulls_down():
@@ -248,7 +248,7 @@ def test_a_large_run_says_which_samples_are_shown():
         shown_how="the first 7",
     )
     text = " ".join(Page(render(part)).text.split())
-    assert "7 of 60 samples: the first 7. Means and comparisons above rest on all." in text
+    assert "7 of 60 samples: the first 7. The means and comparisons above use all of them." in text
 
 
 def test_signatures_and_methods_are_there(html):

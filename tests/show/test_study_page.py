@@ -135,7 +135,7 @@ def test_a_tie_for_the_best_names_all():
     ]
     [control] = aggregate(same, resampling=QUICK).controls
     said = text_of(headline(control, control.measures[0]))
-    assert "a , b have the same, best mean: 50.00 %" in said
+    assert "a , b share the best mean: 50.00 %" in said
 
 
 def test_serious_findings_are_named_above_the_results_and_told_below():

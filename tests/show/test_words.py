@@ -51,7 +51,7 @@ def test_the_best_mean_is_not_called_better_when_nothing_is_shown():
 
 def test_identical_systems_share_the_best_mean():
     words = said(two_systems(0.0, noise=0.0))
-    assert "x and y have the same, best mean" in words
+    assert "x and y share the best mean" in words
     assert "No difference is shown between x and y (difference 0" in words
 
 

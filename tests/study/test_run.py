@@ -147,7 +147,7 @@ def test_ctrl_c_ends_the_system_says_so_and_loses_nothing(tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert time.monotonic() - began < 10
-    assert out == "the answers so far are kept, and the same command goes on from there\n", err
+    assert out == "the answers so far are kept, and the same command resumes from there\n", err
     (cell,) = study_status(study).cells
     assert (cell.state, cell.answered) == ("partial", 2)
 

@@ -128,6 +128,6 @@ def format_of(path: str) -> Format:
         raise UserError(f"{printable(path)}: a spreadsheet; save it as CSV in UTF-8")
     unpack = "unpack it first, or " if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip") else ""
     raise UserError(
-        f"{printable(path)}: {shown(suffix) if suffix else 'a name without suffix'} says nothing "
-        f"of the format; {unpack}name it: --format {'|'.join(FORMATS)}"
+        f"{printable(path)}: {shown(suffix) if suffix else 'a name without suffix'} does not "
+        f"determine the format; {unpack}name it: --format {'|'.join(FORMATS)}"
     )

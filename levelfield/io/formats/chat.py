@@ -47,7 +47,7 @@ def chat_record(record: Mapping[str, Any]) -> dict[str, Any] | Wrong:
             return Wrong(f"message {number}: expected an object with role and content", "messages")
     answers = [i for i, message in enumerate(messages) if message["role"] == _ASSISTANT]
     if not answers:
-        return Wrong("no message of the assistant, which is the text", "messages")
+        return Wrong("no message of the assistant, which would be the text", "messages")
     before, answer = messages[: answers[-1]], messages[answers[-1]]
     return {**asked(before), **record, "text": message_text(answer.get("content"))}
 

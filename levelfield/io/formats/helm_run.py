@@ -75,7 +75,7 @@ def helm_facts(path: Path) -> LogFacts:
             if mean is not None and "perturbation" not in name:
                 means[_dataset(run, name), str(name.get("name"))] = mean
     except ValueError as error:
-        return LogFacts(notes=(f"{_STATS} is not read: {printable(str(error))}",))
+        return LogFacts(notes=(f"{_STATS} was not read: {printable(str(error))}",))
     return LogFacts(means)
 
 

@@ -179,8 +179,8 @@ def _references(archive: Archive, place: int) -> Resolve | None:
 
 def _unreadable(error: ValueError) -> Wrong:
     return Wrong(
-        f"can't be read as a log of Inspect: {printable(str(error))}; copy it again, or "
-        "write it anew with `inspect log convert`"
+        f"can't be read as a log of Inspect: {printable(str(error))}; copy it again, or rewrite it "
+        "with `inspect log convert`"
     )
 
 

@@ -141,7 +141,7 @@ def _run(path: Path) -> _Run:
         samples = [file for file in samples if _date(file) == date]
     if not samples:
         raise Wrong(
-            "there are no samples_*.jsonl of this run beside its results; run lm-eval with "
+            "there are no samples_*.jsonl of this run next to its results; run lm-eval with "
             "--log_samples"
         )
     return _Run({_task(file): file for file in samples}, _results(results))
@@ -200,7 +200,7 @@ def _record(
         return Wrong(f"expected doc_id, found {shown(document)}; is this a file of samples?")
     item, filter = str(document), str(line.get("filter", _NO_FILTER))
     if item in filters:
-        twice = f"doc_id {item} stands twice under the filter {shown(filter)}; remove one of them"
+        twice = f"doc_id {item} occurs twice under the filter {shown(filter)}; remove one of them"
         return Wrong(twice) if filters[item] == filter else None
     filters[item] = filter
     requests = _requests(line.get("arguments"))

@@ -90,12 +90,12 @@ def _bad_header(header: list[str], separator: str) -> Wrong | None:
     for other in {",", ";", "\t"} - {separator}:
         if len(header) == 1 and other in header[0]:
             format = "tsv" if other == "\t" else "csv"
-            mend = f"rename the file to .{format}, or --format {format} where there is that option"
+            mend = f"rename the file to .{format}, or use --format {format} if there is that option"
             if (separator, other) == (",", ";"):
                 mend = "make it the first line of the file"
             return Wrong(
                 f"the header has no {_NAMES[separator][2:]} but {_NAMES[other]}, "
-                f"so that seems to separate the cells; {mend}"
+                f"which seems to separate the cells; {mend}"
             )
     twice = [name for name, n in Counter(header).items() if n > 1 and name]
     if twice:
@@ -137,7 +137,7 @@ _FIRST = 16
 def parquet_rows(path: Path) -> Iterator[Row]:
     """Yields rows with their values: lists as lists, structs as dicts."""
     if not path.is_file():  # polars waits for ever for a pipe that nobody writes to
-        yield 0, Wrong("can't be read as Parquet: is no file; write it to one")
+        yield 0, Wrong("can't be read as Parquet: is not a file; write it to one")
         return
     start, most = 0, min(_FIRST, SLICE)
     while True:

@@ -65,7 +65,7 @@ def json_list(path: Path) -> Iterator[Row]:
         if read > LIST_BYTES:
             break
     if max(size, read) > LIST_BYTES:
-        too_long = f"a list of more than {LIST_BYTES:,} bytes, which would be read at once"
+        too_long = f"a list of more than {LIST_BYTES:,} bytes, too long to be read at once"
         yield 0, Wrong(f"{too_long}; write one object a line, as .jsonl")
         return
     text = "".join(whole)

@@ -97,7 +97,7 @@ def _parse(name: str, data: Mapping[str, Any]) -> Aspect:
     values = table.values(Aspect, without=("verbalizers",))
     labels = values.get("labels", ())
     if len(set(labels)) < len(labels):
-        table.wrong_field("labels", "expected at least two different words; one is there twice")
+        table.wrong_field("labels", "expected at least two different words; one occurs twice")
     for n, prompt in enumerate(values.get("prompts", ()), 1):
         for mark in (TEXT, GAP):
             if (count := prompt.count(mark)) != 1:

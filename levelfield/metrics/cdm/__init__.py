@@ -66,7 +66,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
     m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
     al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution Methods", section 3.4.2 and
     4.1.1). Above 0 where the large model (expert, p_e) knows better than the small one (amateur,
-    p_a) what comes. Higher is better, as far as the larger model of the pair is the better one;
+    p_a) what comes. Higher is better if the larger model of the pair is the better one;
     values of different pairs can't be compared. No end-of-sequence token is scored.
 
     Undefined: `empty text`; `prompt is not a prefix of the text`; `nothing after the prompt`;
@@ -93,8 +93,8 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
     expert: str = option(OFFLINE_LM, "Large model of the family (p_e): a hub name or a folder.")
     task: Literal["text", "dialogue", "commonsense"] = option(
         "text",
-        "Text that is scored, and given what: text, what follows the prompt, given the prompt "
-        "(the whole text where a sample has none); dialogue, the turns of `context` and the text "
+        "Text to score, and what it is given: text, what follows the prompt, given the prompt "
+        "(the whole text if a sample has none); dialogue, the turns of `context` and the text "
         "as the last one (without context the text is a whole dialogue, its turns divided by "
         "`</UTT>` or else by line ends); commonsense, the text given the wanted keywords, joined "
         "by blanks.",
@@ -107,8 +107,9 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
     )
     gap: bool = option(
         True,
-        "End the source of encoder-decoders with the gap token where form=conditional: true for a"
-        " model trained on gaps only, as the original T5, false for one fine-tuned from sources "
+        "End the source of encoder-decoders with the gap token if form=conditional: true for a "
+        "model trained only on gaps, such as the original T5, false for one fine-tuned from "
+        "sources "
         "to texts.",
     )
     pooling: Literal["mean", "sum", "max", "min", "classifier"] = option(
@@ -125,7 +126,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
     )
     separator: str = option(
         r"\n",
-        "Separator of the turns of task=dialogue where a model reads them; `\\n` is a line end.",
+        "Separator of the turns of task=dialogue as a model reads them; `\\n` is a line end.",
     )
     language: str = segmenter.LANGUAGE
 
@@ -141,9 +142,9 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
                 "the file"
             )
         if self.turns != "whole" and self.task != "dialogue":
-            raise UserError(f"turns={self.turns} is of task=dialogue, not of task={self.task}")
+            raise UserError(f"turns={self.turns} applies to task=dialogue, not to task={self.task}")
         if self.turns == "mean" and self.pooling == "classifier":
-            raise UserError("a pooler is of whole sequences: turns=mean can't use one")
+            raise UserError("a pooler works on whole sequences; turns=mean can't use one")
         more = (
             "control" if self.task == "commonsense" else "context" if self.turns == "last" else ""
         )
@@ -186,8 +187,9 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         e = self._resolve("expert", self.expert)
         if a.kind != e.kind:
             raise ModelError(
-                f"amateur '{a.name}' ({a.kind}) and expert '{e.name}' ({e.kind}) are not of one "
-                "kind; take two models of one family, --option amateur=NAME --option expert=NAME"
+                f"amateur '{a.name}' ({a.kind}) and expert '{e.name}' ({e.kind}) are not of the "
+                "same kind; use two models of one family, --option amateur=NAME --option "
+                "expert=NAME"
             )
         if a.kind not in ("encoder-decoder", "causal"):
             raise ModelError(

@@ -149,7 +149,7 @@ class CausalPair:
             if n and not a.ends.size:
                 raise ModelError(
                     "the tokenizer of the models does not say where in a text its tokens are, "
-                    "which momentum of a causal pair (form=conditional) needs"
+                    "which momentum of a causal pair (form=conditional) requires"
                 )
             m, ends = _difference(e.log_p, a.log_p), a.ends[:n]
             units = []
@@ -185,8 +185,8 @@ def _pieces(text: str, start: int, ends: Sequence[int], count: int) -> list[str]
 
 def _reads_differently() -> ModelError:
     return ModelError(
-        "amateur and expert read one text as different tokens, so that their probabilities can't "
-        "be compared; take two models with one tokenizer"
+        "amateur and expert split a text into different tokens, so their probabilities can't be "
+        "compared; use two models with the same tokenizer"
     )
 
 

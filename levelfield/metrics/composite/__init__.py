@@ -140,8 +140,8 @@ class CompositeAttributeRelevance(CompositeMetric):
     attribute: str = ATTRIBUTE
     judge: str = option(
         "auto",
-        "Judges of the attribute, as control.probability takes them; auto is "
-        "smollm2-linear,vader of sentiment and none of other attributes; none does without.",
+        "Judges of the attribute, as control.probability accepts them; auto is "
+        "smollm2-linear,vader for sentiment and none for other attributes; none uses no judge.",
     )
 
     name: ClassVar[str] = "composite.attribute-relevance"

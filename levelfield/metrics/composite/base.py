@@ -147,7 +147,7 @@ class CompositeMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     scales: str = option(
         SHIPPED,
         "Scales of the components: shipped, or a file of `levelfield train scales`, which other "
-        "models need.",
+        "models require.",
         metavar="FILE",
     )
 

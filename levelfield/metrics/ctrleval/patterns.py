@@ -46,8 +46,8 @@ Form = Literal["share", "nats", "log-p", "evidence"]
 
 PROMPT_MATCH = option(
     "exact",
-    "Demand that the text begin with the prompt character by character (exact), or let white "
-    "space and case differ (loose).",
+    "Require that the text begins with the prompt character by character (exact), or allow white "
+    "space and case to differ (loose).",
 )
 
 
@@ -168,8 +168,8 @@ class CTRLEvalCoherence(_PatternMetric):
     the number of sentences: compare texts of like length. `evidence` is the pointwise mutual
     information of the sentence that fits worst and what stands before it; like any sum of |Y_j|
     terms it spreads by chance in proportion to √|Y_j|, so the quotient is as reliable for a short
-    sentence as for a long one. Of a text longer than the model takes the sentences that it reads
-    are scored, the last as far as it is read.
+    sentence as for a long one. If a text is longer than the model's limit, the sentences that it
+    reads are scored, the last as far as it is read.
 
     Undefined with a causal model besides: a sentence without tokens; a probability that is not a
     number; an impossible token; a first sentence that is as long as what the model takes and, with
@@ -251,9 +251,9 @@ class CTRLEvalConsistency(_PatternMetric):
         evidence  (log P(Y∖X | X) − log P(Y∖X)) / √|Y∖X|
 
     where log P(Y∖X) is that of Y∖X alone, its leading blank kept; `evidence` is as for coherence.
-    Of a text longer than the model takes Y∖X is scored as far as it is read. Undefined besides: as
-    for coherence, and a prompt longer than the model takes. The options `weights`, `iwf`,
-    `patterns` and `normalize` are not for causal models.
+    If a text is longer than the model's limit, Y∖X is scored as far as it is read. Undefined
+    besides: as for coherence, and a prompt longer than the model takes. The options `weights`,
+    `iwf`, `patterns` and `normalize` are not for causal models.
     """
 
     match: Literal["exact", "loose"] = PROMPT_MATCH

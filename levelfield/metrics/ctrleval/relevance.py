@@ -219,7 +219,7 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             if form == "after-calibrated":
                 raise UserError(
                     f"weights=label-mass: form={form} has no label mass, since a calibrated "
-                    "probability is a ratio; take weights=mean, max or min"
+                    "probability is a ratio; use weights=mean, max or min"
                 )
             return "label-mass" if form else "mean"
         return self.weights

@@ -127,11 +127,11 @@ def find(name: str, path: str | Path = "") -> Environment:
     environment = look(name, path)
     if environment is not None and environment.is_complete:
         return environment
-    state = "is not there" if environment is None else "was not finished"
+    state = "does not exist" if environment is None else "is incomplete"
     option = f" --path {path}" if path else ""
     raise UserError(
-        f"{name} runs in an environment of its own, which {state} ({folder(name, path)}); "
-        f"`levelfield environment create {name}{option}` makes it, where there is a network"
+        f"{name} runs in a separate environment, which {state} ({folder(name, path)}); "
+        f"`levelfield environment create {name}{option}` makes it if there is a network"
     )
 
 
@@ -255,7 +255,7 @@ class Worker:
             pass
         if len(line) >= ANSWER_BYTES:
             raise ModelError(
-                f"{self._name} answered with more than {ANSWER_BYTES:,} characters; it is ended"
+                f"{self._name} answered with more than {ANSWER_BYTES:,} characters; it was stopped"
             )
         if not line.endswith("\n"):
             raise ModelError(f"{self._name} ended without an answer: {self._last_words()}")

@@ -57,13 +57,11 @@ class JudgeTable(Options):
     attribute: str = option(
         help="Attribute of controls that the judge decides on.", example='"sentiment"'
     )
-    model: str = option(
-        "", "Model: a hub name (NAME@REVISION), or a folder, from where the file is."
-    )
+    model: str = option("", "Model: a hub name (NAME@REVISION), or a folder, relative to the file.")
     models: Mapping[str, str] = option(
         {},
         "Binary classifiers, one per label, instead of a model: P(label) is what its model gives "
-        "to the second label, normalised over the labels, and the surest one wins.",
+        "to the second label, normalised over the labels, and the most confident one wins.",
         example='{ World = "FOLDER", Sports = "FOLDER" }',
     )
     lexicon: Literal["vader"] | None = option(None, "Lexicon, instead of a model.")
@@ -266,7 +264,7 @@ def _on_the_spot(model: str, loading: Loading) -> list[Judge]:
         ours = [j for j in shipped_judges().judges if j.name == "minilm"]
         return [replace(j, name=resolved.name, model=model) for j in ours]
     raise UserError(
-        f"model '{model}' is a {resolved.kind} model: to have it judge, say what it is asked and "
-        "what it answers in a TOML file: [[judges]] with name, attribute, model, "
+        f"model '{model}' is a {resolved.kind} model: to use it as a judge, describe its prompt "
+        "and its answers in a TOML file: [[judges]] with name, attribute, model, "
         f'template = "{TEXT}" and words = {{positive = "…", negative = "…"}}'
     )

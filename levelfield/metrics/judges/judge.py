@@ -111,7 +111,7 @@ class LoadedJudge:
         # several labels of a model may mean one of ours
         self.labels = tuple(dict.fromkeys(judge.label(label, attribute) for label in labels))
         if len(self.labels) < 2:
-            raise UserError(f"judge '{judge.name}' has one label only: {', '.join(self.labels)}")
+            raise UserError(f"judge '{judge.name}' has only one label: {', '.join(self.labels)}")
         self._column = [self.labels.index(judge.label(label, attribute)) for label in labels]
         self._ask = ask
         self._known: dict[bytes, tuple[Floats, bool]] = {}

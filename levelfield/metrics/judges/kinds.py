@@ -57,7 +57,7 @@ def lacking(
                 errors.setdefault(
                     model,
                     ModelError(
-                        f"judge '{judge.name}': {error} (a judge's folder is given as --option "
+                        f"judge '{judge.name}': {error} (give a judge's folder as --option "
                         "judges=FOLDER; judges=offline needs no network)"
                     ),
                 )
@@ -163,7 +163,8 @@ def _classifier(judge: Judge, loading: Loading) -> LoadedJudge:
     labels = [ours.get(label.strip().casefold(), label) for label in model.labels]
     if unnamed := [label for label in labels if _UNNAMED.search(label)]:
         raise ModelError(
-            f"model '{judge.model}' does not say what {unnamed[0]} means; say it in a TOML file: "
+            f"model '{judge.model}' does not say what {unnamed[0]} means; define it in a TOML "
+            "file: "
             f'[[judges]] with name = "…", attribute = "…", model = "{judge.model}" and '
             f'labels = {{ "{unnamed[0]}" = "…" }}'
         )

@@ -208,7 +208,7 @@ def build_infiller(
 
         def save(last: HistoryRow) -> Mapping[str, str]:
             save_model(model, tokenizer, place.out, half=spec.half)
-            return {"Loss": f"{last.validation['loss']:.4f} nats a token on held-out documents"}
+            return {"Loss": f"{last.validation['loss']:.4f} nats per token on held-out documents"}
 
         task = Infilling(
             corpus,

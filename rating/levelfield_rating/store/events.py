@@ -139,7 +139,7 @@ def _check_comment(value: object) -> None:
 
 
 def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
-    """Returns what was saved, if the same event is there already.
+    """Returns what was saved, if the same event already exists.
 
     Raises:
         RequestRefused: 409, another event has its UUID, or what it said is gone by withdrawal.

@@ -218,7 +218,7 @@ class RatingStore:
     def record(self, rater: str, events: Sequence[Event]) -> list[Saved]:
         """Writes what a rater says, all of it or nothing.
 
-        An event that is there already, sent again with an equal body, is answered as it was then,
+        An event that already exists, sent again with an equal body, is answered as it was then,
         at any time. The events of one call about one practice item are one try at it.
 
         Raises:
@@ -259,7 +259,7 @@ class RatingStore:
         """A copy of one moment in one file, while others write.
 
         Raises:
-            StoreError: something is there already, or it can't be written.
+            StoreError: something already exists, or it can't be written.
         """
         self._database.backup(to)
 

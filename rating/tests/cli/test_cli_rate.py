@@ -74,7 +74,7 @@ def test_init_writes_a_study_that_works_at_once(run: Run, here: Path):
     assert checked["problems"] == []
     assert checked["warnings"] == []
     (here / "study" / "README.md").unlink()
-    assert "name a folder of its own" in run("rate", "init", "study").complaint
+    assert "name a separate folder" in run("rate", "init", "study").complaint
     assert not (here / "study" / "README.md").exists()
 
 

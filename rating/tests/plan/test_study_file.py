@@ -173,7 +173,7 @@ def test_files_that_use_the_same_ids_need_the_file_before_the_id(tmp_path):
     top = TOP.replace('"texts.jsonl"', '"one.jsonl", "two.jsonl"')
 
     (said,) = problems(write_study(tmp_path, [], top=top))
-    assert said.endswith('with ids = "file" the name of its file goes before each id')
+    assert said.endswith('with ids = "file", each id begins with the name of its file')
 
     frozen = freeze(write_study(tmp_path, [], 'ids = "file"', top=top))
     assert {c.samples for i in frozen.items.values() for c in i.candidates} == {

@@ -441,7 +441,7 @@ class TestFiles:
     def test_a_missing_file_is_the_failure_of_its_cell(self, ask: Asked) -> None:
         assert f"{self.NAME}: there is no such file" in ask(self.SOURCE).failure
         (ask.folder / "texts.odd").write_text("")
-        assert "says nothing of the format" in ask(FilesSource("texts.odd")).failure
+        assert "does not determine the format" in ask(FilesSource("texts.odd")).failure
 
 
 def test_two_requests_that_are_alike_get_a_text_each(ask: Asked) -> None:

@@ -274,5 +274,5 @@ def test_a_corpus_without_anything_to_perturb_is_refused_and_leaves_no_file(tmp_
         corpus.write_text(text, encoding="utf-8")
         ran = CliRunner().invoke(command, [str(corpus), "--out", str(out), "--kinds", "shuffle"])
         assert isinstance(ran.exception, UserError)
-        assert "texts, of which none can be perturbed by shuffle" in str(ran.exception)
+        assert "texts of the corpus can be perturbed by shuffle" in str(ran.exception)
         assert not out.exists()

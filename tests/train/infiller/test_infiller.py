@@ -107,7 +107,7 @@ def test_a_model_folder_is_whole_and_says_what_it_is(tmp_path):
     )
     card = (out / "README.md").read_text()
     assert "ours: CC0" in card
-    assert "nats a token on held-out documents" in card
+    assert "nats per token on held-out documents" in card
     assert not (out / "training").exists()
     assert load("infilling", str(out)).gap_token == "<extra_id_0>"
     with pytest.raises(UserError, match="not empty"):

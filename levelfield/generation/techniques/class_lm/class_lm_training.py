@@ -197,7 +197,7 @@ def held_out_figures(
 ) -> dict[str, float]:
     """How well texts are predicted under their own label and under others, and labels by texts.
 
-    `perplexity` is exp of the mean nats a token under the text's own label, `perplexity-other`
+    `perplexity` is exp of the mean nats per token under the text's own label, `perplexity-other`
     under the others; `accuracy` and `ece` are of the posterior, as for judges.
     """
     log_p = _all_log_p(model, ids, len(rows.labels))

@@ -258,7 +258,7 @@ def held_out_figures(
 
     `mass` is the probability of the candidates with y > ½, the mean over positions and labels,
     `mass-base` the same without a prompt; `loss` and `loss-base` are those of the training.
-    `perplexity` is exp of the mean nats a token behind the prompt of the text's own label,
+    `perplexity` is exp of the mean nats per token behind the prompt of the text's own label,
     `perplexity-other` behind the others, `perplexity-base` behind none. All are of the second token
     of a text and those after it.
     """

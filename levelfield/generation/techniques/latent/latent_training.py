@@ -4,7 +4,7 @@ Gaussians; one guide serves MultiCTG and PriorCTG.
 Gu et al. 2022, "A Distributional Lens for Multi-Aspect Controllable Text Generation", section 3.1.
 Every step reads texts of one attribute a, in turn. With e the latents of the batch, its loss is
 0.5 · L_R + 0.2 · L_C + 0.3 · 10 · L_G:
-L_R, nats a token of the texts, each behind the prefix of its own latent, on the frozen base;
+L_R, nats per token of the texts, each behind the prefix of its own latent, on the frozen base;
 L_C, cross-entropy of the labels by a linear head on e;
 L_G = Σ_b ‖mean(e) − mean(e_b)‖² / d over the other attributes b, with e_b the latents of b's last
 batch, which are encoded anew, without gradients.
@@ -133,7 +133,7 @@ def held_out_figures(
     `accuracy-A` is of the head for attribute A. `perplexity` is of texts behind the prefixes of
     their own latents, `perplexity-base` without prefixes, `perplexity-label` behind the prefix of
     the mean latent of their label, `perplexity-other` behind that of the next label of the
-    attribute; exp of the mean nats a token.
+    attribute; exp of the mean nats per token.
 
     Args:
         e: latents of the held-out texts.

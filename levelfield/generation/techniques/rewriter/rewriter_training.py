@@ -239,7 +239,7 @@ def held_out_figures(
     """Figures on held-out pairs; greedy texts.
 
     Returns:
-        `n` pairs; `loss` in nats a token; `copies`, the share of texts equal to their source;
+        `n` pairs; `loss` in nats per token; `copies`, the share of texts equal to their source;
         `bleu` and `chrf`, means over texts against the text of the pair, 0 to 100; `style`, the
         share of judges that find the wanted style, None without judges. Nothing without pairs.
     """
@@ -264,7 +264,7 @@ def held_out_figures(
 def facts_of(when: str, figures: Mapping[str, float | None]) -> dict[str, str]:
     """Returns the figures as a row of the card; none where there are no figures."""
     forms = {
-        "loss": "{:.4f} nats a token",
+        "loss": "{:.4f} nats per token",
         "copies": "{:.3f} of texts equal their source",
         "bleu": "BLEU {:.1f} against the text of the pair",
         "chrf": "chrF {:.1f}",

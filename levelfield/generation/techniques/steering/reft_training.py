@@ -120,7 +120,7 @@ class Representation(TextTask):
         return f"reft {self.rows.digest} {self.read} {self.batch}"
 
     def loss(self, model: LearntEdits, step: int) -> Loss:
-        """Returns the sum over the texts of a step, in nats a token."""
+        """Returns the sum over the texts of a step, in nats per token."""
         rows = self._passes.rows(step)
         shares = self.rows.targets[rows]
         nats = [
@@ -174,7 +174,7 @@ def held_out_figures(
 ) -> dict[str, float]:
     """How well texts are predicted under the edits of their own label, of others and of none.
 
-    `perplexity` is exp of the mean nats a token under the text's own label, `perplexity-other`
+    `perplexity` is exp of the mean nats per token under the text's own label, `perplexity-other`
     under the others, `perplexity-base` under none; `accuracy` is the share of texts that are
     likeliest under their own.
 
