@@ -72,6 +72,11 @@ FUNCTIONS = [
         undefined.unknown_to_judge("vader", "sentiment", "calm", ["negative", "positive"]),
         "vader knows no sentiment 'calm', only negative, positive",
     ),
+    (
+        undefined.unknown_to_judge("vader", "sentiment", "0", ["negative", "positive"]),
+        "vader knows no sentiment '0', only negative, positive; give it a name: "
+        "--label-name 0=negative",
+    ),
     (undefined.unreadable("source"), "nothing in it that the model has tokens for: source"),
     (undefined.holds_gap_token("<mask>"), "the text holds the model's gap token <mask>"),
     (

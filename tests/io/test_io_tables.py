@@ -133,6 +133,37 @@ def test_a_table_without_text_is_one_problem_and_not_one_a_row(problems):
     )
 
 
+ODD = "Nr;Model Name;Input Text;Generated Output;Target Label;Gold\n1;m;Once;Once more.;1;x\n"
+
+
+def test_columns_are_guessed_by_names_and_values(problems):
+    (found,) = problems("a.csv", ODD)
+    assert found.endswith(
+        "for example --map 'text=Generated Output' --map 'system=Model Name' "
+        "--map references=Gold --map 'prompt=Input Text'"
+    )
+
+
+def test_a_column_with_which_no_text_begins_is_a_source(problems):
+    (found,) = problems("a.csv", ODD.replace(";Once;", ";Twice;"))
+    assert "--map 'source=Input Text'" in found
+
+
+def test_labels_that_a_file_numbers_get_names(write):
+    mapping = {"text": "Generated Output", "control.sentiment": "Target Label", "id": "Nr"}
+    table = write("a.csv", ODD + "2;m;Once;Twice.;0;y\n")
+    samples = load_samples(table, mapping=mapping, label_names={"1": "positive"})
+    assert [s.control["sentiment"] for s in samples] == ["positive", "0"]
+
+
+@pytest.mark.parametrize("label", ["1", '["1", "2"]', '"1"'])
+def test_labels_of_json_get_names(write, label):
+    record = f'{{"id": "1", "text": "x", "control": {{"sentiment": {label}}}}}\n'
+    (sample,) = load_samples(write("a.jsonl", record), label_names={"1": "positive"})
+    wanted = ("positive", "2") if "[" in label else "positive"
+    assert sample.control == {"sentiment": wanted}
+
+
 @pytest.fixture
 def frame() -> pl.DataFrame:
     return pl.DataFrame(
