@@ -81,7 +81,7 @@ def _as_planned(control: ControlSummary, planned: Mapping[str, float]) -> Iterat
             yield (
                 f"Planned to show a difference of {difference:g} in {metric}: of "
                 f"{len(comparisons):,} comparisons {len(comparisons) - len(open_ones):,} show one, "
-                f"{could:,} others would show one of that size in {SHARE} of such studies, and "
+                f"{could:,} more would show one of that size in {SHARE} of such studies, and "
                 f"{len(open_ones) - could:,} would not"
             )
 
@@ -96,7 +96,7 @@ def _at(budget: float, system: SystemPlan, cell: Cell) -> Cell:
 
 
 def _named(control: str, budget: float) -> str:
-    return f"{control} at {budget:g} nats"
+    return f"{control} at {budget:g} {'nat' if budget == 1 else 'nats'}"
 
 
 def _stands(system: SystemPlan, budget: float) -> bool:

@@ -276,7 +276,7 @@ def test_the_report_says_whether_it_could_show_what_was_planned(finished):
                 assert f"of {len(comparisons)} comparisons {shown} show one" in note
                 rest = len(comparisons) - shown
                 could, could_not = (0, rest) if difference == "0.001" else (rest, 0)
-                assert f"{could} others would show" in note
+                assert f"{could} more would show" in note
                 assert note.endswith(f"and {could_not} would not")
     finally:
         other.unlink()
