@@ -157,6 +157,7 @@ class Cell:
         samples: the post-processed texts. A sample's `id` is unique in the study; `extra` has
             `request` (the request's id), `raw` (the text before post-processing, if that
             changed it) and `input` (what the model was given, if known).
+        ignores_control: whether its technique ignores control by design, as the base alone does.
         asked: how many texts were asked for; None where nobody knows.
         missing: ids of the requests without an answer.
         failure: why the cell has none or not all of its texts; empty if all is well.
@@ -173,6 +174,7 @@ class Cell:
 
     key: CellKey
     samples: tuple[Sample, ...] = ()
+    ignores_control: bool = False
     asked: int | None = None
     missing: tuple[str, ...] = ()
     failure: str = ""

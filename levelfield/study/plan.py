@@ -271,6 +271,13 @@ class Plan:
             if isinstance(system.source, TechniqueSource)
         }
 
+    def ignores_control(self, system: str) -> bool:
+        """Whether a system's technique ignores control by design."""
+        source = self.system(system).source
+        return (
+            isinstance(source, TechniqueSource) and TECHNIQUES[source.technique].mechanism == "none"
+        )
+
     def system(self, name: str) -> SystemPlan:
         return next(s for s in self.systems if s.name == name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +288,11 @@ class Study:
             folder = Path(self.path).expanduser()
             return layout_of(folder).cells(folder)
         store = StudyStore(self.plan.out)
-        cells = [read_cell(store, key) for key in self.plan.cells()]
+        ignores_control = self.plan.ignores_control
+        cells = [
+            replace(read_cell(store, key), ignores_control=ignores_control(key.system))
+            for key in self.plan.cells()
+        ]
         if not any(cell.samples for cell in cells):
             mend = f"`levelfield study run {self.path}` gets them"
             raise UserError(f"{self.path}: there are no texts yet; {mend}")

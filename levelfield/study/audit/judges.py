@@ -44,10 +44,13 @@ _ENOUGH_TEXTS = 50
 def same_for_all_values(part: StudyPart) -> Faults:
     """The same text for different wanted values of a prompt.
 
-    Serious from half of the prompts on, a warning from a tenth.
+    Serious from half of the prompts on, a warning from a tenth. Systems that ignore control by
+    design are left out.
     """
     same, total = [], 0
     for cell in part.cells:
+        if cell.ignores_control:
+            continue
         prompts = grouped(part.study.texts[cell.key], lambda text: text.sample.prompt)
         for texts in prompts.values():
             values = {tuple(text.sample.control.items()) for text in texts}
@@ -71,14 +74,18 @@ def control_changes_nothing(part: StudyPart) -> Faults:
     judge prefers; mean over judges, cells weighted by their texts, 95 % interval from binomial
     errors (judges taken as one, since they read the same texts). Serious if the interval lies below
     0.1, or below 0 (control works backwards); a warning if it only reaches 0, a note where s is
-    0.3 or more all the same, and below 50 texts (too few to tell). Silent where neither votes nor
-    rates and the number of texts are known, and for rates of systems that were asked for some
-    values only, where the votes for the others are unknown.
+    0.3 or more all the same, and below 50 texts (too few to tell). Silent for systems that ignore
+    control by design, where neither votes nor rates and the number of texts are known, and for
+    rates of systems that were asked for some values only, where the votes for the others are
+    unknown.
     """
     sizes: Counter[tuple[str, str]] = Counter()
+    ignoring = {cell.key.system for cell in part.cells if cell.ignores_control}
     for cell in part.cells:
         sizes[cell.key.system, cell.key.control] += size(cell)
     for (name, control, attribute), interval in part.study.fact(strengths).items():
+        if name in ignoring:
+            continue
         s, low, high = interval
         texts = sizes[name, control]
         about = f"{attribute}: " if attribute != control else ""

@@ -370,6 +370,13 @@ def test_control_that_changes_nothing_is_found_from_votes_and_from_rates(known):
     assert "control changes nothing: strength" in the(findings, "control-changes-nothing").what
 
 
+def test_a_system_that_ignores_control_by_design_is_no_finding():
+    cells = unmoved(clean_cells(SENTIMENT, (200, 300)))
+    baseline = [replace(c, ignores_control=c.key.system == FAULTY) for c in cells]
+    assert "control-changes-nothing" in {f.check for f in audit(cells)}
+    assert "control-changes-nothing" not in {f.check for f in audit(baseline)}
+
+
 def test_control_that_works_backwards_is_found():
     other = {"negative": "positive", "positive": "negative"}
     cells = [
