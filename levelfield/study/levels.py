@@ -45,7 +45,7 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
     controls = [
         replace(
             control,
-            notes=(*control.notes, *_as_planned(control, plan.planned), *plan.out_of_reach),
+            notes=(*control.notes, *_as_planned(control, plan.planned), *plan.left_out),
             costs=tuple(
                 replace(cost, nats=known.nats, nats_low=known.low, nats_high=known.high)
                 if (known := nats.get((control.control, cost.system)))

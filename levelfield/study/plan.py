@@ -230,7 +230,7 @@ class Plan:
         seeds: at least one.
         metrics: what to measure.
         calibration: prompts on which strengths are found, for systems with a budget.
-        out_of_reach: systems that are left out, as no strength comes to their budget, in words.
+        left_out: systems that have no strength for their budget yet, or can have none, in words.
         planned: metric -> the difference of two systems that the study is to show.
     """
 
@@ -243,7 +243,7 @@ class Plan:
     seeds: tuple[int, ...]
     metrics: tuple[MetricPlan, ...]
     calibration: tuple[PromptSet, ...] = ()
-    out_of_reach: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     planned: Mapping[str, float] = field(default_factory=dict)
 
     def cells(self) -> list[CellKey]:

@@ -72,16 +72,23 @@ def knob_of(source: TechniqueSource) -> str:
 
 def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
     """Returns a plan whose systems have the strengths that were found; and what is wrong, a line
-    each. Loads no model."""
+    each. Loads no model.
+
+    Systems without a strength are left out while others have theirs, so that a study can run in
+    parts.
+    """
     if not any(system.budget for system in plan.systems):
         return plan, []
     file, problems = strengths_file(plan), []
     found = _read(file) if file.exists() else {}
     mend = f"run `levelfield study calibrate {plan.file.name}`"
-    systems, out_of_reach = [], []
+    systems, left_out = [], []
     for system in plan.systems:
         if system.budget:
             known = found.get(system.name)
+            if known is None and any(one.name in found for one in plan.systems):
+                left_out.append(f"{system.name} is left out: it has no strength yet; {mend}")
+                continue
             if known is None or known.wanted != _wanted(plan, system):
                 why = (
                     "has no strength yet"
@@ -90,7 +97,7 @@ def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
                 )
                 problems.append(f"system {shown(system.name)}: the budget {why}; {mend}")
             elif not known.is_within:
-                out_of_reach.append(
+                left_out.append(
                     f"{system.name} is left out: no strength meets its budget; {known.nats:.3g} "
                     f"nats per token with {known.strength:.4g} is nearest"
                 )
@@ -98,7 +105,7 @@ def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
             else:
                 system = _at(system, known.strength)
         systems.append(system)
-    there = replace(plan, systems=tuple(systems), out_of_reach=tuple(out_of_reach))
+    there = replace(plan, systems=tuple(systems), left_out=tuple(left_out))
     return there, problems
 
 

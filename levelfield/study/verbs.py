@@ -141,6 +141,8 @@ class Study:
         shard = {cell.key for cell in cells}
         check_strengths(plan)
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
+        for line in plan.left_out:
+            note(line)
         total = sum(cell.asked for cell in cells)
         with stages("texts", total) as progress:
             outcome = run(
@@ -197,7 +199,7 @@ class Study:
             raise UserError(f"{self.path}: there are no texts yet; {mend}")
         keys = [cell.key for cell in texts if cell.state != "stale"]
         notes = () if len(keys) == len(texts) else (_stale(len(texts) - len(keys)),)
-        for line in notes:
+        for line in (*plan.left_out, *notes):
             note(line)
         measured = _measure(plan, keys, metrics, execution, stages, note)
         return StudyRun(plan.out, status, 0, measured, notes)
@@ -351,9 +353,8 @@ def check_systems(plan: Plan, only: Sequence[str]) -> None:
     """
     systems = [system.name for system in plan.systems]
     if unknown := sorted(set(only) - {*systems, *(system.entry for system in plan.systems)}):
-        raise UserError(
-            f"--only {unknown[0]}: {plan.file.name} has the systems {', '.join(systems)}"
-        )
+        named = f"{plan.file.name} has the systems {', '.join(systems)}"
+        raise UserError("; ".join((f"--only {unknown[0]}: {named}", *plan.left_out)))
 
 
 def load_study(path: str | os.PathLike[str]) -> Study:

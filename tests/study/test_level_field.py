@@ -140,6 +140,6 @@ def test_the_audit_finds_nothing_serious_but_that_the_base_is_not_controlled(cel
 
 def test_every_system_has_all_its_texts_within_its_budget(study):
     plan = load_study(study).plan
-    assert plan.out_of_reach == ()
+    assert plan.left_out == ()
     for cell in load_study(study).status().cells:
         assert cell.state == "done", cell

@@ -165,9 +165,24 @@ def test_a_budget_out_of_reach_leaves_its_system_out_and_is_said(tmp_path, model
     assert far.nats < 900
     plan = load_study(file).plan
     assert [system.name for system in plan.systems] == ["base", "guided @ 0.6", "fixed"]
-    (line,) = plan.out_of_reach
+    (line,) = plan.left_out
     assert line.startswith("guided @ 900 is left out: no strength meets its budget; ")
     assert f"{far.nats:.3g}" in line
+
+
+def test_a_study_runs_in_parts_while_strengths_are_found(tmp_path, model):
+    file = write(tmp_path, model)
+    with pytest.raises(InputError, match="has no strength yet"):
+        load_study(file)
+    calibrate_study(file, only=["guided @ 0.6"], tolerance=0.5)
+    study = load_study(file)
+    assert [system.name for system in study.plan.systems] == ["base", "guided @ 0.6", "fixed"]
+    notes = []
+    study.run(only=["guided @ 0.6"], scores=False, note=notes.append)
+    (left_out,) = notes
+    assert left_out.startswith("guided @ 0.2 is left out: it has no strength yet; run `levelfield")
+    with pytest.raises(UserError, match=r"guided @ 0\.2 is left out"):
+        study.run(only=["guided @ 0.2"])
 
 
 def test_strengths_that_another_process_finds_meanwhile_are_kept(tmp_path, model):
