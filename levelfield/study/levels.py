@@ -16,7 +16,7 @@ from levelfield.study.plan import Plan, SystemPlan
 
 def at_each_budget(plan: Plan, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Returns cells as tables compare them: for each budget of the study, every technique with that
-    budget under the name of its table, and all systems without one.
+    budget under the name of its table, systems with that budget of their own, and all without one.
 
     The kind of control says the budget: `sentiment at 0.3 nats`. A study with one budget, or none,
     is compared as it stands.
@@ -64,9 +64,10 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
 
 
 def _budgets(plan: Plan) -> list[float]:
-    """Returns the budgets of a study, the lowest first; none unless there are several."""
-    budgets = sorted({system.budget for system in plan.systems if system.entry})
-    return budgets if len(budgets) > 1 else []
+    """Returns the budgets of a study, the lowest first; none unless there are several, and
+    systems that take part at each."""
+    budgets = sorted({system.budget for system in plan.systems if system.budget})
+    return budgets if len(budgets) > 1 and any(s.entry for s in plan.systems) else []
 
 
 def _as_planned(control: ControlSummary, planned: Mapping[str, float]) -> Iterator[str]:
@@ -100,9 +101,9 @@ def _named(control: str, budget: float) -> str:
 
 
 def _stands(system: SystemPlan, budget: float) -> bool:
-    return not system.entry or system.budget == budget
+    return not system.budget or system.budget == budget
 
 
 def _stands_in(system: SystemPlan, control: str) -> bool:
     """Whether a system stands in the table of a kind of control at some budget."""
-    return not system.entry or control.endswith(_named("", system.budget))
+    return not system.budget or control.endswith(_named("", system.budget))

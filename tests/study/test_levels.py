@@ -19,6 +19,8 @@ import tiny
 from levelfield.generation import ClassifierFreeGuidance, Decoding, Request, calibration
 from levelfield.generation.divergence import divergence
 from levelfield.study import strengths
+from levelfield.study.cells import Cell
+from levelfield.study.levels import at_each_budget
 
 STUDY = """
 name = "Levels"
@@ -220,6 +222,29 @@ def test_tables_compare_systems_at_the_same_budget(finished):
             "guided",
             "fixed",
         }
+
+
+def test_a_system_with_a_budget_of_its_own_is_in_the_tables_of_that_budget(tmp_path, model):
+    file = write(tmp_path, model)
+    own = '\n[[systems]]\nname = "own"\ntechnique = "preadd"\nbudget = {}\n'
+    file.write_text(file.read_text(encoding="utf-8") + own.format(0.6), encoding="utf-8")
+    assert systems_at_budgets(file)["own"] == {"sentiment at 0.6 nats"}
+    text = file.read_text(encoding="utf-8").replace(own.format(0.6), own.format(0.4))
+    file.write_text(text, encoding="utf-8")
+    assert systems_at_budgets(file) == {
+        "base": {f"sentiment at {budget} nats" for budget in (0.2, 0.4, 0.6)},
+        "fixed": {f"sentiment at {budget} nats" for budget in (0.2, 0.4, 0.6)},
+        "guided": {f"sentiment at {budget} nats" for budget in (0.2, 0.6)},
+        "own": {"sentiment at 0.4 nats"},
+    }
+
+
+def systems_at_budgets(file: Path) -> dict[str, set[str]]:
+    plan = load_plan(file, strengths=False)
+    found: dict[str, set[str]] = {}
+    for cell in at_each_budget(plan, [Cell(key) for key in plan.cells()]):
+        found.setdefault(cell.key.system, set()).add(cell.key.control)
+    return found
 
 
 def test_one_budget_needs_no_tables_of_its_own(tmp_path, model):
