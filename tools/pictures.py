@@ -1,8 +1,9 @@
 """Takes the pictures of the documentation: `python tools/pictures.py`.
 
 Headless Chromium shows the page that `levelfield score` makes of the examples, from the results to
-the table by label, and the page on which a rater of `examples/rating` practises. It writes
-`docs/assets/page.png` and `docs/assets/rating.png`, in few colours.
+the table by label; control against fluency on the page of the study in `examples/level-field`; and
+the page on which a rater of `examples/rating` practises. It writes `page.png`, `level-field.png`
+and `rating.png` to `docs/assets`, in few colours.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -30,6 +32,10 @@ _ENDS = """() => {
 }"""
 """Finds where the shown part of a page of scores begins and ends."""
 _RATING_ENDS = "() => [0, document.querySelector('main').getBoundingClientRect().bottom + 12]"
+_FRONTIER_ENDS = """() => {
+  const box = document.querySelector('[aria-labelledby=frontier-1] figure').getBoundingClientRect();
+  return [box.top - 12, box.bottom + 12];
+}"""
 _READY = "#item[data-ready]"
 
 
@@ -44,6 +50,16 @@ def show_scores(view: Page, folder: Path) -> None:
         check=True,
     )
     view.goto(page.as_uri())
+
+
+def show_study(view: Page, folder: Path) -> None:
+    """Shows the page of the study of sentiment on a level field."""
+    study = shutil.copytree(ROOT / "examples" / "level-field", folder / "level-field")
+    with tarfile.open(study / "sentiment.tar.xz") as archive:
+        archive.extractall(study, filter="data")
+    words = ["study", "report", "sentiment.toml", "--out", "report"]
+    subprocess.run([*LEVELFIELD, *words], cwd=study, stdout=subprocess.DEVNULL, check=True)
+    view.goto((study / "report" / "page.html").as_uri())
 
 
 def show_rating(view: Page, address: str) -> None:
@@ -87,6 +103,8 @@ def main(folder: Path) -> None:
             )
             show_scores(view, folder)
             picture(view, _ENDS).save(ASSETS / "page.png", optimize=True)
+            show_study(view, folder)
+            picture(view, _FRONTIER_ENDS).save(ASSETS / "level-field.png", optimize=True)
             show_rating(view, address)
             picture(view, _RATING_ENDS).save(ASSETS / "rating.png", optimize=True)
             browser.close()
@@ -98,4 +116,4 @@ def main(folder: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
         main(Path(place))
-    print(f"{ASSETS.relative_to(ROOT)}: page.png, rating.png")
+    print(f"{ASSETS.relative_to(ROOT)}: page.png, level-field.png, rating.png")

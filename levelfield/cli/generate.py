@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,10 +19,20 @@ if TYPE_CHECKING:
     from levelfield.generation.run import Generation, Requests
 
 
+class PromptSet(click.Choice[str]):
+    """The name of a set of prompts; a file says where it belongs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name; fails with what was expected."""
+        if value not in self.choices and Path(value).is_file():
+            self.fail("this is a file; give it as REQUESTS, without --prompts", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 PROMPTS = click.option(
     "--prompts",
     "prompt_set",
-    type=click.Choice([*PROMPT_SETS, *STUDY_SETS]),
+    type=PromptSet([*PROMPT_SETS, *STUDY_SETS]),
     help="Set of prompts to use: PPLM's, or sts from the LPF study.",
 )
 

@@ -202,6 +202,13 @@ def test_after_kill_9_the_same_command_writes_the_rest_and_the_same_texts(
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
+def test_a_file_given_as_a_set_of_prompts_is_told_where_it_belongs(run: Run, tmp_path: Path):
+    file = tmp_path / "prompts.txt"
+    file.write_text("The lake\n", encoding="utf-8")
+    ran = run("generate", "--prompts", str(file), "--technique", "base")
+    assert "this is a file; give it as REQUESTS, without --prompts" in ran.complaint
+
+
 # techniques
 
 
