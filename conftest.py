@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from importlib.abc import Loader, MetaPathFinder
@@ -51,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _own_temporary_folder(config)
     if config.getoption("--fast"):
         sys.meta_path.insert(0, WithoutModels())
         hypothesis.settings.load_profile("few")
@@ -77,6 +79,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             taken[test] += 1
             if taken[test] > 1:
                 item.add_marker(pytest.mark.slow)
+
+
+def _own_temporary_folder(config: pytest.Config) -> None:
+    """Removes at the end what tests make with `tempfile` and keep for their process; the folders of
+    `tmp_path` stay where pytest keeps them."""
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix="levelfield-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    tempfile.tempdir = folder
 
 
 @pytest.fixture(autouse=True)
