@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from levelfield.generation.run import Generation, Requests
 
 
-class PromptSet(click.Choice[str]):
+class PromptSetName(click.Choice[str]):
     """The name of a set of prompts; a file says where it belongs."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -32,7 +32,7 @@ class PromptSet(click.Choice[str]):
 PROMPTS = click.option(
     "--prompts",
     "prompt_set",
-    type=PromptSet([*PROMPT_SETS, *STUDY_SETS]),
+    type=PromptSetName([*PROMPT_SETS, *STUDY_SETS]),
     help="Set of prompts to use: PPLM's, or sts from the LPF study.",
 )
 

@@ -20,6 +20,8 @@ from levelfield_rating.plan.check import check_study
 from levelfield_rating.plan.freezing import freeze
 from simulated_raters import clipped, opened, rate
 
+LATER = {"preadd", "self-debiasing", "genarm"}
+"""Systems at 0.3 nats per token that joined the study after the texts for people were drawn."""
 EXAMPLE = Path(__file__).parents[2] / "examples/level-field"
 
 
@@ -31,8 +33,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(folder / "sentiment.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     study = load_study(folder / "sentiment.toml")
-    study.export(folder / "texts.jsonl", "texts")
-    study.export(folder / "scores.jsonl", "scores")
+    drawn_from = {row["system"] for row in records(folder / "people.jsonl")}
+    for what in ("texts", "scores"):
+        path = folder / f"{what}.jsonl"
+        study.export(path, what)
+        rows = [row for row in records(path) if row["system"] in drawn_from]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     frozen = replace(freeze(folder / "people.toml"), practice=())
     store = opened(folder, frozen)
     worth = judged(folder)
@@ -69,7 +75,7 @@ def test_every_system_and_both_wanted_values_have_as_many_texts_give_or_take_som
     systems = [row["system"] for row in rows]
     counts = [systems.count(system) for system in set(systems)]
     plan = load_study(folder / "sentiment.toml").plan
-    assert set(systems) == {system.name for system in plan.systems}
+    assert set(systems) == {s.name for s in plan.systems if s.budget in (0, 0.3)} - LATER
     assert max(counts) <= 2 * min(counts)
     wanted = [row["control"]["sentiment"] for row in rows]
     assert 0.35 < wanted.count("positive") / len(wanted) < 0.65

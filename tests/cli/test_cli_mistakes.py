@@ -123,9 +123,9 @@ def test_an_option_of_a_metric_is_a_number_as_people_write_it(
     ("name", "content", "said"),
     [
         ("t.jsonl", '{"text": "a", "text": "b"}', '"text" appears twice in an object'),
-        ("t.jsonl", '{"text": "a", "control": {"x": "b", "x": "c"}}', '"x" stands twice'),
+        ("t.jsonl", '{"text": "a", "control": {"x": "b", "x": "c"}}', '"x" appears twice'),
         ("t.json", '[{"text": "a", "text": "b"}]', '"text" appears twice in an object'),
-        ("t.csv", 'text,control\na,"{""x"": ""b"", ""x"": ""c""}"\n', '"x" stands twice'),
+        ("t.csv", 'text,control\na,"{""x"": ""b"", ""x"": ""c""}"\n', '"x" appears twice'),
         ("t.csv", "text,seed\na,1_0\n", "seed: expected a whole number"),
         ("t.csv", "text,ratings.style.ann\na,1_0\n", "expected a number"),
         ("t.jsonl", '{"text": ' + "[" * 100_000, "nested too deeply"),

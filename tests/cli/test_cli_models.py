@@ -145,7 +145,7 @@ def test_without_a_network_a_hub_name_gets_one_line_and_no_long_wait(write: Writ
         ('{"model_type": "pegasus", "architectures": 5}', "architectures: expected a list"),
         ('{"model_type": "pegasus", "architectures": [5]}', "architectures: expected a list"),
         ('{"model_type": "pegasus", "is_encoder_decoder": 1}', "expected true or false"),
-        ('{"model_type": "t5", "model_type": "pegasus"}', '"model_type" stands twice'),
+        ('{"model_type": "t5", "model_type": "pegasus"}', '"model_type" appears twice'),
         ("[" * 100_000, "nested too deeply"),
         ('{"model_type": "unheard-of", "is_encoder_decoder": true}', "unheard-of"),
         ('{"model_type": "marian", "is_encoder_decoder": true}', "families that do"),

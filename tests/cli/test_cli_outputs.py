@@ -19,7 +19,16 @@ from levelfield_rating.plan.freezing import freeze
 from levelfield_rating.store import RatingStore
 
 WORDS = {
-    *("--aspect", "--attribute", "--base-path", "--by", "--content", "--control", "--corpus-by"),
+    *(
+        "--aspect",
+        "--attribute",
+        "--base-path",
+        "--by",
+        "--content",
+        "--control",
+        "--corpus-by",
+        "--label-name",
+    ),
     *(
         "--device",
         "--direction",
@@ -205,7 +214,7 @@ def test_a_file_is_an_input_under_its_other_names_as_well(run: Run, write: Write
     Path("hard").hardlink_to(file)
     Path("soft").symlink_to(file)
     for name in ("hard", "soft"):
-        assert "is an input" in run("agreement", file, "--zscores", name, "--force").complaint
+        assert "is also an input" in run("agreement", file, "--zscores", name, "--force").complaint
 
 
 def test_all_files_of_an_export_are_declared(rated: Path) -> None:
@@ -333,8 +342,11 @@ def test_a_file_in_a_folder_that_is_read_goes_not_even_by_force(
 
 
 def test_what_is_a_folder_or_a_store_can_not_be_standard_output(run: Run, rated: Path) -> None:
-    assert run("rate", "backup", rated, "-").complaint.startswith("FILE -: standard output")
-    assert run("rate", "export", rated, "--out", "-").complaint.startswith("--out -: standard")
+    assert run("rate", "backup", rated, "-").complaint.startswith(
+        "FILE -: can't be standard output"
+    )
+    exported = run("rate", "export", rated, "--out", "-")
+    assert exported.complaint.startswith("--out -: can't be standard output")
     assert not Path("-").exists()
 
 

@@ -31,7 +31,7 @@ def test_a_trained_judge_has_a_card_and_votes(run: Run, write: Write, tmp_path: 
     assert said.code == 0, said
     assert "96 texts to train on, 24 held out" in said.err
     assert "accuracy" in said.err
-    assert "given: negative" in said.out
+    assert "predicted: negative" in said.out
     figures = json.loads((tmp_path / "moods" / "test.json").read_text())
     assert figures["n"] == 24
     assert figures["accuracy"] > 0.9

@@ -235,7 +235,7 @@ def test_each_attribute_has_a_pace_of_its_own():
 def test_tokens_of_longer_words_count_if_asked_for(tmp_path: Path):
     (tmp_path / "bag.txt").write_text("wasteland\n")
     technique = cat_paw(bag=str(tmp_path / "bag.txt"))
-    with pytest.raises(UserError, match="none of its 1 words is one token"):
+    with pytest.raises(UserError, match="none of its 1 words is a single token"):
         steered(technique, LAKE, POSITIVE)
     first = replace(technique, words="first")
     assert not torch.allclose(steered(first, LAKE, POSITIVE), logits(first, LAKE).log_softmax(-1))

@@ -390,7 +390,7 @@ def test_pairs_of_two_vocabularies_or_kinds_are_refused():
     with pytest.raises(ModelError, match=r"different vocabularies.*id 2 .*'<extra_id_0>'"):
         ContrastSampler(t5, pegasus, 1.0)
     check_same_vocabulary(t5.tokenizer, t5.tokenizer)
-    with pytest.raises(ModelError, match="of one kind"):
+    with pytest.raises(ModelError, match="of the same kind"):
         ContrastSampler(t5, Pretrained(gpt2.model, t5.tokenizer), 1.0)
     other_end = copy.deepcopy(t5.tokenizer)
     other_end.eos_token = "<pad>"

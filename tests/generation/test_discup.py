@@ -218,7 +218,7 @@ def test_guides_of_another_kind_are_refused():
     refusal = DisCup(model=cases.model(), guide=guide).refusal(POSITIVE)
     assert "is of kind class-lm; expected soft-prompt" in refusal
     assert "--technique discup" in refusal
-    with pytest.raises(UserError, match="no label"):
+    with pytest.raises(UserError, match="not a label"):
         next(cases.discup().generate([Request("1", "a", {"sentiment": "mixed"})]))
 
 

@@ -166,7 +166,7 @@ def test_an_exact_discriminator_gives_the_exact_conditional_distribution(wanted)
 @pytest.mark.parametrize(
     ("control", "why"),
     [
-        ({"sentiment": "mixed"}, 'fudge: sentiment "mixed" is no label'),
+        ({"sentiment": "mixed"}, 'fudge: sentiment "mixed" is not a label'),
         ({"sentiment": ("positive", "negative")}, "2 values"),
         ({"topic": "science"}, 'no guide for "topic"'),
     ],

@@ -419,7 +419,7 @@ def test_a_head_comes_before_a_bag():
     assert [goal.head is None for goal in technique._goals(frozenset(BOTH))] == [False, True]
     topic = replace(technique, guide=cases.head_guide(cases.model(), "topic"))
     assert [goal.head is None for goal in topic._goals(frozenset({"topic"}))] == [False]
-    assert "no label" in topic.refusal({"topic": "science fiction"})
+    assert "not a label" in topic.refusal({"topic": "science fiction"})
     assert topic.refusal({"topic": "sports"}) == ""
 
 
@@ -444,7 +444,7 @@ def test_topics_have_the_words_of_the_lists_that_are_one_token():
         ({"topic": ("science", "space")}, "no bag of words"),
         ({"formality": "low"}, "--technique pplm .*--attribute formality"),
         ({"keywords": ("court",)}, "not keywords; bolt, cbart, .* control keywords"),
-        ({"sentiment": "so-so"}, "sentiment .so-so. is no label.*negative, positive"),
+        ({"sentiment": "so-so"}, "sentiment .so-so. is not a label.*negative, positive"),
         ({"sentiment": "positive", "formality": "low"}, "formality"),
     ],
     ids=str,
@@ -457,7 +457,7 @@ def test_what_has_neither_head_nor_bag_is_refused(control, message):
 def test_a_bag_without_a_word_of_one_token_is_refused(tmp_path: Path):
     (tmp_path / "bag.txt").write_text("wasteland\nmoonshine\n")
     technique = pplm(bag=str(tmp_path / "bag.txt"))
-    with pytest.raises(UserError, match="none of its 2 words is one token"):
+    with pytest.raises(UserError, match="none of its 2 words is a single token"):
         list(technique.generate([Request("1", "The", WORDS)]))
 
 

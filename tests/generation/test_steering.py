@@ -330,7 +330,7 @@ def test_within_steering_the_base_itself_writes_steered_texts():
         with technique.steering(POSITIVE):
             assert not torch.equal(model(input_ids=ids).logits, before)
         assert torch.equal(model(input_ids=ids).logits, before)
-    with pytest.raises(UserError, match="no label"), technique.steering({"sentiment": "grim"}):
+    with pytest.raises(UserError, match="not a label"), technique.steering({"sentiment": "grim"}):
         pass
 
 

@@ -347,7 +347,7 @@ def test_two_ratings_of_one_rater_for_one_text_are_refused(tmp_path: Path):
     path = tmp_path / "project.json"
     path.write_text(json.dumps([task(1, (7, controls), (7, controls))]))
     (problem,) = problems(path)
-    assert f'7 rated quality of id "1" at {path}:task 1 already' in problem
+    assert f'7 already rated quality of id "1" at {path}:task 1' in problem
 
 
 def rows_of_six_texts() -> list[dict[str, object]]:

@@ -78,12 +78,16 @@ def test_of_samples_in_files_what_no_correlation_needs_is_left_out(tmp_path):
 
 def test_the_place_of_the_first_of_two_values_is_known_without_places_of_all(tmp_path):
     scores = [{"id": str(i), "metric": "a", "value": 1, "signature": "a|v:1"} for i in (1, 2, 2)]
-    with pytest.raises(InputError, match=r"scores.jsonl:3: .*has a value at .*scores.jsonl:2 al"):
+    with pytest.raises(
+        InputError, match=r"scores.jsonl:3: .*already has a value at .*scores.jsonl:2;"
+    ):
         load_scores(write(tmp_path / "scores.jsonl", scores))
     of_ann = [{"id": str(i), "aspect": "overall", "rater": "ann", "value": i} for i in (1, 2)]
     files = [
         write(tmp_path / "one.jsonl", of_ann),
         write(tmp_path / "two.jsonl", [{**of_ann[0], "id": "3"}, of_ann[1]]),
     ]
-    with pytest.raises(InputError, match=r"two.jsonl:2: ann rated overall of id .*one.jsonl:2 al"):
+    with pytest.raises(
+        InputError, match=r"two.jsonl:2: ann already rated overall of id .*one.jsonl:2;"
+    ):
         load_ratings(files)

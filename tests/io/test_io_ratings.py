@@ -231,7 +231,7 @@ def test_scores_of_two_kinds_do_not_mix(write):
         "b.jsonl", jsonl(score("3", 0.5, signature="m|v:2"), score("4", 0.5, signature="m|v:2"))
     )
     problems = found(load_scores, a, b)
-    assert problems[0].startswith('a.jsonl:2: m of id "1" has a value at a.jsonl:1 already')
+    assert problems[0].startswith('a.jsonl:2: m of id "1" already has a value at a.jsonl:1')
     assert problems[1].startswith("a.jsonl:3: value: expected a number")
     assert problems[2].startswith(
         'b.jsonl:1: m has the signature "m|v:2" here and "m|v:1" at a.jsonl:1'

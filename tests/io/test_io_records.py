@@ -177,7 +177,7 @@ def test_any_string_is_a_text(text):
         ({"text": "a", "references": ["b", None]}, "references[2]: expected a string, found null"),
         ({"text": "a", "context": [{"role": "user"}]}, "context[1]: expected a string, found an"),
         ({"text": "a", "control": "positive"}, 'control: expected an object such as {"sentiment"'),
-        ({"text": "a", "control": {"x": 1}}, "control.x: expected a string"),
+        ({"text": "a", "control": {"x": 1.5}}, "control.x: expected a string"),
         ({"text": "a", "control": {"x": ["y", 1]}}, "control.x[2]: expected a string"),
         ({"text": "a", "control.x": False}, "control.x: expected a string"),
         ({"text": "a", "control": {"\ud800": "y"}}, "control: a lone surrogate"),

@@ -178,7 +178,7 @@ def test_everything_wrong_with_the_names_is_told_before_reading(write):
             "folder: is a folder; name the files in it",
             'odd.yaml: ".yaml" does not determine the format; name it: --format jsonl|json|csv',
             'packed.jsonl.gz: ".gz" does not determine the format; unpack it first',
-            "bare: a name without suffix says nothing",
+            "bare: a name without suffix does not",
             "a\\x00b: not a file name",
             "x" * 300 + ": File name too long",
         ],

@@ -26,7 +26,7 @@ def test_there_are_two_and_they_are_small():
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 80e6
     for name in PAIR:
         card = (resolve(name).path / "README.md").read_text(encoding="utf-8")
-        for fact in ("Trained on | CPU", "nats a token on held-out", "CC BY-SA", "public domain"):
+        for fact in ("Trained on | CPU", "nats per token on held-out", "CC BY-SA", "public domain"):
             assert fact in card
 
 

@@ -122,7 +122,9 @@ def test_a_guide_of_another_kind_or_base_is_refused(tmp_path: Path):
     with pytest.raises(ModelError, match="is of kind class-lm; expected future: make one with"):
         guide_for("sentiment", "future", name)
     base = tiny.save("gpt2", tmp_path / "base")
-    with pytest.raises(ModelError, match="is of the base offline/smollm2@0123456789ab, and the"):
+    with pytest.raises(
+        ModelError, match="was made for the base offline/smollm2@0123456789ab, and the"
+    ):
         guide_for("sentiment", "class-lm", name, str(base))
     mine = save(tmp_path / "two", base="base", revision=resolve(str(base)).revision)
     assert guide_for("sentiment", "class-lm", mine, str(base)).name == "two"

@@ -233,7 +233,7 @@ def test_without_their_agreement_raters_are_not_planned():
     [
         ({}, "nothing to plan from"),
         ({"against": 0.2}, "needs r"),
-        ({"r": 0.2, "against": 0.2}, "another number"),
+        ({"r": 0.2, "against": 0.2}, "a number other than r"),
         ({"r": 0.9, "against": -0.9, "between": 0.9}, "no two metrics"),
     ],
 )

@@ -330,7 +330,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
         ),
         ('command = ["a"]\ntimeout_s = inf', "timeout_s: expected a number above 0; found inf"),
         ('command = ["a"]\nenvironment = { A = 1 }', "environment: A: expected a string"),
-        ('command = ["a"]\nenvironment = { "A=" = "1" }', "environment: A=: no name"),
+        ('command = ["a"]\nenvironment = { "A=" = "1" }', "environment: A=: not a name"),
         ('command = ["a"]\nformat = "csv"', "format: only a system with files has this"),
         (
             'files = "a.csv"\nretries = 1',

@@ -257,7 +257,7 @@ def test_exclusion_needs_a_reason_is_logged_and_changes_results(
     assert store.excluded() == {names[0]: "asleep"}
     assert [r.detail for r in store.log() if r.kind == "excluded"] == ["asleep"]
     results = desk.get("/organiser/results").text
-    assert "3 raters count; 4 with those who are excluded" in results
+    assert "3 raters count; 4 with those who were excluded" in results
     assert "asleep" in results
     assert "Mean with everybody" in results
     assert "Without 1 excluded rater." in desk.get("/organiser/reliability").text

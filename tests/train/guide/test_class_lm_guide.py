@@ -190,7 +190,7 @@ def test_the_card_has_figures_and_licences(folder: Path, tmp_path: Path):
 def test_a_guide_on_another_base_is_refused(folder: Path, tmp_path: Path):
     guide = built(folder, tmp_path / "g", epochs=0.01)
     other = tiny.save("gpt2", tmp_path / "other")
-    with pytest.raises(ModelError, match=r"guide 'g' is of the base base\d+@"):
+    with pytest.raises(ModelError, match=r"guide 'g' was made for the base base\d+@"):
         class_lm(guide, str(other))
 
 
