@@ -98,25 +98,30 @@ def read_divergences(plan: Plan) -> list[SystemDivergence]:
     Raises:
         UserError: the file holds no divergences.
     """
-    file = _file(plan)
-    if not file.exists():
-        return []
-    try:
-        entries: list[Mapping[str, Any]] = read_json(file)
-        every = [SystemDivergence(**{**e, "identity": tuple(e["identity"])}) for e in entries]
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        raise UserError(
-            f"{file} does not hold divergences ({type(error).__name__}); delete it and run "
-            "`levelfield study divergence` again"
-        ) from None
     now = {
         system.name: tuple(technique_identity(system.source))
         for system in plan.systems
         if isinstance(system.source, TechniqueSource)
     }
     return [
-        one for one in every if now.get(one.system) == one.identity and one.seed == plan.seeds[0]
+        one
+        for one in _every(_file(plan))
+        if now.get(one.system) == one.identity and one.seed == plan.seeds[0]
     ]
+
+
+def _every(file: Path) -> list[SystemDivergence]:
+    """Returns what a file holds, of whatever systems."""
+    if not file.exists():
+        return []
+    try:
+        entries: list[Mapping[str, Any]] = read_json(file)
+        return [SystemDivergence(**{**e, "identity": tuple(e["identity"])}) for e in entries]
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise UserError(
+            f"{file} does not hold divergences ({type(error).__name__}); delete it and run "
+            "`levelfield study divergence` again"
+        ) from None
 
 
 def _requests(plan: Plan, system: SystemPlan) -> list[Request]:
@@ -130,11 +135,12 @@ def _requests(plan: Plan, system: SystemPlan) -> list[Request]:
 
 
 def _write(plan: Plan, known: Mapping[str, SystemDivergence]) -> None:
+    """Writes divergences beside those of systems that the plan leaves out."""
     import filelock
 
     plan.out.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(plan.out / "divergences.lock"):
-        together = {**{one.system: one for one in read_divergences(plan)}, **known}
+        together = {**{one.system: one for one in _every(_file(plan))}, **known}
         with atomic_writer(_file(plan)) as out:
             out.write(json_text([one.to_dict() for one in together.values()], indent=2) + "\n")
 

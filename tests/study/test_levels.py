@@ -290,6 +290,20 @@ def test_the_command_shows_divergences_and_keeps_them(finished):
     assert isinstance(unknown.exception, UserError)
 
 
+def test_divergences_of_systems_that_are_left_out_are_kept(finished):
+    study = load_study(finished)
+    found = {one.system: one for one in study.divergence()}
+    path = finished.parent / "levels.study/divergences.json"
+    others = [
+        {**found["fixed"].to_dict(), "system": "left out"},
+        *(one.to_dict() for name, one in found.items() if name != "fixed"),
+    ]
+    path.write_text(json.dumps(others), encoding="utf-8")
+    assert study.divergence(only=["fixed"]) == [found["fixed"]]
+    kept = {one["system"] for one in json.loads(path.read_text(encoding="utf-8"))}
+    assert kept == {*found, "left out"}
+
+
 def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
     file = write(tmp_path, model)
     calibrate_study(file, tolerance=0.5)
