@@ -54,11 +54,11 @@ def only_one_system(part: StudyPart) -> Faults:
     """A share of a system's texts has a feature that those of no other system have.
 
     Looked for: a question as the end, the address of a page, accents that are characters of their
-    own, no-break spaces, and texts 60 % of whose words (6 or more) no other system uses, as another
-    language has. A warning from 3 % of the system's texts on, of questions from 10 %, and 5
-    texts, where at most 5 % of every other system's texts have it, and at most a quarter of that
-    share, by Fisher's exact test against all others with p < 1e-5. Silent with one system, and
-    for systems of fewer than 30 texts.
+    own, no-break spaces, and texts 60 % of whose words (6 or more) are in at most one of a thousand
+    texts of other systems, as another language has. A warning from 3 % of the system's texts on,
+    of questions from 10 %, and 5 texts, where at most 5 % of every other system's texts have it,
+    and at most a quarter of that share, by Fisher's exact test against all others with p < 1e-5.
+    Silent with one system, and for systems of fewer than 30 texts.
     """
     systems = {
         system: [text for text in texts if text.written]
@@ -96,19 +96,21 @@ def _is_alone(count: tuple[int, int], others: Sequence[tuple[int, int]], least: 
 
 
 def _foreign(systems: Mapping[str, Sequence[Text]]) -> dict[str, list[Text]]:
-    """System -> its texts of words that it shares with no other."""
-    users = Counter(
-        word for texts in systems.values() for word in {w for text in texts for w in text.words}
-    )
-    return {
-        system: [
-            text
-            for text in texts
-            if len(text.words) >= _WORDS
-            and sum(users[word] == 1 for word in text.words) >= _FOREIGN * len(text.words)
-        ]
+    """System -> its texts of words that the texts of other systems have not, but for one in a
+    thousand."""
+    users = {
+        system: Counter(word for text in texts for word in set(text.words))
         for system, texts in systems.items()
     }
+    all_users = sum(users.values(), Counter[str]())
+    number = sum(map(len, systems.values()))
+
+    def is_foreign(text: Text, system: str) -> bool:
+        most = (number - len(systems[system])) // 1_000
+        foreign = sum(all_users[word] - users[system][word] <= most for word in text.words)
+        return len(text.words) >= _WORDS and foreign >= _FOREIGN * len(text.words)
+
+    return {s: [text for text in texts if is_foreign(text, s)] for s, texts in systems.items()}
 
 
 _DOUBLED = 0.02
