@@ -86,6 +86,7 @@ def _own_temporary_folder(config: pytest.Config) -> None:
     `tmp_path` stay where pytest keeps them."""
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     folder = tempfile.mkdtemp(prefix="levelfield-tests-")
+    Path(folder).chmod(0o755)  # some tests enter it as another user
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     tempfile.tempdir = folder
 
