@@ -77,7 +77,7 @@ def written_pages() -> Iterator[Page]:
     """Yields the pages that people wrote."""
     for source in [
         *sorted(DOCS.rglob("*.md")),
-        *sorted((ROOT / "examples").rglob("*.md")),
+        *sorted((ROOT / "examples").rglob("README.md")),
         *(ROOT / name for name in _PLACES if name != "README.md"),
     ]:
         yield _page(source)
