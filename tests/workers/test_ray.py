@@ -91,7 +91,7 @@ def test_a_process_that_dies_is_replaced_and_a_partition_that_kills_is_named(clu
     assert len(list(folder.glob("*-dead"))) == 1
     assert result.scores["own.length"].values.tolist() == [len(s.text) for s in texts]
     options |= {"does": "die"}
-    with pytest.raises(WorkerError, match=r"samples '64' to '127', the last one without a word"):
+    with pytest.raises(WorkerError, match=r"samples '64' to '127', the last one without a message"):
         score(texts, WORD, options=options, cache=False, workers=2, ray=cluster)
     assert len(list(folder.glob("*-dead"))) == 1 + executor.LIVES
 
