@@ -47,6 +47,7 @@ def techniques(name: str | None, as_json: bool) -> None:
 
 def _listed(entry: TechniqueEntry) -> dict[str, Any]:
     document = asdict(entry)
+    del document["page"]
     return {**document, "from": document.pop("target")}
 
 
@@ -57,7 +58,7 @@ def _describe(entry: TechniqueEntry) -> dict[str, Any]:
         **_listed(entry),
         "doc": inspect.getdoc(technique) or "",
         "options": choice_documents(choices(technique)),
-        "documentation": f"docs/techniques/{entry.name}.md",
+        "documentation": entry.documentation,
     }
 
 

@@ -38,6 +38,7 @@ class TechniqueEntry:
         paper: where it comes from.
         attributes: those that it controls without a guide of the user's, `any` for all; empty where
             it ignores every control.
+        page: name of its page, if it shares one with others.
     """
 
     name: str
@@ -48,6 +49,12 @@ class TechniqueEntry:
     cost: str
     paper: str = ""
     attributes: Sequence[str] = ()
+    page: str = ""
+
+    @property
+    def documentation(self) -> str:
+        """The page of the documentation, in the repository."""
+        return f"docs/techniques/{self.page or self.name}.md"
 
 
 _ENTRIES = {

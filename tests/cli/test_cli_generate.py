@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import Run, Write, finish, records, start
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, TechniqueEntry
 from levelfield.io.outputs import KINDS, FileHead
 
 STUB = ("--technique", "stub")
@@ -222,13 +222,18 @@ def test_all_techniques_are_listed(run: Run) -> None:
     assert [one["name"] for one in run("techniques", "--json").json] == list(TECHNIQUES)
 
 
+@pytest.mark.parametrize("entry", TECHNIQUES.values(), ids=lambda entry: entry.name)
+def test_every_technique_has_its_page(entry: TechniqueEntry):
+    assert (Path(__file__).parents[2] / entry.documentation).is_file()
+
+
 @pytest.mark.parametrize("name", TECHNIQUES)
 def test_every_technique_explains_itself_and_all_its_options(run: Run, name: str) -> None:
     pytest.importorskip("torch")
     page = run("techniques", name)
     assert page.code == 0
     assert page.out.startswith(f"{name}: {TECHNIQUES[name].summary}")
-    assert f"docs/techniques/{name}.md" in page.out
+    assert TECHNIQUES[name].documentation in page.out
     options = run("techniques", name, "--json").json["options"]
     assert bool(options) == (name not in ("copy", "rules")), "what has no model has no options"
     words = " ".join(page.out.split())
