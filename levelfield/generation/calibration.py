@@ -159,6 +159,7 @@ def calibrate_strength(
         labels=chosen.control,
         format=chosen.reading.format,
         mapping=chosen.reading.mapping,
+        label_names=chosen.reading.label_names,
     )
     check_requests(writer, asked)
 

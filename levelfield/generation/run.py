@@ -58,6 +58,7 @@ def read_requests(
     labels: Mapping[str, str | Sequence[str]] = {},
     format: str | None = None,
     mapping: Mapping[str, str] = {},
+    label_names: Mapping[str, str] = {},
     rewriting: bool = False,
 ) -> list[Request]:
     """Returns the requests in their order.
@@ -69,7 +70,7 @@ def read_requests(
         refusal: why a control can't be answered; empty if it can.
         labels: for the attributes that a request does not name itself. Where there are several, a
             request is asked for with each, and the label goes behind its id: `7:positive`.
-        format, mapping: as for `load_samples`.
+        format, mapping, label_names: as for `load_samples`.
         rewriting: whether each needs a source, not a prompt; strings and lines of plain text are
             sources then.
 
@@ -105,9 +106,9 @@ def read_requests(
             f"{REQUESTS:,} requests in all"
         )
     records = requests if isinstance(requests, str | os.PathLike) else map(_record, requests)
-    source = open_source(records, format=format, mapping=mapping).as_requests(
-        refused, "source" if rewriting else "prompt"
-    )
+    source = open_source(
+        records, format=format, mapping=mapping, label_names=label_names
+    ).as_requests(refused, "source" if rewriting else "prompt")
     source.check()
     asked = (request for sample in source for request in _asked(sample, labels))
     read = list(itertools.islice(asked, REQUESTS + 1))
@@ -297,9 +298,12 @@ def generate(
         labels=chosen.control,
         format=chosen.reading.format,
         mapping=chosen.reading.mapping,
+        label_names=chosen.reading.label_names,
         rewriting=rewrites(writer),
     )
     signature = writer.signature + with_choices("", chosen.decoding.choices)
+    if caution := getattr(writer, "caution", ""):
+        note(caution)
     every = every[chosen.place.part(len(every))]
     choices = RunChoices(system=chosen.system or writer.name, seed=chosen.seed, signature=signature)
     name = None if out is None else os.fspath(out)

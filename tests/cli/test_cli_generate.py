@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import Run, Write, finish, records, start
-from levelfield.generation.table import TECHNIQUES, TechniqueEntry
+from levelfield.generation.table import TECHNIQUES, TechniqueEntry, technique_class
 from levelfield.io.outputs import KINDS, FileHead
 
 STUB = ("--technique", "stub")
@@ -207,6 +207,22 @@ def test_a_file_given_as_a_set_of_prompts_is_told_where_it_belongs(run: Run, tmp
     file.write_text("The lake\n", encoding="utf-8")
     ran = run("generate", "--prompts", str(file), "--technique", "base")
     assert "this is a file; give it as REQUESTS, without --prompts" in ran.complaint
+
+
+@pytest.mark.parametrize("command", ["generate", "calibrate-strength"])
+def test_labels_of_requests_get_names(run: Run, tmp_path: Path, command: str):
+    file = tmp_path / "requests.jsonl"
+    file.write_text('{"prompt": "The lake", "control": {"sentiment": 1}}\n', encoding="utf-8")
+    words = (command, str(file), "--technique", "gedi")
+    assert '"1" is not a label' in run(*words, "--label-name", "0=negative").complaint
+    named = run(*words, "--label-name", "1=so-so")
+    assert '"so-so" is not a label' in named.complaint
+
+
+def test_the_shipped_editor_says_what_to_expect():
+    pytest.importorskip("torch")
+    assert "poor English" in technique_class("cbart")().caution
+    assert technique_class("cbart")(model="elsewhere").caution == ""
 
 
 # techniques

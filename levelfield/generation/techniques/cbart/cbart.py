@@ -120,6 +120,16 @@ class CBART(BatchedTechnique):
         shown |= self._shown("begin") if self.begin != "word" else {}
         return {**shown, "ranker": resolve_causal(self.ranker, self.loading).label}
 
+    @property
+    def caution(self) -> str:
+        """What a user should know before reading the texts."""
+        if self.model != OFFLINE_EDITOR:
+            return ""
+        return (
+            f"{OFFLINE_EDITOR} keeps the keywords but writes poor English; "
+            "`levelfield train editor` trains a larger one"
+        )
+
     def _label(self, model: str) -> str:
         return resolve_editor(model, self.loading).label
 
