@@ -158,7 +158,7 @@ class Technique(Protocol):
 
     A technique is made of plain arguments and opens nothing before its first text. Its texts depend
     on the request, the seed and the decoding alone: not on batch size, order, or what else is
-    asked.
+    asked. If it has a `caution`, `generate` notes this before the first text.
     """
 
     @property

@@ -36,7 +36,7 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
         self._path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        # NotImplementedError: a zip of a later version
+        # `zipfile` raises NotImplementedError if a file needs a later version of the format
         except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
             raise ArchiveError(f"not a whole zip file: {error}") from None
         self._members = self._zip.infolist()

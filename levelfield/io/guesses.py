@@ -73,7 +73,7 @@ def field_guesses(record: Mapping[str, Any], fields: Sequence[str] = ("text",)) 
             guesses[field] = max(candidates, key=lambda column: len(strings[column]))
     if guesses.get("source") and "prompt" not in guesses and "prompt" not in record:
         text = record.get("text", record.get(guesses.get("text", "")))
-        if is_prompt(record[guesses["source"]], text):
+        if _is_prompt(record[guesses["source"]], text):
             guesses["prompt"] = guesses.pop("source")
     return dict(sorted(guesses.items(), key=lambda guess: guess[0] != "text"))
 
@@ -88,7 +88,7 @@ def _control_guess(record: Mapping[str, Any], guesses: Mapping[str, str]) -> dic
     return {}
 
 
-def is_prompt(value: object, text: object) -> bool:
+def _is_prompt(value: object, text: object) -> bool:
     """Returns whether a text begins with a value and goes on after it."""
     values = (value, text)
     return (

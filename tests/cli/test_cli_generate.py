@@ -165,8 +165,8 @@ def test_ctrl_c_says_that_the_same_command_goes_on(run: Run, asked: str, stub: A
     stub.before = staticmethod(interrupt)
     ran = run("generate", asked, *STUB)
     assert ran.code == 130
-    said = "interrupted: 1 of 2 texts are in texts.jsonl; the same command resumes"
-    assert ran.err.strip() == said  # click begins a new line
+    message = "interrupted: 1 of 2 texts are in texts.jsonl; the same command resumes"
+    assert ran.err.strip() == message  # click begins a new line
 
 
 @pytest.mark.slow

@@ -260,9 +260,9 @@ def test_one_budget_needs_no_tables_of_its_own(tmp_path, model):
 
 def test_the_divergence_is_that_of_the_texts_of_the_first_seed(finished, model):
     study = load_study(finished)
-    found = {one.system: one for one in study.divergence()}
-    assert found.keys() == {"base", "guided @ 0.6", "guided @ 0.2", "fixed"}
-    assert found["base"].nats == pytest.approx(0, abs=1e-6)
+    divergences = {one.system: one for one in study.divergence()}
+    assert divergences.keys() == {"base", "guided @ 0.6", "guided @ 0.2", "fixed"}
+    assert divergences["base"].nats == pytest.approx(0, abs=1e-6)
     asked = [
         Request(f"openings/sentiment/{id}:{value}", prompt, {"sentiment": value})
         for id, prompt in (("0001", "The lake"), ("0002", "Go"), ("0003", "In a house"))
@@ -270,13 +270,13 @@ def test_the_divergence_is_that_of_the_texts_of_the_first_seed(finished, model):
     ]
     technique = ClassifierFreeGuidance(model=model, strength=1.5)
     expected = divergence(technique, asked, decoding=Decoding(max_new_tokens=6), seed=1).mean
-    assert found["fixed"].nats == pytest.approx(expected.value, abs=1e-6)
+    assert divergences["fixed"].nats == pytest.approx(expected.value, abs=1e-6)
     low, high = study.report().summary.controls
     costs = {(c.control, cost.system): cost.nats for c in (low, high) for cost in c.costs}
-    assert costs[low.control, "guided"] == found["guided @ 0.2"].nats
-    assert costs[high.control, "guided"] == found["guided @ 0.6"].nats
-    assert costs[low.control, "fixed"] == costs[high.control, "fixed"] == found["fixed"].nats
-    assert f"{found['fixed'].nats:.3f}" in study.report().to_latex()
+    assert costs[low.control, "guided"] == divergences["guided @ 0.2"].nats
+    assert costs[high.control, "guided"] == divergences["guided @ 0.6"].nats
+    assert costs[low.control, "fixed"] == costs[high.control, "fixed"] == divergences["fixed"].nats
+    assert f"{divergences['fixed'].nats:.3f}" in study.report().to_latex()
 
 
 def test_the_command_shows_divergences_and_keeps_them(finished):
@@ -292,16 +292,16 @@ def test_the_command_shows_divergences_and_keeps_them(finished):
 
 def test_divergences_of_systems_that_are_left_out_are_kept(finished):
     study = load_study(finished)
-    found = {one.system: one for one in study.divergence()}
+    divergences = {one.system: one for one in study.divergence()}
     path = finished.parent / "levels.study/divergences.json"
     others = [
-        {**found["fixed"].to_dict(), "system": "left out"},
-        *(one.to_dict() for name, one in found.items() if name != "fixed"),
+        {**divergences["fixed"].to_dict(), "system": "left out"},
+        *(one.to_dict() for name, one in divergences.items() if name != "fixed"),
     ]
     path.write_text(json.dumps(others), encoding="utf-8")
-    assert study.divergence(only=["fixed"]) == [found["fixed"]]
+    assert study.divergence(only=["fixed"]) == [divergences["fixed"]]
     kept = {one["system"] for one in json.loads(path.read_text(encoding="utf-8"))}
-    assert kept == {*found, "left out"}
+    assert kept == {*divergences, "left out"}
 
 
 def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
