@@ -123,6 +123,12 @@ def test_every_key_has_its_place(tmp_path):
     assert plan.metrics == (MetricPlan("ctrleval", words),)
 
 
+def test_each_of_several_paths_is_relative_to_the_study_file(tmp_path):
+    guides = '[[systems]]\nname = "s"\ntechnique = "base"\noptions = { model = "%s" }'
+    system = load(tmp_path, systems=guides % "./mine, ../yours,offline/minilm").systems[0]
+    assert f"{tmp_path}/mine,{tmp_path.parent}/yours,offline/minilm" in str(system.source)
+
+
 def test_several_attributes_give_all_combinations_in_order(tmp_path):
     controls = '[controls.m]\nsentiment = ["p", "n"]\ntopic = ["World", "Sports"]'
     assert load(tmp_path, controls=controls).control("m").values == (

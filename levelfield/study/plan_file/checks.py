@@ -89,7 +89,7 @@ def option_words(table: TomlTable, options: Mapping[str, Word], folder: Path) ->
 
     Args:
         table: where they stand.
-        folder: of the study file; a string that begins with `./` or `../` is a path from there.
+        folder: of the study file; paths that begin with `./` or `../` are relative to it.
     """
     words = {}
     for name, value in (attempt(table, "options", underscored, options) or {}).items():
@@ -99,9 +99,18 @@ def option_words(table: TomlTable, options: Mapping[str, Word], folder: Path) ->
 
 
 def path_from(text: str, folder: Path) -> str:
-    """Returns what a string stands for, which is another thing in another folder if it begins with
-    `./` or `../`."""
-    return os.path.normpath(folder / text) if text.startswith(("./", "../")) else text
+    """Returns a string, or several separated by commas, with paths from the folder in place of
+    those that begin with `./` or `../`.
+
+    >>> path_from("./mine,offline/sentiment-lm", Path("/study"))
+    '/study/mine,offline/sentiment-lm'
+    """
+    return ",".join(
+        os.path.normpath(folder / item.lstrip())
+        if item.lstrip().startswith(("./", "../"))
+        else item
+        for item in text.split(",")
+    )
 
 
 def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:

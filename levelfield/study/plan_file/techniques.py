@@ -141,9 +141,6 @@ def read_technique(
         if name:
             table.wrong_field("technique", f"there is no technique {shown(name)}; {hint}")
         return wrong
-    if "guide" in words:  # several have commas between them
-        folders = (path_from(part.strip(), folder) for part in words["guide"].split(","))
-        words["guide"] = ",".join(folders)
     options = choices(technique_class(name))
     words = {**{k: word for k, word in defaults.options.items() if k in options}, **words}
     default = options["model"].default if "model" in options else None
