@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -259,11 +260,22 @@ def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
                         yield Request(f"{dataset.name}/{id}/{kind.name}/{k}", prompt, labels)
 
 
+def _paths_within(value: str, folder: Path) -> str:
+    """Returns an option with the absolute paths in it relative to the folder."""
+    return ",".join(
+        os.path.relpath(item, folder) if os.path.isabs(item) else item for item in value.split(",")
+    )
+
+
 def _wanted(plan: Plan, system: SystemPlan) -> str:
-    """Digest of everything in the study file that a strength depends on."""
+    """Digest of everything in the study file that a strength depends on, wherever the file lies."""
     source = system.source
     assert isinstance(source, TechniqueSource)
-    options = {k: str(v) for k, v in source.options.items() if k != knob_of(source)}
+    options = {
+        k: _paths_within(str(v), plan.file.parent)
+        for k, v in source.options.items()
+        if k != knob_of(source)
+    }
     requests = [(r.id, r.prompt, dict(r.control)) for r in _requests(plan, system)]
     about = [source.technique, sorted(options.items()), source.decoding.choices]
     words = json.dumps([*about, source.budget, requests], default=list)

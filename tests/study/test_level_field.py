@@ -19,21 +19,23 @@ from levelfield.study.cells import Cell
 
 EXAMPLE = Path(__file__).parents[2] / "examples/level-field"
 SYSTEM = "caa @ 0.3"
+STUDIES = ("sentiment", "topic", "keywords")
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study file beside its results, as the page unpacks them."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study files beside their results, as the page unpacks them."""
     folder = tmp_path_factory.mktemp("level-field") / "level-field"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("*.study"))
-    with tarfile.open(folder / "sentiment.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "sentiment.toml"
+    for packed in folder.glob("*.tar.xz"):
+        with tarfile.open(packed) as archive:
+            archive.extractall(folder, filter="data")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def cells(study: Path) -> list[Cell]:
-    return load_study(study).cells()
+def cells(folder: Path) -> list[Cell]:
+    return load_study(folder / "sentiment.toml").cells()
 
 
 def findings(cells: Sequence[Cell]) -> set[tuple[str, str, str]]:
@@ -133,12 +135,15 @@ def test_a_planted_fault_is_found(cells, fault):
     assert {check for check, _, _ in new} & checks, sorted(new)
 
 
-def test_the_audit_finds_nothing_serious(cells):
-    assert [one for one in audit(cells) if one.severity == "serious"] == []
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_audit_finds_nothing_serious(folder, name):
+    found = audit(load_study(folder / f"{name}.toml").cells())
+    assert [one for one in found if one.severity == "serious"] == []
 
 
-def test_every_system_has_all_its_texts_within_its_budget(study):
-    plan = load_study(study).plan
-    assert plan.left_out == ()
-    for cell in load_study(study).status().cells:
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_system_has_all_its_texts_within_its_budget(folder, name):
+    study = load_study(folder / f"{name}.toml")
+    assert study.plan.left_out == ()
+    for cell in study.status().cells:
         assert cell.state == "done", cell
