@@ -263,7 +263,8 @@ def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
 def _paths_within(value: str, folder: Path) -> str:
     """Returns an option with the absolute paths in it relative to the folder."""
     return ",".join(
-        os.path.relpath(item, folder) if os.path.isabs(item) else item for item in value.split(",")
+        os.path.relpath(item, folder) if Path(item).is_absolute() else item
+        for item in value.split(",")
     )
 
 

@@ -19,7 +19,7 @@ from levelfield.study.cells import Cell
 
 EXAMPLE = Path(__file__).parents[2] / "examples/level-field"
 SYSTEM = "caa @ 0.3"
-STUDIES = ("sentiment", "topic", "keywords")
+STUDIES = ("sentiment", "topic", "both", "keywords")
 
 
 @pytest.fixture(scope="module")
