@@ -209,8 +209,9 @@ def search(
 
     While all were too weak or all too strong, the next strength is s (budget / d)^(1/k), at most
     four times s and at least a quarter, or sixteen times where the last step changed nothing. From
-    the second such step on, the one before fell short, and the strength goes a tenth beyond.
-    Between two neighbours it is interpolated on logarithms.
+    the second such step on, the one before fell short: the strength goes a tenth beyond, and k is
+    that of the last two strengths if that is lower. Between two neighbours it is interpolated on
+    logarithms.
 
     Args:
         exponent: k, with which the divergence grows near the budget, d ∝ s^k; a small strength has
@@ -233,7 +234,10 @@ def search(
             if flat or nats == 0:
                 factor = 16.0 if flat else 4.0
             else:
-                beyond = 1.1 if len(tried) > 1 else 1.0
+                beyond = 1.0
+                if len(tried) > 1:
+                    beyond = 1.1
+                    exponent = min(exponent, _slope(tried[-1], tried[-2]))
                 factor = min(4.0, beyond * max(budget / nats, nats / budget) ** (1 / exponent))
             strength = strength * factor if weak else strength / factor
         tried.append(Tried(strength, far(strength)))
@@ -245,14 +249,18 @@ def search(
 
 
 def _exponent(tried: Sequence[Tried], budget: float) -> float:
-    """Returns k of d ∝ s^k by the two strengths nearest to the budget; between a half and 4."""
+    """Returns k of d ∝ s^k by the two strengths nearest to the budget."""
     near = sorted(tried, key=lambda one: abs(one.divergence.value - budget))[:2]
-    if len(near) < 2 or min(one.divergence.value for one in near) <= 0:
-        return EXPONENT
-    one, other = near
+    return _slope(*near) if len(near) == 2 else EXPONENT
+
+
+def _slope(one: Tried, other: Tried) -> float:
+    """Returns k of d ∝ s^k by two strengths; between a tenth and 4."""
     apart = math.log(one.strength / other.strength)
-    slope = math.log(one.divergence.value / other.divergence.value) / apart if apart else EXPONENT
-    return min(4.0, max(0.5, slope))
+    if not apart or min(one.divergence.value, other.divergence.value) <= 0:
+        return EXPONENT
+    slope = math.log(one.divergence.value / other.divergence.value) / apart
+    return min(4.0, max(0.1, slope))
 
 
 def _nearest(tried: Sequence[Tried], budget: float) -> Tried:

@@ -41,6 +41,12 @@ def test_the_search_finds_the_strength_of_any_rising_curve(curve, start):
     assert len(tried) <= 20
 
 
+def test_the_search_takes_long_steps_where_the_strength_does_little():
+    tried = search(lambda s: nats(0.24 * (s / 30) ** 0.15), 30.0, 0.3, 0.05, 30)
+    assert tried[-1].divergence.value == pytest.approx(0.3, rel=0.05)
+    assert len(tried) <= 4
+
+
 @pytest.mark.parametrize(
     ("curve", "nearest"), [(lambda s: 0.3 * s / (1 + s), "0.3"), (lambda s: 0.8 + s, "0.8")]
 )

@@ -92,7 +92,7 @@ class CBART(BatchedTechnique):
     )
     stops: bool = option(
         False,
-        "Also allow brackets, quotes, ellipses, symbols, and tokens of several punctuation marks "
+        "Allow brackets, quotes, ellipses, symbols, and tokens of several punctuation marks "
         "as fillings. The authors' program leaves out a list of 203 such tokens.",
     )
     gap_top_k: int = option(
