@@ -209,9 +209,9 @@ def search(
 
     While all were too weak or all too strong, the next strength is s (budget / d)^(1/k), at most
     four times s and at least a quarter, or sixteen times where the last step changed nothing. From
-    the second such step on, the one before fell short: the strength goes a tenth beyond, and k is
-    that of the last two strengths if that is lower. Between two neighbours it is interpolated on
-    logarithms.
+    the second such step on, the one before fell short: the strength goes a tenth beyond. From the
+    third on, k is that of the last two strengths if that is lower. Between two
+    neighbours it is interpolated on logarithms.
 
     Args:
         exponent: k, with which the divergence grows near the budget, d ∝ s^k; a small strength has
@@ -234,9 +234,8 @@ def search(
             if flat or nats == 0:
                 factor = 16.0 if flat else 4.0
             else:
-                beyond = 1.0
-                if len(tried) > 1:
-                    beyond = 1.1
+                beyond = 1.1 if len(tried) > 1 else 1.0
+                if len(tried) > 2:
                     exponent = min(exponent, _slope(tried[-1], tried[-2]))
                 factor = min(4.0, beyond * max(budget / nats, nats / budget) ** (1 / exponent))
             strength = strength * factor if weak else strength / factor
