@@ -210,8 +210,8 @@ def search(
     While all were too weak or all too strong, the next strength is s (budget / d)^(1/k), at most
     four times s and at least a quarter, or sixteen times where the last step changed nothing. From
     the second such step on, the one before fell short: the strength goes a tenth beyond. From the
-    third on, k is that of the last two strengths if that is lower. Between two
-    neighbours it is interpolated on logarithms.
+    third on, k is that of the last two strengths if that is lower. Between two neighbours the
+    strength is interpolated on logarithms.
 
     Args:
         exponent: k, with which the divergence grows near the budget, d ∝ s^k; a small strength has
