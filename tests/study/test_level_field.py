@@ -19,7 +19,8 @@ from levelfield.study.cells import Cell
 
 EXAMPLE = Path(__file__).parents[2] / "examples/level-field"
 SYSTEM = "caa @ 0.3"
-STUDIES = ("sentiment", "topic", "both", "keywords")
+OTHER_SYSTEMS = ("base", "prompting", "dexperts @ 0.3", "gedi @ 0.3", "iti @ 0.3")
+STUDIES = ("keywords", "sentiment", "topic", "both")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cells(folder: Path) -> list[Cell]:
-    return load_study(folder / "sentiment.toml").cells()
+    """The cells of a few systems of the study; an audit of all 36 takes ten times as long."""
+    cells = load_study(folder / "sentiment.toml").cells()
+    return [cell for cell in cells if cell.key.system in (SYSTEM, *OTHER_SYSTEMS)]
+
+
+@pytest.fixture(scope="module")
+def known_findings(cells: list[Cell]) -> set[tuple[str, str, str]]:
+    """Findings on the cells as they are, without a planted fault."""
+    return findings(cells)
 
 
 def findings(cells: Sequence[Cell]) -> set[tuple[str, str, str]]:
@@ -128,19 +137,22 @@ FAULTS: dict[str, tuple[Callable[[Sequence[Cell]], list[Cell]], set[str]]] = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(cells, fault):
+def test_a_planted_fault_is_found(cells, known_findings, fault):
     plant, checks = FAULTS[fault]
-    new = findings(plant(cells)) - findings(cells)
+    new = findings(plant(cells)) - known_findings
     assert {check for check, _, _ in new} & checks, sorted(new)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_audit_finds_nothing_serious(folder, name):
     found = audit(load_study(folder / f"{name}.toml").cells())
     assert [one for one in found if one.severity == "serious"] == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_system_has_all_its_texts_within_its_budget(folder, name):
     study = load_study(folder / f"{name}.toml")
