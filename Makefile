@@ -1,4 +1,5 @@
 # `make demo` and `make test` on a fresh machine with git, make and Python >= 3.11.
+# `make test` as root installs what tests need of Debian; `make test DEBIAN=no` goes without.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,8 +12,8 @@ DISTRIBUTIONS := --editable ./rating --editable ./reproductions
 # processes that tests start load the package: what is compiled is kept
 unexport PYTHONDONTWRITEBYTECODE
 
-# worksteal: neighbours run in one process, which keeps the models they share
-PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
+# one pytest process a core, each with files of its own
+SUITE := $(BIN)/python -m tools.suite
 ROOMS = $(foreach room,$(ROOM),$(or $(wildcard tests/$(room) $(room)/tests),$(error ROOM=$(room): \
     there is no folder tests/$(room))))
 
@@ -34,20 +35,21 @@ demo: $(INSTALLED)
 # after every change: what needs no model, browser or process of its own; with a ROOM, all quick
 # tests of these folders, models among them: `make check ROOM="generation models"`
 check: style
-	$(call with_types,$(PYTEST) -m "not slow and not browser and not kill" \
-	    $(if $(ROOM),--hypothesis-profile few $(ROOMS),\
-	    --fast tests $(addprefix --ignore tests/,golden cli study)))
+	$(call with_types,$(SUITE) \
+	    $(if $(ROOM),$(ROOMS),tests $(addprefix --ignore tests/,golden cli study)) -- \
+	    -m "not slow and not browser and not kill" $(if $(ROOM),--hypothesis-profile few,--fast))
 
 # hypothesis draws the same examples for the same commit; `test-all` and `check` draw new ones
 test: style
-	$(call with_types,$(PYTEST) -m "not slow" --hypothesis-profile few --hypothesis-seed=0)
+	@echo "format, lint, types and one test of each kind; \`make test-slow\` runs the others"
+	$(call with_types,$(SUITE) -- -m "not slow" --hypothesis-profile few --hypothesis-seed=0)
 
 # what `test` leaves out, and properties with all of their examples
 test-slow: $(INSTALLED_DEV)
-	$(PYTEST) -m "slow or hypothesis" --hypothesis-seed=0
+	$(SUITE) --seconds tests/seconds-slow.json -- -m "slow or hypothesis" --hypothesis-seed=0
 
 test-all: style
-	$(call with_types,$(PYTEST))
+	$(call with_types,$(SUITE))
 
 # the tests of the light core, on the built wheel, in an environment that has no extra
 light: $(INSTALLED_DEV) $(LIGHT)/.installed
@@ -96,7 +98,7 @@ $(INSTALLED): $(VENV)/bin/python pyproject.toml rating/pyproject.toml reproducti
 
 $(INSTALLED_DEV): $(INSTALLED)
 	$(PIP) --no-build-isolation --editable '.[all,dev,docs]' $(DISTRIBUTIONS)
-	./tools/debian
+	./tools/debian $(DEBIAN)
 	touch $@
 
 $(LIGHT)/.installed: pyproject.toml constraints.txt

@@ -10,11 +10,12 @@ import contextlib
 import functools
 import random
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tiny_ctrl
 
 import tiny
@@ -56,6 +57,18 @@ from levelfield.generation.techniques.rewriter.rewriter import Rewriter
 from levelfield.generation.techniques.rules import CopySource, FormalityRules
 from levelfield.generation.techniques.smc import SMC
 from levelfield.generation.techniques.steering.steering import CAA, ITI, Ablation, LoReFT
+
+QUICK = ("base", "gedi", "prompting", "caa", "pplm", "cbart", "constrained-beam", "combination")
+"""A technique a mechanism: none, logits, input, states, gradient, editing, search, techniques in a
+technique. In `make test` they stand for the others, which `make test-slow` tries."""
+
+
+def by_mechanism(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Parametrizes a test over techniques; those that are not in `QUICK` are slow."""
+    return pytest.mark.parametrize(
+        "name",
+        [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names],
+    )
 
 
 @functools.cache

@@ -55,8 +55,6 @@ RUN = (
 )
 """Pages whose snippets need no file of the reader's."""
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-
 
 def snippets(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
@@ -91,35 +89,40 @@ def test_the_snippets_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pyte
         exec(compile(code, name, "exec"), vars(module))
 
 
-@pytest.mark.parametrize("page", [*PAGES, CONTRIBUTING, *SCRIPTS], ids=lambda page: page.name)
-def test_what_snippets_and_scripts_import_is_there(page: Path):
-    for code in snippets(page) if page.suffix == ".md" else [page.read_text("utf-8")]:
-        for name in imported(code):
-            pkgutil.resolve_name(name)
+def test_what_snippets_and_scripts_import_is_there(subtests: pytest.Subtests):
+    for page in (*PAGES, CONTRIBUTING, *SCRIPTS):
+        with subtests.test(page=page.name):
+            for code in snippets(page) if page.suffix == ".md" else [page.read_text("utf-8")]:
+                for name in imported(code):
+                    pkgutil.resolve_name(name)
 
 
-@pytest.mark.parametrize("page", [*PAGES, CONTRIBUTING], ids=lambda page: page.name)
-def test_modules_and_files_that_a_page_names_are_there(page: Path):
-    text = page.read_text("utf-8")
-    for name in re.findall(r"`(levelfield\.[a-z_]+\.[A-Za-z_.]+)[`(]", text):
-        pkgutil.resolve_name(name)
-    for name in re.findall(r"`((?:levelfield|tests|docs|examples|benchmarks)/[\w/.-]+)`", text):
-        assert (ROOT / name).exists(), name
-    for link in re.findall(r"\]\(([\w/.-]+\.(?:md|toml|jsonl|cff))\)", text):
-        assert (page.parent / link).exists(), link
+def test_modules_and_files_that_a_page_names_are_there(subtests: pytest.Subtests):
+    for page in (*PAGES, CONTRIBUTING):
+        with subtests.test(page=page.name):
+            text = page.read_text("utf-8")
+            for name in re.findall(r"`(levelfield\.[a-z_]+\.[A-Za-z_.]+)[`(]", text):
+                pkgutil.resolve_name(name)
+            for name in re.findall(
+                r"`((?:levelfield|tests|docs|examples|benchmarks)/[\w/.-]+)`", text
+            ):
+                assert (ROOT / name).exists(), name
+            for link in re.findall(r"\]\(([\w/.-]+\.(?:md|toml|jsonl|cff))\)", text):
+                assert (page.parent / link).exists(), link
 
 
-@every_page
-def test_commands_that_a_page_shows_have_these_options(page: Path):
-    for words in commands(page):
-        command: click.Command = levelfield
-        context = click.Context(command, info_name="levelfield")
-        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-            name, *words = words
-            inner = command.get_command(context, name)
-            assert inner is not None, f"{page.name}: levelfield {name}"
-            command, context = inner, click.Context(inner, context, info_name=name)
-        command.make_parser(context).parse_args(list(words))
+def test_commands_that_a_page_shows_have_these_options(subtests: pytest.Subtests):
+    for page in PAGES:
+        with subtests.test(page=page.name):
+            for words in commands(page):
+                command: click.Command = levelfield
+                context = click.Context(command, info_name="levelfield")
+                while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+                    name, *words = words
+                    inner = command.get_command(context, name)
+                    assert inner is not None, f"{page.name}: levelfield {name}"
+                    command, context = inner, click.Context(inner, context, info_name=name)
+                command.make_parser(context).parse_args(list(words))
 
 
 def scorings(page: Path) -> Iterator[tuple[list[str], dict[str, str], dict[str, object]]]:
@@ -146,11 +149,16 @@ def members(page: Path, word: str) -> tuple[str, ...]:
     return matching(word)
 
 
-@every_page
 def test_metrics_and_options_of_a_page_belong_together_and_do_something(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ):
     monkeypatch.chdir(tmp_path)
+    for page in PAGES:
+        with subtests.test(page=page.name):
+            check_scorings(page)
+
+
+def check_scorings(page: Path) -> None:
     for names, words, said in scorings(page):
         if not names:
             continue
@@ -170,29 +178,31 @@ def test_metrics_and_options_of_a_page_belong_together_and_do_something(
             assert any(changed), f"{page.name}: {word}={text} is what {names} do without it"
 
 
-@every_page
-def test_techniques_that_a_page_generates_with_have_these_options(page: Path):
-    context = click.Context(generate, info_name="generate")
-    for command, *words in commands(page):
-        if command == "generate":
-            said, _, _ = context.command.make_parser(context).parse_args(list(words))
-            named = {n: said[n] for n in ("model", "guide") if said.get(n)}
-            options = {**named, **underscored(pairs("--option", said.get("options", ())))}
-            known = choices(technique_class(said["technique"]))
-            assert options.keys() <= known.keys(), f"{page.name}: {options}"
-            parsed(said["technique"], known, options)
+def test_techniques_that_a_page_generates_with_have_these_options(subtests: pytest.Subtests):
+    for page in PAGES:
+        with subtests.test(page=page.name):
+            context = click.Context(generate, info_name="generate")
+            for command, *words in commands(page):
+                if command == "generate":
+                    said, _, _ = context.command.make_parser(context).parse_args(list(words))
+                    named = {n: said[n] for n in ("model", "guide") if said.get(n)}
+                    options = {**named, **underscored(pairs("--option", said.get("options", ())))}
+                    known = choices(technique_class(said["technique"]))
+                    assert options.keys() <= known.keys(), f"{page.name}: {options}"
+                    parsed(said["technique"], known, options)
 
 
-@every_page
-def test_options_that_a_sentence_names_are_there(page: Path):
-    text = " ".join(page.read_text("utf-8").split())
-    known = options_of_all()
-    for word in re.findall(r"`[^`]*?(?:--option|-o) ([\w.:-]+)=[^`]*`", text):
-        whose, _, option = min(underscored({word: ""})).rpartition(":")
-        having = [n for n, o in known.items() if option in o or option == "NAME"]
-        of_the_page = f"    {option}: " in "".join(snippets(page))
-        fitting = [not whose or n == whose or n.startswith(f"{whose}.") for n in having]
-        assert of_the_page or any(fitting), word
+def test_options_that_a_sentence_names_are_there(subtests: pytest.Subtests):
+    for page in PAGES:
+        with subtests.test(page=page.name):
+            text = " ".join(page.read_text("utf-8").split())
+            known = options_of_all()
+            for word in re.findall(r"`[^`]*?(?:--option|-o) ([\w.:-]+)=[^`]*`", text):
+                whose, _, option = min(underscored({word: ""})).rpartition(":")
+                having = [n for n, o in known.items() if option in o or option == "NAME"]
+                of_the_page = f"    {option}: " in "".join(snippets(page))
+                fitting = [not whose or n == whose or n.startswith(f"{whose}.") for n in having]
+                assert of_the_page or any(fitting), word
 
 
 @functools.cache

@@ -69,6 +69,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_texts_are_scored_by_their_words_and_scores_are_correlated_with_ratings(folder: Path):
     metrics = ("bleu.references", "chrf.source", "rouge-l.references", "diversity.distinct-2")
     words = [word for metric in metrics for word in ("--metric", metric)]
@@ -81,6 +82,7 @@ def test_texts_are_scored_by_their_words_and_scores_are_correlated_with_ratings(
     assert "fluency" in levelfield(folder, "agreement", "texts.jsonl")
 
 
+@pytest.mark.slow
 def test_systems_are_compared_in_python(folder: Path):
     code = (
         "import levelfield\n"

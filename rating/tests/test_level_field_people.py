@@ -70,6 +70,7 @@ def test_the_study_can_be_served_as_it_is():
     assert checked.ok, checked.to_dict()
 
 
+@pytest.mark.slow
 def test_every_system_and_both_wanted_values_have_as_many_texts_give_or_take_some(folder):
     rows = records(folder / "people.jsonl")
     systems = [row["system"] for row in rows]
@@ -81,6 +82,7 @@ def test_every_system_and_both_wanted_values_have_as_many_texts_give_or_take_som
     assert 0.35 < wanted.count("positive") / len(wanted) < 0.65
 
 
+@pytest.mark.slow
 def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
     ratings = folder / "results/ratings.jsonl"
     report = levelfield.agreement(ratings, by="survey")

@@ -89,6 +89,7 @@ def values(id: str) -> dict[tuple[str, str], float | None]:
     return {(o.number.row, o.number.column): o.derived.value for o in reproduce(id).outcomes}
 
 
+@pytest.mark.thinned
 @pytest.mark.usefixtures("open_data")
 @pytest.mark.parametrize("id", COUNTS)
 def test_so_many_numbers_come_out_the_same(id: str):

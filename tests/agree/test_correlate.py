@@ -412,6 +412,7 @@ def test_williams_is_doubted_where_samples_share_sources():
     assert not c.williams.note
 
 
+@pytest.mark.slow
 def test_williams_finds_too_much_in_clustered_ratings_and_the_swap_test_does_not():
     rng = np.random.default_rng(5)
     rejected = []

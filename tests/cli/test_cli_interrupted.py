@@ -165,6 +165,7 @@ def test_the_same_command_twice_scores_nothing_anew(run: Run, words: str, texts:
     assert [r["id"] for r in records("scores.jsonl")] == [str(i) for i in range(N)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(
     run: Run, words: str, texts: str
 ) -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from command_line import Run, Write
 
 
+@pytest.mark.slow
 def test_a_pilot_is_planned_from_its_files(run: Run, write: Write):
     rng = np.random.default_rng(0)
     samples = [

@@ -34,6 +34,7 @@ def test_content_is_measured_against_sources_and_references_in_one_run(document)
         assert {f"{measure}.source", f"{measure}.references"} <= set(names)
 
 
+@pytest.mark.slow
 def test_copies_have_the_best_content_against_the_source_and_are_flagged(document):
     assert max(means(document, "bleu.source").items(), key=lambda g: g[1])[0] == "parrot"
     assert means(document, "style.degenerate") == {
@@ -43,6 +44,7 @@ def test_copies_have_the_best_content_against_the_source_and_are_flagged(documen
     }
 
 
+@pytest.mark.slow
 def test_the_joint_means_put_the_system_first_that_keeps_content_and_hits_the_style(document):
     content, style = (means(document, name) for name in ("bleu.references", "control.average"))
     for name, of in (
@@ -55,6 +57,7 @@ def test_the_joint_means_put_the_system_first_that_keeps_content_and_hits_the_st
             assert value == pytest.approx(of(content[system] / 100, style[system]))
 
 
+@pytest.mark.slow
 def test_p_is_adjusted_over_the_comparisons_of_each_metric(document):
     assert document["family"] == "metric"
     for metric in document["metrics"]:
@@ -63,6 +66,7 @@ def test_p_is_adjusted_over_the_comparisons_of_each_metric(document):
             assert min(p_adjusted) >= min(1, min(p) * len(p)) - 1e-12
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_a_system_under_its_criteria(run: Run, tmp_path):
     done = run("score", REWRITES, "--task", "style-transfer", *LIGHT, "--out", tmp_path / "s.jsonl")
     head = done.out.split("± half")[0]

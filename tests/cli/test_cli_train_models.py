@@ -19,6 +19,7 @@ SMALL = ("--width", "16", "--layers", "1", "--vocabulary", "330", "--window", "2
 SHORT = ("--steps", "4", "--every", "2", "--batch", "4", "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_an_infiller_is_trained_and_scores(run: Run, write: Write, tmp_path: Path):
     corpus = write("corpus.txt", LINES)
     said = run("train", "infiller", corpus, "--out", "mine", *SMALL, *SHORT, "--source", "ours")

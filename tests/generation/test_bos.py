@@ -13,7 +13,7 @@ from levelfield.generation.technique import LocalTechnique, UncontrolledBase
 from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.class_lm.class_guidance import DExperts
 from levelfield.generation.techniques.contrast import ClassifierFreeGuidance, ContrastiveDecoding
-from technique_cases import CASES
+from technique_cases import CASES, by_mechanism
 
 LAKE, WHOLE = "The lake was very", Decoding(top_p=1.0)
 LOCAL = [
@@ -48,7 +48,7 @@ def test_the_base_reads_the_prompt_alone_and_an_empty_prompt_as_bos():
             read = [*read, token]
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@by_mechanism(LOCAL)
 def test_every_technique_writes_without_bos_and_its_signature_says_so(name):
     case = CASES[name]
     technique = case.make(bos=False)

@@ -64,6 +64,7 @@ def test_no_more_strengths_are_tried_than_allowed():
     assert len(search(lambda s: nats(s**1.1), 1.0, 0.5, 1e-99, 4)) == 4
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["cfg", "caa", "gedi", "pplm", "fudge", "cat-paw"])
 def test_the_technique_that_is_found_goes_as_far_as_the_budget(name):
     technique, budget = CASES[name].make(), 0.02 if name == "pplm" else 0.2

@@ -189,6 +189,7 @@ def test_tokens_that_a_technique_leaves_out_are_left_out():
     assert_same(steered(technique, LAKE, {}), expected)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "formula",
     ["base", "base + strength * (glad - sad)", "base + glad - glad", "base + strength * tone"],

@@ -17,21 +17,17 @@ from levelfield.generation.contract import Answer, Decoding, Request
 from levelfield.generation.table import TECHNIQUES
 from levelfield.generation.technique import LocalTechnique
 from levelfield.models.torch import language_model
-from technique_cases import CASES, Case
+from technique_cases import CASES, Case, by_mechanism
 
 PROMPTS = ("The lake", "", "Once upon a time there was a very old road", "火山 🎉", "Go ", "I")
 SOURCES = ("The lake", "i dont know!!", "Once upon a time there was a road", "火山 🎉", "Go ", "I")
 SHORT = Decoding(max_new_tokens=6)
 
-every = pytest.mark.parametrize("name", CASES)
-every_local = pytest.mark.parametrize(
-    "name", [n for n, case in CASES.items() if isinstance(case.make(), LocalTechnique)]
-)
-
-every_steering = pytest.mark.parametrize(
-    "name",
-    [n for n, c in CASES.items() if c.steers and isinstance(c.make(), LocalTechnique)],
-)
+LOCAL = [name for name, case in CASES.items() if isinstance(case.make(), LocalTechnique)]
+every = by_mechanism(CASES)
+every_local = by_mechanism(LOCAL)
+every_steering = by_mechanism(name for name in LOCAL if CASES[name].steers)
+every_with_strength = by_mechanism(name for name, case in CASES.items() if case.strength)
 
 
 def requests(case: Case) -> list[Request]:
@@ -105,7 +101,6 @@ def test_the_budget_is_kept(name):
         assert max(one.tokens for one in of.values()) <= budget
 
 
-@pytest.mark.thinned
 @every
 def test_a_seed_gives_the_same_texts_and_another_seed_others(name):
     case = CASES[name]
@@ -115,7 +110,6 @@ def test_a_seed_gives_the_same_texts_and_another_seed_others(name):
     assert (texts(case.make(), asked, seed=1) != others) == case.draws
 
 
-@pytest.mark.thinned
 @every
 def test_a_batch_gives_the_texts_of_singles(name):
     case = CASES[name]
@@ -134,7 +128,7 @@ def test_neither_order_nor_what_else_is_asked_changes_a_text(name):
     assert texts(case.make(), some) == {request.id: every_text[request.id] for request in some}
 
 
-@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.strength])
+@every_with_strength
 def test_strength_0_is_the_base(name):
     case = CASES[name]
     asked = requests(case)
@@ -148,7 +142,7 @@ def test_strength_0_is_the_base(name):
     }
 
 
-@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.strength])
+@every_with_strength
 def test_strength_changes_texts_and_signature(name):
     case = CASES[name]
     asked = requests(case)

@@ -12,7 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.divergence import Divergence, divergence, has_distribution
 from levelfield.generation.technique import UncontrolledBase
-from technique_cases import CASES
+from technique_cases import CASES, by_mechanism
 
 SHORT = Decoding(max_new_tokens=5)
 PROMPTS = ("The lake", "Once upon a time there was", "Go", "", "I", "火山 🎉")
@@ -36,13 +36,10 @@ def read_anew(technique, request, tokens):
         yield scores.double().log_softmax(-1)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        n
-        for n, case in CASES.items()
-        if case.steers and n != "ctrl" and has_distribution(case.make())
-    ],
+@by_mechanism(
+    name
+    for name, case in CASES.items()
+    if case.steers and name != "ctrl" and has_distribution(case.make())
 )
 def test_the_divergence_is_that_of_distributions_read_anew(name):
     technique, asked = CASES[name].make(batch=4), requests(CASES[name])

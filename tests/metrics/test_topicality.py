@@ -60,6 +60,7 @@ def by_the_plain_loop(prompt, rest):
     return 1 / (1 + np.exp(-(h @ head["weight"][:, 0] + head["bias"][0])))
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_plain_loop_in_any_order_and_company():
     expected = [by_the_plain_loop(*pair) for pair in PAIRS]
     assert values(PAIRS) == pytest.approx(expected, abs=2e-4)
@@ -102,6 +103,7 @@ def test_a_text_without_a_continuation_has_no_value(prompt, text, reason):
     assert scores.values[1] == pytest.approx(values(PAIRS[:1])[0], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_of_a_long_continuation_the_beginning_is_read_and_of_a_long_prompt_the_end():
     word, words = " ice", " ice" * 600
     pairs = [

@@ -64,6 +64,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.slow
 def test_minilm_embeds_as_torch_does() -> None:
     texts = [*TEXTS, Gapped("The lake ", " early.")]
     ours, ours_cut = load("encoder", "offline/minilm", OPENVINO).sentences(texts)
@@ -74,6 +75,7 @@ def test_minilm_embeds_as_torch_does() -> None:
     np.testing.assert_allclose((ours[0] * ours[1]).sum(), (theirs[0] * theirs[1]).sum(), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_values_depend_neither_on_the_batch_nor_on_the_order() -> None:
     model: Any = load("encoder", "offline/minilm", OPENVINO)
     alone = np.concatenate([model.sentences([text])[0] for text in TEXTS])
@@ -158,6 +160,7 @@ def test_other_devices_are_refused() -> None:
         load("encoder", "offline/minilm", Loading("cuda", engine="openvino"))
 
 
+@pytest.mark.slow
 def test_bfloat16_is_near_or_refused_where_the_processor_has_none() -> None:
     loading = Loading(engine="openvino", dtype="bfloat16")
     if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):

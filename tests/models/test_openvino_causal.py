@@ -18,6 +18,7 @@ from levelfield.train.infiller.examples import train_tokenizer
 from levelfield.train.infiller.infilling import new_model
 
 pytest.importorskip("openvino")
+pytestmark = pytest.mark.slow  # OpenVINO compiles each model anew
 
 TORCH, OPENVINO = Loading("cpu"), Loading("cpu", engine="openvino")
 TEXTS = [*tiny.texts()[:6], "", "a", "word " * 200]

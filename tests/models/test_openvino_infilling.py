@@ -15,6 +15,7 @@ from levelfield.models.load import load
 from levelfield.models.loading import Loading
 
 pytest.importorskip("openvino")
+pytestmark = pytest.mark.slow  # OpenVINO compiles each model anew
 
 TORCH, OPENVINO = Loading("cpu"), Loading("cpu", engine="openvino")
 TEXTS = tiny.texts()[:6]

@@ -100,6 +100,7 @@ def test_another_file_of_the_same_size_is_refused(wheel, monkeypatch):
     assert "not the pinned file" in refused()
 
 
+@pytest.mark.slow
 def test_the_copy_has_the_bytes_that_were_compared_with_the_file():
     """`test_every_weight_is_that_of_the_file_bit_for_bit` compares them, which takes longer."""
     assert sha256(whole_folder(resolve(OFFLINE_LM)) / WEIGHTS) == (

@@ -62,6 +62,7 @@ def test_so_few_inputs_that_sign_flips_show_nothing_are_not_planned():
     assert plan.rows[0]["detectable"] is None
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_a_study_of_several_seeds_has_the_error_that_is_planned(seeds: int):
     rng = np.random.default_rng(0)
@@ -71,6 +72,7 @@ def test_a_study_of_several_seeds_has_the_error_that_is_planned(seeds: int):
     assert np.mean([c.variance for c in drawn]) == pytest.approx(error.variances.mean(), rel=0.1)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("seeds", "systems"), [(2, 2), (5, 2), (3, 5)])
 def test_a_planned_difference_is_shown_as_often_as_promised(seeds: int, systems: int):
     pairs = systems * (systems - 1) // 2
@@ -110,6 +112,7 @@ def pilot(rng, inputs=200, seeds=20, systems="abc", sd_seeds=0.2):
     return ScoreColumn("m", "m|v:0", values), samples
 
 
+@pytest.mark.slow
 def test_a_pilot_gives_the_standard_deviations_that_made_it():
     scores, samples = pilot(np.random.default_rng(2), inputs=60)
     plan = plan_systems(scores, samples=samples, difference=0.3)

@@ -97,6 +97,7 @@ def test_the_call_returns_the_document_that_the_command_prints(tmp_path, monkeyp
     assert by_id == {(r["metric"], r["id"]): r for r in records}
 
 
+@pytest.mark.slow
 def test_a_task_is_the_same_from_python(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")  # inside a run, what `--fast` skips by is an error of the metric
     file = EXAMPLES / "rewrites.jsonl"

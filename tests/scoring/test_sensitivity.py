@@ -101,6 +101,7 @@ def test_few_seeds_come_with_what_five_would_show():
     assert len(list(sensitivity_notes({"m": (list(c.values()), Scale(2, False))}))) == 1
 
 
+@pytest.mark.slow
 def test_what_five_seeds_would_show_is_what_five_seeds_show():
     of_two = [compared(seeded(s, 2), seeds=2)[1]["ab"].error for s in range(60)]
     of_five = [compared(seeded(s, 5), seeds=5)[1]["ab"].error for s in range(60)]

@@ -117,6 +117,7 @@ def test_one_seed_is_tested_by_sign_flips_and_the_claim_is_about_the_run():
     assert c.note == "one seed each: sign-flip test of prompts, a claim about these runs"
 
 
+@pytest.mark.slow
 def test_what_seeds_alone_differ_by_is_not_called_a_difference():
     rng = np.random.default_rng(0)
     shown = 0

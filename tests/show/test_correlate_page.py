@@ -105,6 +105,7 @@ def test_equal_evaluations_give_equal_pages():
     assert page(found()) == page(found())
 
 
+@pytest.mark.slow
 def test_of_many_metrics_the_strongest_are_drawn_and_it_is_said():
     html = page(found(metrics=10, constant=False))
     assert html.count("<svg role") == 2 * 8
@@ -209,6 +210,7 @@ def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):
     assert requests == [file.as_uri()]
 
 
+@pytest.mark.slow
 def test_of_many_samples_some_are_drawn_and_the_plot_says_how_many():
     few, many, more = (
         page(found(metrics=1, names=("a",), constant=False, sources=n)) for n in (900, 1500, 4000)

@@ -191,6 +191,7 @@ def test_both_kappas_of_a_page_say_what_they_are_of():
     assert "κ of labels" in said
 
 
+@pytest.mark.slow
 def test_equal_studies_give_equal_pages():
     assert page() == page()
 
@@ -213,6 +214,7 @@ def at_budgets(*names):
     return replace(aggregate(kinds, resampling=QUICK), levels={"sentiment": names})
 
 
+@pytest.mark.slow
 def test_control_against_fluency_joins_the_budgets_of_each_technique():
     at = at_budgets("sentiment at 0.1 nats", "sentiment at 1 nats")
     levels = at.at_levels()["sentiment"]

@@ -225,6 +225,7 @@ def test_a_prior_draws_the_variance_of_seeds_towards_that_of_all_systems():
     assert drawn.df > own.df
 
 
+@pytest.mark.slow
 def test_holm_over_systems_with_seeds_errs_in_5_percent_of_runs():
     rng = np.random.default_rng(12)
     systems, inputs, seeds, runs = 6, 12, 2, 150

@@ -81,6 +81,7 @@ def clear_sum(kind, rng, K):
             return a
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("K", [20, 40, 65, 120])
 @pytest.mark.parametrize("kind", ["0 or 1", "1 to 3", "normal"])
 def test_a_small_p_of_a_sum_is_that_of_all_patterns_or_a_little_more(kind, K):

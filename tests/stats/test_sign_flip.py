@@ -219,6 +219,7 @@ def test_a_column_does_not_depend_on_those_beside_it():
         assert alone.high[0] == pytest.approx(together.high[j])
 
 
+@pytest.mark.slow
 def test_820_comparisons_of_clear_differences_are_all_shown():
     from levelfield.stats.multiplicity import holm
 

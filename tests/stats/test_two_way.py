@@ -124,6 +124,7 @@ def drawn(rng, S, K, *, quality, bias):
     return y.ravel(), a.ravel(), b.ravel(), math.sqrt(of_y / (of_y + bias**2 + 1))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("S", "K", "quality", "bias"), [(6, 60, 0.5, 0.3), (12, 100, 1.0, 0.3), (6, 100, 0.0, 0.3)]
 )

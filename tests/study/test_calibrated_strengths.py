@@ -74,6 +74,7 @@ def strength(file: Path, system: str) -> float:
     return plan.system(system).source.options["strength"]
 
 
+@pytest.mark.slow
 def test_each_system_goes_as_far_as_its_budget_and_the_study_runs(file, model):
     found = {one.system: one for one in calibrate_study(file)}
     assert found.keys() == {"near", "far"}
@@ -100,6 +101,7 @@ def test_a_budget_without_a_strength_names_the_command(file):
     assert all("run `levelfield study calibrate budgets.toml`" in p for p in error.value.problems)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("old", "new", "systems"),
     [

@@ -134,6 +134,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, model, old, new, why):
         calibrate_study(file)
 
 
+@pytest.mark.slow
 def test_what_is_found_is_not_looked_for_again(finished, monkeypatch):
     monkeypatch.setattr(calibration, "calibrate_strength", lambda *_, **__: pytest.fail("searched"))
     found = calibrate_study(finished, tolerance=0.1)
@@ -172,6 +173,7 @@ def test_a_budget_out_of_reach_leaves_its_system_out_and_is_said(tmp_path, model
     assert f"{far.nats:.3g}" in line
 
 
+@pytest.mark.slow
 def test_a_study_runs_in_parts_while_strengths_are_found(tmp_path, model):
     file = write(tmp_path, model)
     with pytest.raises(InputError, match="has no strength yet"):
@@ -198,6 +200,7 @@ def test_strengths_that_another_process_finds_meanwhile_are_kept(tmp_path, model
     assert {one["system"] for one in json.loads(path.read_text(encoding="utf-8"))} == kept.keys()
 
 
+@pytest.mark.slow
 def test_tables_compare_systems_at_the_same_budget(finished):
     report = load_study(finished).report()
     low, high = report.summary.controls
@@ -247,6 +250,7 @@ def systems_at_budgets(file: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_one_budget_needs_no_tables_of_its_own(tmp_path, model):
     file = write(tmp_path, model)
     text = file.read_text(encoding="utf-8").replace("[0.6, 0.2]", "[0.6]")
@@ -258,6 +262,7 @@ def test_one_budget_needs_no_tables_of_its_own(tmp_path, model):
     assert control.systems == ("base", "guided @ 0.6", "fixed")
 
 
+@pytest.mark.slow
 def test_the_divergence_is_that_of_the_texts_of_the_first_seed(finished, model):
     study = load_study(finished)
     divergences = {one.system: one for one in study.divergence()}
@@ -279,6 +284,7 @@ def test_the_divergence_is_that_of_the_texts_of_the_first_seed(finished, model):
     assert f"{divergences['fixed'].nats:.3f}" in study.report().to_latex()
 
 
+@pytest.mark.slow
 def test_the_command_shows_divergences_and_keeps_them(finished):
     done = CliRunner().invoke(command, ["divergence", str(finished), "--only", "guided"])
     assert done.exit_code == 0, done.output
@@ -290,6 +296,7 @@ def test_the_command_shows_divergences_and_keeps_them(finished):
     assert isinstance(unknown.exception, UserError)
 
 
+@pytest.mark.slow
 def test_divergences_of_systems_that_are_left_out_are_kept(finished):
     study = load_study(finished)
     divergences = {one.system: one for one in study.divergence()}
@@ -314,6 +321,7 @@ def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
         load_study(file).divergence()
 
 
+@pytest.mark.slow
 def test_the_report_says_whether_it_could_show_what_was_planned(finished):
     text = finished.read_text(encoding="utf-8")
     other = finished.with_name("planned.toml")

@@ -54,6 +54,7 @@ def study(tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_techniques_and_commands_rewrite_the_sources_and_metrics_see_references(study):
     file = study()
     load_study(file).run()

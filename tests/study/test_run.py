@@ -271,6 +271,7 @@ def test_a_cell_that_fails_does_not_keep_the_others_and_is_tried_again(
     assert len(third.cells[0].problems) == 1
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_study(tmp_path: Path, log: Path) -> None:
     seeds = tuple(range(1, 7))
     study = plan(tmp_path, command("slowly", log), prompts=2, seeds=seeds)

@@ -89,9 +89,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_value_outside_is_refused_in_python_and_on_the_command_line(case: str):
-    kind, cls, choice, value = CASES[case]
+def test_values_outside_are_refused_in_python_and_on_the_command_line(subtests: pytest.Subtests):
+    for case, details in CASES.items():
+        with subtests.test(case=case):
+            check_refusal(*details)
+
+
+def check_refusal(kind: str, cls: type[Options], choice: Declaration, value: object) -> None:
     item = (value,) if choice.is_list else value
     with pytest.raises(UserError) as refused:
         cls(**{**NEEDED.get(cls, {}), choice.name: item})

@@ -81,6 +81,7 @@ def plain(answers: tuple[Answer, ...]) -> list[Answer]:
     return [replace(answer, extra={}) for answer in answers]
 
 
+@pytest.mark.slow
 def test_several_processes_generate_the_texts_of_one(tmp_path):
     prompts = [f"Lake {i}" for i in range(50)]
     words = {"control": {"sentiment": ("positive", "negative")}}

@@ -256,6 +256,7 @@ def run(examples: int) -> None:
     run_state_machine_as_test(StoreMachine, settings=settings)
 
 
+@pytest.mark.slow
 def test_any_order_repetition_and_interleaving_leaves_the_store_as_the_model() -> None:
     run(25)
 

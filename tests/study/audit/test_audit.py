@@ -69,6 +69,7 @@ def test_a_study_of_nothing_has_no_findings():
     assert audit([Cell(key=key, asked=0)], expected=[]) == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("spoil", "check", "says"),
     [
@@ -233,6 +234,7 @@ def test_a_shift_by_one_request_is_found_and_prompts_that_begin_others_do_not_co
     assert found.severity == "serious"
 
 
+@pytest.mark.slow
 def test_the_label_or_the_systems_word_for_it_in_front_of_the_prompt_is_named():
     codes = {"negative": "gloomy ", "positive": "sunny "}
 
@@ -260,6 +262,7 @@ def test_the_label_or_the_systems_word_for_it_in_front_of_the_prompt_is_named():
     assert audit(change_texts(cells, typed(long.format))) == []
 
 
+@pytest.mark.slow
 def test_seeds_with_the_same_texts_are_one_seed():
     cells = clean_cells(SENTIMENT)
     first = {c.key[:3]: c for c in cells if c.key.seed == 1}
@@ -289,6 +292,7 @@ def test_seeds_whose_results_agree_in_all_digits_are_found_without_texts():
     assert "identical-seeds" not in {f.check for f in audit(rounded)}
 
 
+@pytest.mark.slow
 def test_missing_cells_texts_and_values_are_found():
     cells = clean_cells(TOPIC)
     seedless = [c for c in cells if c.key != (FAULTY, "hill", "topic", 2)]
@@ -370,6 +374,7 @@ def test_control_that_changes_nothing_is_found_from_votes_and_from_rates(known):
     assert "control changes nothing: strength" in the(findings, "control-changes-nothing").what
 
 
+@pytest.mark.slow
 def test_a_system_that_ignores_control_by_design_is_no_finding():
     cells = unmoved(clean_cells(SENTIMENT, (200, 300)))
     baseline = [replace(c, ignores_control=c.key.system == FAULTY) for c in cells]

@@ -56,6 +56,7 @@ def some(values, every):
     ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", some(FAULTS, every=8))
 def test_the_fault_is_named_with_its_system_and_seed(name, clean):
     fault = FAULTS[name]
@@ -89,6 +90,7 @@ def test_whole_sentences_of_one_system_are_found_where_others_end_at_a_budget(se
     assert found == [("warning", FAULTY, "", None)]
 
 
+@pytest.mark.slow
 def test_training_data_are_read_once_and_only_what_texts_hold_is_kept(clean):
     own = [s.text for c in clean if c.key.system == FAULTY for s in c.samples][:200]
     lines = (" ".join(f"w{n}x{k}" for k in range(100)) for n in range(2000))

@@ -246,6 +246,7 @@ def test_wrong_choices_are_refused_in_one_line(kinds, times, seed, complaint):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_long_text_with_many_places_takes_no_quadratic_time():
     edits = list(negation._edits("It was late. " * 20_000))
     assert len(edits) == 20_000

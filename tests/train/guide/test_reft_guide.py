@@ -53,6 +53,7 @@ def test_rows_become_orthonormal_and_stay_where_they_are():
     torch.testing.assert_close(orthonormal(rows), rows)
 
 
+@pytest.mark.thinned
 def test_edits_make_texts_of_their_label_likelier(folder: Path, tmp_path: Path):
     guide = built("reft", folder, tmp_path / "g", rank=4, epochs=30, batch=8, learning_rate=0.02)
     figures = guide.settings["figures"]
