@@ -490,11 +490,10 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
     def state_of(self, scores: Scores) -> VoteCounts:
         """Returns counts of right texts."""
         right: dict[tuple[str, str, str], tuple[int, int]] = {}
-        if scores.parts is not None:
-            for name, is_right in scores.parts.select("part", "score").iter_rows():
-                attribute, judge, label = json.loads(name)
-                n_right, n = right.get((attribute, judge, label), (0, 0))
-                right[attribute, judge, label] = (n_right + int(is_right), n + 1)
+        for _, name, is_right, _ in scores.part_rows or ():
+            attribute, judge, label = json.loads(name)
+            n_right, n = right.get((attribute, judge, label), (0, 0))
+            right[attribute, judge, label] = (n_right + int(is_right), n + 1)
         reasons = Counter(scores.undefined.values())
         return VoteCounts(right, dict(reasons), len(scores.truncated))
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.clusters import (
@@ -95,6 +95,6 @@ def cluster_mean(
         low, high = share_ends(mean, se**2, n=n, clusters=K, level=level, votes=votes)
     else:
         se = se if se > _ROUNDING * float(np.abs(values).mean()) else 0.0
-        half = float(stdtrit(K - 1, (1 + level) / 2)) * se
+        half = float(scipy.special.stdtrit(K - 1, (1 + level) / 2)) * se
         low, high = within((mean - half, mean + half), limits)
     return estimate_of_mean(mean, low, high, n=n, clusters=K)
