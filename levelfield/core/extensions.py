@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+METRICS = "levelfield.metrics"
+"""The entry-point group under which metrics, ours and other people's, announce themselves."""
+
 
 class Verb(NamedTuple):
     """A command that another distribution adds.

@@ -48,6 +48,7 @@ from levelfield.metrics.judges import (
     kinds_of,
     lacking,
     load,
+    models_of,
 )
 from levelfield.metrics.sample_metric import (
     ChoiceSignature,
@@ -154,6 +155,11 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
 
     def kinds(self) -> tuple[Kind, ...]:
         return tuple(kinds_of(self._chosen, self.loading))
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of the judges' models."""
+        return models_of(self._chosen)
 
     def _choices(self) -> Mapping[str, object]:
         judges = describe(self._chosen, self.loading)
