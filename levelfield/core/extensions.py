@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from levelfield.core.errors import UserError, first_line
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
@@ -51,9 +51,16 @@ def entries(group: str) -> Mapping[str, EntryPoint]:
 @functools.cache
 def _entries(group: str, _folders: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """As `entries`, read once for the folders that Python looks for packages in."""
-    from importlib.metadata import entry_points  # a fifth of the start of `levelfield --help`
+    points = _all_entries(_folders).select(group=group)
+    return {e.name: e for e in sorted(points, key=lambda e: e.name)}
 
-    return {e.name: e for e in sorted(entry_points(group=group), key=lambda e: e.name)}
+
+@functools.cache
+def _all_entries(_folders: tuple[str, ...]) -> EntryPoints:
+    """Returns the entries of all groups: reading one group's takes as long."""
+    from importlib.metadata import entry_points  # half of the start of `levelfield --help`
+
+    return entry_points()
 
 
 def load_foreign(load: Callable[[], T], failure: str) -> T:

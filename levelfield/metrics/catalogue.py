@@ -14,14 +14,12 @@ from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from levelfield.models.presence import is_here, is_installed
+from levelfield.models.presence import MODEL_OPTIONS, is_here, is_installed
 
 if TYPE_CHECKING:
     from levelfield.core.metric import Metric
 
 FILE = Path(__file__).with_suffix(".json")
-
-_MODEL_OPTIONS = ("model", "encoder", "amateur", "expert")
 
 
 class MetricEntry(NamedTuple):
@@ -100,5 +98,5 @@ def _model_names(metric: Any) -> tuple[str, ...]:
     """Returns the names of the models that a metric reads."""
     if hasattr(metric, "model_names"):
         return tuple(metric.model_names)
-    names = (getattr(metric, option, None) for option in _MODEL_OPTIONS)
+    names = (getattr(metric, option, None) for option in MODEL_OPTIONS)
     return tuple(name for name in names if isinstance(name, str))

@@ -24,6 +24,9 @@ _PACKAGED = {
 }
 """Model -> the package that holds it, and its file there."""
 
+MODEL_OPTIONS = ("model", "encoder", "expert", "amateur", "guide")
+"""Options of metrics and techniques that name models."""
+
 _EMBEDDED = Path(__file__).parent
 
 
