@@ -417,10 +417,9 @@ def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, flo
     """The fields on what a comparison without a verdict could have shown."""
     if not p_adjusted > ALPHA:
         return {}
-    detectable = c.error.detectable(level)
-    never = c.least_p > level and not math.isnan(detectable)
+    never = c.least_p > level and c.error.is_known
     return {
-        "detectable": math.inf if never else detectable,
+        "detectable": math.inf if never else c.error.detectable(level),
         "detectable_with_more": c.error.detectable_with_more(level),
     }
 

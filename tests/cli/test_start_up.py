@@ -37,8 +37,10 @@ def texts(folder, n):
     lines = [
         {
             "id": i,
-            "text": f"The lake froze {i}. It was cold.",
+            "text": f"The lake {i // 2} froze {i}. It was {'very ' * (i % 3)}cold.",
             "references": ["The lake froze."],
+            "prompt": f"The lake {i // 2}",
+            "system": "ab"[i % 2],
         }
         for i in range(n)
     ]
@@ -69,12 +71,12 @@ def test_the_list_of_techniques_imports_no_technique_and_no_library():
     assert not [name for name in modules if name.startswith("levelfield.generation.techniques.")]
 
 
-def test_a_score_of_few_texts_imports_of_scipy_the_functions_of_an_interval_alone(tmp_path):
+def test_a_score_of_too_few_texts_for_an_interval_imports_numpy_and_rich_alone(tmp_path):
     modules = imported(
         "score", texts(tmp_path, 6), "--metric", "rouge-1", "--metric", "diversity.distinct-2",
         "--no-cache", "--out", tmp_path / "scores.jsonl",
     )  # fmt: skip
-    assert modules & {*LIBRARIES} <= {"scipy.special", "numpy.f2py"}  # which imports the other
+    assert not modules & {*LIBRARIES}
 
 
 @pytest.mark.slow
