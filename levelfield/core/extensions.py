@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from levelfield.core.errors import UserError, first_line
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -51,13 +51,13 @@ def entries(group: str) -> Mapping[str, EntryPoint]:
 @functools.cache
 def _entries(group: str, _folders: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """As `entries`, read once for the folders that Python looks for packages in."""
-    points = _all_entries(_folders).select(group=group)
+    points: Iterable[EntryPoint] = _all_entries(_folders).select(group=group)
     return {e.name: e for e in sorted(points, key=lambda e: e.name)}
 
 
 @functools.cache
-def _all_entries(_folders: tuple[str, ...]) -> EntryPoints:
-    """Returns the entries of all groups: reading one group's takes as long."""
+def _all_entries(_folders: tuple[str, ...]) -> Any:
+    """Returns the entries of all groups, to `select` from: reading one group's takes as long."""
     from importlib.metadata import entry_points  # half of the start of `levelfield --help`
 
     return entry_points()

@@ -56,11 +56,12 @@ class MetricEntry(NamedTuple):
 @functools.cache
 def catalogue() -> Mapping[str, MetricEntry]:
     """Returns what lists say of this package's metrics, by `MODULE:CLASS`."""
-    document = json.loads(FILE.read_text(encoding="utf-8"))
-    return {
-        target: MetricEntry(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
-        for target, entry in document.items()
-    }
+    document: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return {target: MetricEntry(**_with_tuples(entry)) for target, entry in document.items()}
+
+
+def _with_tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
 
 
 def entry_of(metric: Callable[..., Metric]) -> MetricEntry:

@@ -1,8 +1,8 @@
 """`levelfield.score`: samples in, scores and their summaries out.
 
-A sample's way to its value: `io.source` reads it, `run.stream` passes its partition on,
-`run.keeper` asks for the values that are not kept, `core.metric` holds the metric to its contract,
-and the metric scores it with its words or its model.
+A sample's way to its value: `io.source` reads it, `scoring.keeper.stream` passes its partition on,
+`scoring.keeper.Keeper` asks for the values that are not kept, `core.metric` holds the metric to
+its contract, and the metric scores it with its words or its model.
 """
 
 from __future__ import annotations
