@@ -5,16 +5,17 @@ Other distributions add commands by entry points of the group `levelfield.comman
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from levelfield.cli.terminal import orderly_end, say, tell
 from levelfield.core.errors import LevelfieldError, UserError, first_line, models_needed
@@ -87,6 +88,15 @@ class _Lazy(click.Group):
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the commands and options that begin so; imports no command."""
+        commands = [
+            CompletionItem(name, help=verb.help)
+            for name, verb in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.help) for name, verb in _COMMANDS.items()])
@@ -103,6 +113,8 @@ def levelfield(ctx: click.Context, debug: bool) -> None:
 
 def main() -> None:
     """The program: errors are one line, 2 is the user's mistake, 1 is ours."""
+    if _COMPLETE in os.environ:
+        _complete()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a sign of its own
@@ -113,6 +125,20 @@ def main() -> None:
     with orderly_end() as signals:
         code = _run(debug, signals)
     sys.exit(code or 0)
+
+
+_COMPLETE = "_LEVELFIELD_COMPLETE"
+"""The environment variable by which a shell asks for its completion script, or for completions."""
+
+
+def _complete() -> NoReturn:
+    """Answers a shell that completes a command line, and exits.
+
+    A command line that can't be completed has no completions: a message would end up in it.
+    """
+    with contextlib.suppress(LevelfieldError):
+        levelfield.main(prog_name="levelfield", complete_var=_COMPLETE)
+    sys.exit(1)
 
 
 def _run(debug: bool, signals: Sequence[int]) -> int | None:
@@ -137,6 +163,8 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         code = 0
     except BaseException as error:
         if debug:
+            import traceback
+
             say(traceback.format_exc().rstrip())
         code, lines = _failure(error, signals)
         for line in lines:

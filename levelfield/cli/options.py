@@ -6,7 +6,6 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import click
@@ -14,7 +13,6 @@ from click.shell_completion import CompletionItem
 
 from levelfield.cli.outputs import INPUT, F, with_params
 from levelfield.core.options import Declaration, Options, Unfit, choices
-from levelfield.io.reading import pairs
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
@@ -110,7 +108,12 @@ class DeclaredOption(click.Option):
         self.choice = choice
         self.owner = owner
         self.bounds = bounds or choice.bounds
-        self.read = rule.read or (partial(pairs, choice.flags[0]) if choice.is_mapping else None)
+        self.read = rule.read or (self._pairs if choice.is_mapping else None)
+
+    def _pairs(self, words: Sequence[str]) -> dict[str, str]:
+        from levelfield.io.reading import pairs
+
+        return pairs(self.choice.flags[0], words)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Returns the range and the default; a default in words is that of the declaration."""

@@ -64,6 +64,9 @@ class Metric(Protocol):
         goes_first: whether its model reads each text together with more, such as words after it. A
             run scores such metrics before others, which then find the text read.
         cacheable: False if the cache must not keep its values; True without it.
+        extra: of levelfield that installs what it computes with, of a metric without models.
+        model_names: of the models that it reads, where no options `model`, `encoder`, `expert` or
+            `amateur` name them.
         costs: what its values have cost so far, as text for a note; None if nothing.
         counting: a method `counting(texts)`, as `CountsTexts` has it.
         lacking: a method `lacking(attributes)`, as `LacksModels` has it.

@@ -19,7 +19,7 @@ from typing import Any
 
 from levelfield.core.corpus import OfScores
 from levelfield.core.errors import UserError
-from levelfield.core.extensions import entries, load_foreign
+from levelfield.core.extensions import METRICS, entries, load_foreign
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.options import Declaration, choices, make, parsed, required, underscored
 
@@ -141,13 +141,9 @@ def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> 
     return marked
 
 
-GROUP = "levelfield.metrics"
-"""The entry-point group under which metrics, ours and other people's, announce themselves."""
-
-
 def installed() -> Mapping[str, EntryPoint]:
     """Returns name -> entry point of every installed metric, sorted by name."""
-    return entries(GROUP)
+    return entries(METRICS)
 
 
 def matching(name: str) -> tuple[str, ...]:

@@ -9,17 +9,55 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from levelfield.core.direction import Direction, direction_named, higher_is_better
 from levelfield.core.signature import with_run
 from levelfield.core.strings import number_document
 
-PARTS_SCHEMA = {"id": pl.String, "part": pl.String, "score": pl.Float64, "weight": pl.Float64}
+if TYPE_CHECKING:
+    import polars as pl
+
+PARTS_SCHEMA: Mapping[str, type] = {"id": str, "part": str, "score": float, "weight": float}
+
+PartRow = tuple[str, str, float, float]
+"""id, part, score, weight."""
+
+
+class _Parts:
+    """The field `Scores.parts`: kept as it is given, a frame when it is read.
+
+    Scores of a few texts are made, stored and written without polars, whose import takes longer.
+    """
+
+    @overload
+    def __get__(self, scores: None, owner: type) -> None: ...
+    @overload
+    def __get__(self, scores: Scores, owner: type) -> pl.DataFrame | None: ...
+    def __get__(self, scores: Scores | None, owner: type) -> pl.DataFrame | None:
+        if scores is None:
+            return None  # the default of the field
+        parts: pl.DataFrame | list[PartRow] | None = vars(scores)["_parts"]
+        if not isinstance(parts, list):
+            return parts
+        import polars as pl
+
+        frame = pl.DataFrame(parts, schema=dict(PARTS_SCHEMA), orient="row")
+        vars(scores)["_parts"] = frame
+        return frame
+
+    def __set__(self, scores: Scores, parts: pl.DataFrame | list[PartRow] | None) -> None:
+        if isinstance(parts, list):
+            parts = [(id, part, _number(x), _number(w)) for id, part, x, w in parts]
+        vars(scores)["_parts"] = parts
+
+
+def _number(value: Any) -> Any:
+    """Returns a number as a frame gives it back."""
+    return value if value is None else float(value)
 
 
 @dataclass(frozen=True)
@@ -36,7 +74,7 @@ class Scores:
         direction: which end of the values is better. `higher_is_better=True` or `False` may be
             given in its place, or its position, as before there was a third direction.
         parts: what the values are made of, one row a part: id, part, score, weight; the weights
-            of a sample sum to 1.
+            of a sample sum to 1. A frame of polars, which may be given as a list of its rows.
         truncated: ids of the samples of which the model did not see everything.
     """
 
@@ -46,7 +84,7 @@ class Scores:
     undefined: Mapping[str, str]
     signature: str
     direction: Direction = field(default=cast(Direction, None))
-    parts: pl.DataFrame | None = None
+    parts: _Parts = _Parts()
     truncated: frozenset[str] = field(default=frozenset())
     higher_is_better: InitVar[bool | None] = None
 
@@ -73,14 +111,21 @@ class Scores:
             isinstance(reason, str) and reason.strip() for reason in self.undefined.values()
         ):
             raise ValueError(f"{self.metric}: a reason must be a string that is not empty")
-        if self.parts is not None and self.parts.columns != list(PARTS_SCHEMA):
+        columns = getattr(vars(self)["_parts"], "columns", None)  # of a frame
+        if columns is not None and columns != list(PARTS_SCHEMA):
             raise ValueError(
                 f"{self.metric}: the columns of parts must be {', '.join(PARTS_SCHEMA)}, "
-                f"not {', '.join(self.parts.columns)}"
+                f"not {', '.join(columns)}"
             )
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def part_rows(self) -> list[PartRow] | None:
+        """The rows of `parts`; they need no frame."""
+        parts: pl.DataFrame | list[PartRow] | None = vars(self)["_parts"]
+        return parts if parts is None or isinstance(parts, list) else parts.rows()
 
     @property
     def run_signature(self) -> str:
@@ -125,7 +170,6 @@ def concatenate(scores: Sequence[Scores]) -> Scores:
     first = scores[0]
     if any(s.signature != first.signature for s in scores):
         raise ValueError("scores under different signatures can't be put together")
-    parts = [s.parts for s in scores if s.parts is not None]
     return Scores(
         metric=first.metric,
         ids=tuple(id for s in scores for id in s.ids),
@@ -133,9 +177,21 @@ def concatenate(scores: Sequence[Scores]) -> Scores:
         undefined={id: reason for s in scores for id, reason in s.undefined.items()},
         signature=first.signature,
         direction=first.direction,
-        parts=pl.concat(parts) if parts else None,
+        parts=_joined(scores),
         truncated=frozenset().union(*(s.truncated for s in scores)),
     )
+
+
+def _joined(scores: Sequence[Scores]) -> Any:
+    """Returns the parts of several scores: a frame if some of them are one, else rows."""
+    having = [s for s in scores if vars(s)["_parts"] is not None]
+    if not having:
+        return None
+    if all(isinstance(vars(s)["_parts"], list) for s in having):
+        return [row for s in having for row in s.part_rows or ()]
+    import polars as pl
+
+    return pl.concat([cast("pl.DataFrame", s.parts) for s in having])
 
 
 UNDECIDED = "(undecided)"
@@ -164,10 +220,10 @@ def is_tie(signature: str, part: str) -> bool:
 
 def ties(scores: Scores) -> int:
     """Returns the number of samples with a tie."""
-    if scores.parts is None or _SHARED not in scores.signature:
+    if _SHARED not in scores.signature:
         return 0
-    rows = scores.parts.select("id", "part").iter_rows()
-    return len({id for id, part in rows if is_tie(scores.signature, part)})
+    rows = scores.part_rows or ()
+    return len({id for id, part, *_ in rows if is_tie(scores.signature, part)})
 
 
 def tie_note(metric: str, ties: int, n: int) -> str:

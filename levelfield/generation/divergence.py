@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 import torch
-from scipy.special import stdtrit
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
@@ -46,7 +46,7 @@ class Divergence:
         sums = cluster_sums(np.array([np.sum(text) for text in self.nats]), code, K)
         sizes = cluster_sums(np.array([float(len(text)) for text in self.nats]), code, K)
         (se,), (freedom,) = cluster_errors(sums[:, None], sizes[:, None])
-        mean, half = sums.sum() / sizes.sum(), stdtrit(freedom, 0.975) * se
+        mean, half = sums.sum() / sizes.sum(), scipy.special.stdtrit(freedom, 0.975) * se
         return without_few_clusters(
             estimate_of_mean(
                 float(mean),

@@ -16,6 +16,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from levelfield.core.progress import in_background
@@ -204,10 +205,10 @@ def asking_the_hub() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_the_hub() -> Iterator[None]:
-    """Has `huggingface_hub` and `datasets` take what is on this machine."""
-    from huggingface_hub import constants
-
-    switches = [vars(constants), *map(vars, filter(None, [sys.modules.get("datasets.config")]))]
+    """Has `huggingface_hub` and `datasets` take what is on this machine, where they are
+    installed."""
+    modules = (_hub_constants(), sys.modules.get("datasets.config"))
+    switches = [vars(module) for module in modules if module is not None]
     were = [switch["HF_HUB_OFFLINE"] for switch in switches]
     try:
         for switch in switches:
@@ -216,3 +217,14 @@ def without_the_hub() -> Iterator[None]:
     finally:
         for switch, was in zip(switches, were, strict=True):
             switch["HF_HUB_OFFLINE"] = was
+
+
+def _hub_constants() -> ModuleType | None:
+    """Returns the switches of `huggingface_hub`; None if it is not installed."""
+    try:
+        from huggingface_hub import constants
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "huggingface_hub":
+            raise
+        return None
+    return constants

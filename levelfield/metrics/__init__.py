@@ -12,11 +12,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from levelfield.core.registry import installed
+from levelfield.core.extensions import METRICS, entries
 
 _MODULES = {
     "CTRLEval": f"{__name__}.ctrleval",  # several metrics in one pass, so that none is its own
-    **{e.attr: e.module for e in installed().values() if e.module.startswith(f"{__name__}.")},
+    **{e.attr: e.module for e in entries(METRICS).values() if e.module.startswith(f"{__name__}.")},
 }
 
 __all__ = sorted(_MODULES)

@@ -48,6 +48,7 @@ from levelfield.metrics.judges import (
     kinds_of,
     lacking,
     load,
+    models_of,
 )
 from levelfield.metrics.sample_metric import (
     ChoiceSignature,
@@ -154,6 +155,11 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
 
     def kinds(self) -> tuple[Kind, ...]:
         return tuple(kinds_of(self._chosen, self.loading))
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of the judges' models."""
+        return models_of(self._chosen)
 
     def _choices(self) -> Mapping[str, object]:
         judges = describe(self._chosen, self.loading)
@@ -490,11 +496,10 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
     def state_of(self, scores: Scores) -> VoteCounts:
         """Returns counts of right texts."""
         right: dict[tuple[str, str, str], tuple[int, int]] = {}
-        if scores.parts is not None:
-            for name, is_right in scores.parts.select("part", "score").iter_rows():
-                attribute, judge, label = json.loads(name)
-                n_right, n = right.get((attribute, judge, label), (0, 0))
-                right[attribute, judge, label] = (n_right + int(is_right), n + 1)
+        for _, name, is_right, _ in scores.part_rows or ():
+            attribute, judge, label = json.loads(name)
+            n_right, n = right.get((attribute, judge, label), (0, 0))
+            right[attribute, judge, label] = (n_right + int(is_right), n + 1)
         reasons = Counter(scores.undefined.values())
         return VoteCounts(right, dict(reasons), len(scores.truncated))
 

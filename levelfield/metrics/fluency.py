@@ -334,9 +334,8 @@ class CorpusPerplexity(OfScores, _FluencyMetric):
 
     def state_of(self, scores: Scores) -> Likelihoods:
         """Returns the sums over these samples."""
-        nll = [] if scores.parts is None else scores.parts["score"].to_list()
         return Likelihoods(
-            nll=math.fsum(nll),
+            nll=math.fsum(score for _, _, score, _ in scores.part_rows or ()),
             tokens=int(np.nansum(scores.values)),
             samples=len(scores),
             undefined=len(scores.undefined),

@@ -144,6 +144,7 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
 
     name: ClassVar[str] = "fluency.grammar"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    extra: ClassVar[str] = "grammar"
     direction: ClassVar[Direction] = "lower"
 
     def __post_init__(self) -> None:

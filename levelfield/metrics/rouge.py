@@ -123,15 +123,19 @@ class ROUGE(Options, TextComparison, abc.ABC):
             )
 
     def _choices(self) -> Mapping[str, object]:
-        of_variant = {"rouge-1.0": "white-space", "lai-2022": treebank_label("3.4")}
         return {
             "variant": self.variant,
-            "tokenizer": of_variant.get(self.variant, self.tokenizer),
+            "tokenizer": self._tokenizer_label(),
             "stemmer": stemmer_label() if self.stemmer else "none",
             "value": self.value,
             "beta": "precision/recall" if self._beta is None else self._beta,
             "multiple": self.multiple,
         }
+
+    def _tokenizer_label(self) -> str:
+        if self.variant == "rouge-1.0":
+            return "white-space"
+        return treebank_label("3.4") if self.variant == "lai-2022" else self.tokenizer
 
     @property
     def _beta(self) -> float | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 
 from levelfield.core.arrays import Floats
 from levelfield.core.direction import Direction, direction_of
@@ -16,7 +15,7 @@ from levelfield.core.metric import Level
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
-from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.core.scores import Scores, concatenate
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, NO_REFERENCES, Undefined
 
@@ -92,7 +91,7 @@ class SampleMetric(abc.ABC):
             },
             signature=self.signature,
             direction=direction_of(self),
-            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+            parts=rows,
             truncated=frozenset(id for id, value in defined if value.cut),
         )
 

@@ -22,6 +22,7 @@ from levelfield.models.converted import converted
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.lora import ABOUT, LoraConfig, is_adapter, lora_config
 from levelfield.models.lora import WEIGHTS as ADAPTER_WEIGHTS
+from levelfield.models.presence import PINNED
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier", "regressor"]
 
@@ -56,13 +57,12 @@ class Pin:
     sha256: str | None = None
 
 
+_PINNED_SHA256 = {
+    # the revision is a branch, and the checksum says that its weights are still those
+    "google/pegasus-large": "853e27fc9f82e3fdb5531c9c9a87e3d946006e3b35c3a29ea6188dc8479001b9",
+}
 PINS: Mapping[str, Pin] = {
-    # The main branch has pickled weights only; this branch of the same repository has them as
-    # safetensors, and the checksum says that they are still those.
-    "google/pegasus-large": Pin(
-        "refs/pr/10", "853e27fc9f82e3fdb5531c9c9a87e3d946006e3b35c3a29ea6188dc8479001b9"
-    ),
-    "facebook/bart-large": Pin("4422181a85458e2acc57a4c1f845b9dfd60bd411"),
+    name: Pin(revision, _PINNED_SHA256.get(name)) for name, revision in PINNED.items()
 }
 
 CONTINUATION = "levelfield-continuation"

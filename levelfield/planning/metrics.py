@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
+import scipy
 
 from levelfield.agree.compare import MetricComparison, compare
 from levelfield.agree.correlate import correlation_within
@@ -49,7 +49,7 @@ def samples_for_width(r: float, width: float, *, level: float = _LEVEL) -> int |
     >>> samples_for_width(0.5, 0.2), samples_for_width(0.9, 0.2)
     (219, 20)
     """
-    z = float(ndtri((1 + level) / 2))
+    z = float(scipy.special.ndtri((1 + level) / 2))
 
     def narrow(n: int) -> bool:
         middle, half = math.atanh(r), z / math.sqrt(n - 3)
@@ -71,10 +71,10 @@ def samples_for_correlation(r: float, *, power: float, alpha: float) -> int | No
     size = abs(r)
 
     def shows(n: int) -> bool:
-        t = float(stdtrit(n - 2, 1 - alpha / 2))
+        t = float(scipy.special.stdtrit(n - 2, 1 - alpha / 2))
         critical = math.atanh(t / math.sqrt(t * t + n - 2))
         mean = math.atanh(size) + size / (2 * (n - 1))
-        return float(ndtr((mean - critical) * math.sqrt(n - 3))) >= power
+        return float(scipy.special.ndtr((mean - critical) * math.sqrt(n - 3))) >= power
 
     return fewest(shows, _FEWEST) if r else None
 
@@ -281,7 +281,7 @@ def _expected(table: RatedScores, rated: Rated, chosen: MetricPlanOptions) -> It
                 continue
             ends = np.clip([e.low, e.high], -1 + 1e-9, 1 - 1e-9)
             half = float(np.diff(np.arctanh(ends))[0]) / 2
-            design = (half / float(ndtri((1 + _LEVEL) / 2))) ** 2 * (e.n - 3)
+            design = (half / float(scipy.special.ndtri((1 + _LEVEL) / 2))) ** 2 * (e.n - 3)
             yield _Expected(
                 metric,
                 aspect,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from levelfield.agree.sources import (
     Ratings,
@@ -48,7 +48,7 @@ def items_for_width(
     >>> items_for_width(0.6, 3, 0.2)
     101
     """
-    z = float(ndtri((1 + level) / 2))
+    z = float(scipy.special.ndtri((1 + level) / 2))
     return fewest(
         lambda n: 2 * z * math.sqrt(design * agreement_variance(agreement, raters, n)) <= width, 3
     )
@@ -146,7 +146,7 @@ def plan_raters(
 def _pilots(ratings: Ratings, chosen: RaterPlanOptions) -> Iterator[_Expected]:
     reading = chosen.reading
     rated = read_ratings(ratings, format=reading.format, mapping=reading.mapping)
-    z = float(ndtri(0.975))
+    z = float(scipy.special.ndtri(0.975))
     for aspect, of_aspect in split(
         of_aspects(rated.ratings, chosen.aspects), lambda r: r.aspect
     ).items():

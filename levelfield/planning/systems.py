@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import chdtri, ndtr, stdtrit
+import scipy
 
 from levelfield.agree.join import chosen_names, merged_columns
 from levelfield.agree.sources import ManyScores, file_names, read_samples, read_scores
@@ -83,7 +82,7 @@ class DifferenceSpread:
         of_seeds, R = (self.seeds or 0.0) / S, self.texts / (n * S)
         of_one = (of_seeds + R) / 2 * S
         df = np.array([n - 1, (n - 1) * (S - 1) * 2])
-        drawn = np.array([prompts, R]) * chdtri(df, _SHARES) / df
+        drawn = np.array([prompts, R]) * scipy.special.chdtri(df, _SHARES) / df
         estimates = [
             VarianceParts(
                 V_p,
@@ -123,7 +122,7 @@ def _drawn_seeds(systems: int, seeds: int) -> list[tuple[list[float], SeedPrior 
     # other places than those of `_SHARES`
     shares = _latin_hypercube(_DRAWS, 2 + systems)[:, 2:]
     df = seeds - 1
-    drawn = (chdtri(df, shares) / df).tolist()
+    drawn = (scipy.special.chdtri(df, shares) / df).tolist()
     return [(of_run, seed_prior([(s2, df) for s2 in of_run])) for of_run in drawn]
 
 
@@ -153,8 +152,10 @@ class ErrorOfPlan:
             return float(difference != 0)
         if self.exact:
             return t_power(difference / self.se, float(self.df[0]), level)
-        t = stdtrit(self.df, 1 - level / 2) * np.sqrt(self.variances)
-        shown = ndtr((difference - t) / self.se) + ndtr((-difference - t) / self.se)
+        t = scipy.special.stdtrit(self.df, 1 - level / 2) * np.sqrt(self.variances)
+        shown = scipy.special.ndtr((difference - t) / self.se) + scipy.special.ndtr(
+            (-difference - t) / self.se
+        )
         return float(shown.mean())
 
     def detectable(self, level: float, power: float) -> float:
@@ -164,7 +165,7 @@ class ErrorOfPlan:
         high = self.se
         while self.power(high, level) < power:
             high *= 2
-        return float(brentq(lambda d: self.power(d, level) - power, 0.0, high))
+        return float(scipy.optimize.brentq(lambda d: self.power(d, level) - power, 0.0, high))
 
 
 def mean_spread(parts: Sequence[tuple[VarianceParts, int, int]]) -> DifferenceSpread:
@@ -442,4 +443,4 @@ def _most_seeds(parts: Sequence[tuple[VarianceParts, int, int]], systems: int) -
         return math.nan
     V_a, R, S = np.mean(of_seeds, axis=0)
     df = systems * (S - 1)
-    return math.sqrt(max(0.0, V_a * df / float(chdtri(df, 0.95)) - R) * S)
+    return math.sqrt(max(0.0, V_a * df / float(scipy.special.chdtri(df, 0.95)) - R) * S)

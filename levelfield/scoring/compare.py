@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.direction import higher_is_better
 from levelfield.core.errors import UserError
@@ -37,6 +35,10 @@ from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
+
+if TYPE_CHECKING:
+    import polars as pl
+
 
 _SYSTEMS = Grouping("system")
 
@@ -110,6 +112,8 @@ class SystemComparisons(Framed):
 
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and pair of systems."""
+        import polars as pl
+
         rows = [
             {"metric": metric["metric"], **comparison}
             for metric in self.to_dict()["metrics"]
@@ -154,28 +158,28 @@ class SystemComparisons(Framed):
 
 
 _SCHEMA = {
-    "metric": pl.String,
-    "a": pl.String,
-    "b": pl.String,
-    "inputs": pl.Int64,
-    "left_out": pl.Int64,
-    "clusters": pl.Int64,
-    "difference": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "effect": pl.Float64,
-    "p": pl.Float64,
-    "p_adjusted": pl.Float64,
-    "lowest": pl.Float64,
-    "highest": pl.Float64,
-    "tipping_a": pl.Float64,
-    "tipping_b": pl.Float64,
-    "unpaired": pl.Boolean,
-    "detectable": pl.Float64,
-    "margin": pl.Float64,
-    "p_alike": pl.Float64,
-    "note": pl.String,
-    "verdict": pl.String,
+    "metric": str,
+    "a": str,
+    "b": str,
+    "inputs": int,
+    "left_out": int,
+    "clusters": int,
+    "difference": float,
+    "low": float,
+    "high": float,
+    "effect": float,
+    "p": float,
+    "p_adjusted": float,
+    "lowest": float,
+    "highest": float,
+    "tipping_a": float,
+    "tipping_b": float,
+    "unpaired": bool,
+    "detectable": float,
+    "margin": float,
+    "p_alike": float,
+    "note": str,
+    "verdict": str,
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.direction import SIGNS, Direction
@@ -127,7 +127,7 @@ class UndefinedLine(NamedTuple):
             above: whether the difference is above 0.
         """
         (D_0, D_1), (V_0, V_01, V_1) = self.D, self.V
-        t2 = float(stdtrit(self.df, p / 2)) ** 2
+        t2 = float(scipy.special.stdtrit(self.df, p / 2)) ** 2
         D = np.polynomial.Polynomial([D_0, D_1 - D_0])
         V = np.polynomial.Polynomial([V_0, 2 * (V_01 - V_0), V_0 - 2 * V_01 + V_1])
         roots = np.asarray((D * D - t2 * V).roots(), dtype=np.complex128)
@@ -417,10 +417,9 @@ def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, flo
     """The fields on what a comparison without a verdict could have shown."""
     if not p_adjusted > ALPHA:
         return {}
-    detectable = c.error.detectable(level)
-    never = c.least_p > level and not math.isnan(detectable)
+    never = c.least_p > level and c.error.is_known
     return {
-        "detectable": math.inf if never else detectable,
+        "detectable": math.inf if never else c.error.detectable(level),
         "detectable_with_more": c.error.detectable_with_more(level),
     }
 

@@ -117,9 +117,9 @@ class Gallery:
         """Takes in samples with their groups and the scores of all metrics."""
         parts: dict[tuple[str, str], list[ValuePart]] = {}
         for scores in scored:
-            if scores.parts is not None:
-                for id, *part in scores.parts.iter_rows():
-                    parts.setdefault((id, scores.metric), []).append(ValuePart(*part))
+            for id, part, score, weight in scores.part_rows or ():
+                made = ValuePart(part, score, weight)
+                parts.setdefault((id, scores.metric), []).append(made)
         for i, (sample, group) in enumerate(zip(samples, groups, strict=True)):
             values = {s.metric: float(s.values[i]) for s in scored}
             undefined = {

@@ -14,7 +14,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from levelfield.core.corpus import GroupStates
 from levelfield.core.direction import direction_of
@@ -22,7 +21,7 @@ from levelfield.core.metric import Metric, fields_read, reading_order, score_che
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
-from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.core.scores import Scores, concatenate
 from levelfield.scoring.cache import (
     CacheError,
     Segment,
@@ -230,10 +229,10 @@ def _notes(cache: SegmentCache) -> Iterator[str]:
 
 def _segments(scores: Scores) -> list[Segment]:
     parts: dict[str, list[tuple[str, float, float]]] = {}
-    if scores.parts is not None:
-        for id, part, score, weight in scores.parts.iter_rows():
-            parts.setdefault(id, []).append((part, score, weight))
-    has_parts = scores.parts is not None
+    rows = scores.part_rows
+    has_parts = rows is not None
+    for id, part, score, weight in rows or ():
+        parts.setdefault(id, []).append((part, score, weight))
     return [
         Segment(
             None if id in scores.undefined else value,
@@ -259,7 +258,7 @@ def _scores(
         undefined={s.id: segment.undefined for s, segment in pairs if segment.undefined},
         signature=signature,
         direction=direction_of(metric),
-        parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row") if has_parts else None,
+        parts=rows if has_parts else None,
         truncated=frozenset(s.id for s, segment in pairs if segment.cut),
     )
 

@@ -15,8 +15,9 @@ from levelfield.core.metric import (
     checked_signature,
     held_to_its_contract,
 )
-from levelfield.core.options import underscored
+from levelfield.core.options import make, required, underscored
 from levelfield.core.registry import create, matching, metric_class
+from levelfield.core.registry import options as options_of
 from levelfield.io.census import Census
 from levelfield.io.guesses import map_words, wanted_mapping
 from levelfield.io.http import without_the_hub
@@ -205,10 +206,18 @@ def lacks_offline(metric: Callable[..., Metric], attributes: Collection[str] | N
 
     Args:
         attributes: as for `ready`.
+
+    Raises:
+        MetricError: the metric fails for another reason.
     """
+    name = str(getattr(metric, "name", ""))
+    if missing := required(options_of(metric, name=name), ()):
+        return f"metric '{name}' needs --option {missing[0]}=…"
     try:
         with without_the_hub():
-            ready([metric()], attributes)
-    except Exception as error:  # whatever a third party's class raises
+            with held_to_its_contract(metric, "can't be created", name=name):
+                instance = make(metric, {})
+            ready([instance], attributes)
+    except UserError as error:
         return first_line(error)
     return ""

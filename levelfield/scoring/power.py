@@ -57,6 +57,11 @@ class ErrorOfTest:
             error, se_more=math.sqrt(variance), df_more=df_more, error_df_more=more.error_df
         )
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a standard error that is not 0, with degrees of freedom."""
+        return self.se > 0 and self.df > 0 and math.isfinite(self.se)
+
     def detectable(self, level: float) -> float:
         """Returns the difference that 80 % of such studies show at a level; NaN without a test."""
         return detectable_difference(self.se, self.df, alpha=level, error_df=self.error_df)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates
 from levelfield.core.direction import higher_is_better
@@ -30,6 +29,9 @@ from levelfield.scoring.result_table import (
 from levelfield.scoring.summary import MOST_LABELS, GroupSummary, MetricSummary
 from levelfield.stats.estimate import defined, finite
 from levelfield.stats.resampling import DEFAULT, Resampling
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,10 @@ class PartTally:
 
     def add(self, groups: Sequence[str], scores: Scores) -> None:
         """Takes in the scores of samples with the groups that they belong to."""
-        if scores.metric not in self._names or scores.parts is None:
+        if scores.metric not in self._names:
             return
         group_of = dict(zip(scores.ids, groups, strict=True))
-        for id, part, score, weight in scores.parts.iter_rows():
+        for id, part, score, weight in scores.part_rows or ():
             sums = self._sums.setdefault((scores.metric, group_of[id], part), np.zeros(3))
             sums += (score, weight, 1)
 
@@ -260,6 +262,8 @@ class ScoreSummary(Framed):
 
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and group; a group named `all` is all samples together."""
+        import polars as pl
+
         rows = [
             {"metric": s.metric, **group_document(group), "mean": defined(group.mean.value)}
             for s in self.summaries
@@ -316,15 +320,15 @@ class ScoreResult(ScoreSummary):
 
 
 _GROUP_SCHEMA = {
-    "metric": pl.String,
-    "group": pl.String,
-    "n": pl.Int64,
-    "defined": pl.Int64,
-    "undefined": pl.Int64,
-    "mean": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "clusters": pl.Int64,
+    "metric": str,
+    "group": str,
+    "n": int,
+    "defined": int,
+    "undefined": int,
+    "mean": float,
+    "low": float,
+    "high": float,
+    "clusters": int,
 }
 
 

@@ -6,9 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.direction import SIGNS, higher_is_better
 from levelfield.core.strings import natural, number_document
@@ -28,6 +26,10 @@ from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSumm
 from levelfield.stats.estimate import defined, finite
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
+
+if TYPE_CHECKING:
+    import polars as pl
+
 
 _OFF_CENTRE = 0.05
 """A mean no farther from the centre of its interval than this share of the width is in it."""
@@ -251,6 +253,8 @@ class ResultTable(Framed):
 
     def to_polars(self) -> pl.DataFrame:
         """One row a column and group."""
+        import polars as pl
+
         rows = [
             {"metric": column.summary.metric, "label": column.label}
             | cell.to_dict()
@@ -302,18 +306,18 @@ class ResultTable(Framed):
 
 
 _SCHEMA = {
-    "metric": pl.String,
-    "label": pl.String,
-    "group": pl.String,
-    "n": pl.Int64,
-    "defined": pl.Int64,
-    "undefined": pl.Int64,
-    "mean": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "rank": pl.Int64,
-    "letters": pl.String,
-    "best": pl.Boolean,
+    "metric": str,
+    "label": str,
+    "group": str,
+    "n": int,
+    "defined": int,
+    "undefined": int,
+    "mean": float,
+    "low": float,
+    "high": float,
+    "rank": int,
+    "letters": str,
+    "best": bool,
 }
 
 

@@ -1,8 +1,8 @@
 """`levelfield.score`: samples in, scores and their summaries out.
 
-A sample's way to its value: `io.source` reads it, `run.stream` passes its partition on,
-`run.keeper` asks for the values that are not kept, `core.metric` holds the metric to its contract,
-and the metric scores it with its words or its model.
+A sample's way to its value: `io.source` reads it, `scoring.keeper.stream` passes its partition on,
+`scoring.keeper.Keeper` asks for the values that are not kept, `core.metric` holds the metric to
+its contract, and the metric scores it with its words or its model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from levelfield.core.options import distributed, keywords
 from levelfield.core.partitions import PARTITION, partitions
 from levelfield.core.progress import Progress, Stages, no_stages, time_limit
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores, concatenate, tie_note, ties
+from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate, tie_note, ties
 from levelfield.core.strings import json_text
 from levelfield.io.census import Census
 from levelfield.io.opening import open_source
@@ -151,7 +151,10 @@ def score(
 
     def collect(partition: ScoredPartition) -> None:
         for scores in partition.scores:
-            scored.setdefault(scores.metric, []).append(scores)
+            earlier = scored.setdefault(scores.metric, [])
+            if earlier:
+                _ = scores.parts  # of many texts, a frame takes a tenth of the memory of its rows
+            earlier.append(scores)
 
     run = measure(
         source, chosen, files=paths_of(texts), gallery=Gallery(), each=collect, stages=stages,
@@ -311,9 +314,10 @@ def _write_scores(scores: Scores, out: TextIO | None) -> None:
 
 def _write_parts(scores: Scores, out: TextIO | None) -> None:
     """Writes what the values are made of, one part a line."""
-    if out is not None and scores.parts is not None:
-        for row in scores.parts.iter_rows(named=True):
-            out.write(json_text({"metric": scores.metric, **row}) + "\n")
+    if out is not None:
+        for row in scores.part_rows or ():
+            named = dict(zip(PARTS_SCHEMA, row, strict=True))
+            out.write(json_text({"metric": scores.metric, **named}) + "\n")
 
 
 def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) -> Metric:

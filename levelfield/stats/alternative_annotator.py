@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
+import scipy
 
 from levelfield.core.arrays import Bools, Floats
 
@@ -137,4 +137,4 @@ def _p(rater_wins: Bools, judge_wins: Bools, epsilon: float) -> float:
     deviation = float(d.std(ddof=1))
     if deviation == 0:
         return float(d[0] >= epsilon)
-    return float(stdtr(n - 1, (d.mean() - epsilon) / (deviation / math.sqrt(n))))
+    return float(scipy.special.stdtr(n - 1, (d.mean() - epsilon) / (deviation / math.sqrt(n))))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, stdtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import coded
@@ -81,8 +81,8 @@ class Strengths:
         if error < 1e-9:
             same = "clusters do not differ"
             return Estimate(value, math.nan, math.nan, n, K, "", same), math.nan
-        t = float(stdtrit(K - 1, (1 + level) / 2))
-        p = 2 * float(stdtr(K - 1, -abs(value) / error))
+        t = float(scipy.special.stdtrit(K - 1, (1 + level) / 2))
+        p = 2 * float(scipy.special.stdtr(K - 1, -abs(value) / error))
         return Estimate(value, value - t * error, value + t * error, n, K), p
 
 
@@ -135,7 +135,7 @@ def bradley_terry(a: Codes, b: Codes, outcomes: Floats, clusters: Codes, systems
 def _information(theta: Floats, wins: Floats) -> tuple[Floats, Floats]:
     """The score (S,) and the information (S, S)."""
     games = wins + wins.T
-    p = expit(theta[:, None] - theta)
+    p = scipy.special.expit(theta[:, None] - theta)
     weights = games * p * (1 - p)
     return (wins - games * p).sum(axis=1), np.diag(weights.sum(axis=1)) - weights
 
@@ -162,7 +162,7 @@ def _fit(wins: Floats) -> Floats:
 def _sandwich(
     theta: Floats, wins: Floats, a: Codes, b: Codes, outcomes: Floats, cluster: Codes, K: int
 ) -> Floats:
-    residuals = outcomes - expit(theta[a] - theta[b])
+    residuals = outcomes - scipy.special.expit(theta[a] - theta[b])
     scores = np.zeros((K, theta.size))
     np.add.at(scores, (cluster, a), residuals)
     np.add.at(scores, (cluster, b), -residuals)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr
+import scipy
 
 from levelfield.core.arrays import Bits, Bools, Codes, Floats
 from levelfield.stats.clusters import bits_times, cluster_sums, coded, held_together
@@ -94,8 +94,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
     t = (r_a - r_b) * size
     return Williams(
         t=t,
-        p=float(2 * stdtr(n - 3, -abs(t))),
-        p_greater=float(stdtr(n - 3, -t)),
+        p=float(2 * scipy.special.stdtr(n - 3, -abs(t))),
+        p_greater=float(scipy.special.stdtr(n - 3, -t)),
         n=n,
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Floats
 
@@ -154,8 +154,8 @@ def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, 
             them.
         clusters: how many were drawn from; two or more.
     """
-    t = stdtrit(clusters - 1, (1 + level) / 2)
-    q = float(ndtr(-math.sqrt(clusters / (clusters - 1)) * t))
+    t = scipy.special.stdtrit(clusters - 1, (1 + level) / 2)
+    q = float(scipy.special.ndtr(-math.sqrt(clusters / (clusters - 1)) * t))
     low, high = np.quantile(drawn, [q, 1 - q])
     return float(low), float(high)
 

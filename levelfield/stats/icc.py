@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import fdtri
+import scipy
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.estimate import Estimate, undefined
@@ -148,7 +148,10 @@ class _TwoWay:
         if squares <= TINY:  # items have one mean, and raters too: all variance is residual
             return value, math.nan, math.nan, "", "no variance between items or raters"
         df = (k - 1) * (n - 1) * (a + b) ** 2 / squares
-        F_low, F_high = float(fdtri(n - 1, df, p)), float(fdtri(df, n - 1, p))
+        F_low, F_high = (
+            float(scipy.special.fdtri(n - 1, df, p)),
+            float(scipy.special.fdtri(df, n - 1, p)),
+        )
         rest = k * JMS + (k * n - k - n) * EMS
         low = n * (BMS - F_low * EMS) / (F_low * rest + n * BMS)
         high = n * (F_high * BMS - EMS) / (rest + n * F_high * BMS)
@@ -176,7 +179,10 @@ def _consistency(
     if EMS <= TINY:
         return value, math.nan, math.nan, "", "no residual variance"
     F = BMS / EMS
-    F_low, F_high = F / float(fdtri(df_b, df_e, p)), F * float(fdtri(df_e, df_b, p))
+    F_low, F_high = (
+        F / float(scipy.special.fdtri(df_b, df_e, p)),
+        F * float(scipy.special.fdtri(df_e, df_b, p)),
+    )
     if several:
         low, high = (1 - 1 / end if end else -math.inf for end in (F_low, F_high))
     else:

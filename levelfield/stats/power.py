@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import chdtri, nctdtr, stdtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.resampling import Correction
@@ -34,8 +33,11 @@ def t_power(noncentrality: float, df: float, alpha: float) -> float:
 
 
 def _powers(noncentralities: Floats, df: float, alpha: float) -> Floats:
-    t = stdtrit(df, 1 - alpha / 2)
-    below, contrary = nctdtr(df, noncentralities, t), nctdtr(df, noncentralities, -t)
+    t = scipy.special.stdtrit(df, 1 - alpha / 2)
+    below, contrary = (
+        scipy.special.nctdtr(df, noncentralities, t),
+        scipy.special.nctdtr(df, noncentralities, -t),
+    )
     # where scipy has none of them, each is 0 in float64 but for rounding
     return np.asarray(1 - np.nan_to_num(below) + np.nan_to_num(contrary))
 
@@ -57,7 +59,7 @@ def repeated_shift(df: float, error_df: float, alpha: float, power: float = POWE
     underestimates its error names too small a difference, and one that overestimates it does not
     make up for that, so this is more than `detectable_shift`.
     """
-    return _shift(np.sqrt(chdtri(error_df, _SHARES) / error_df), df, alpha, power)
+    return _shift(np.sqrt(scipy.special.chdtri(error_df, _SHARES) / error_df), df, alpha, power)
 
 
 def _shift(estimates: Floats, df: float, alpha: float, power: float) -> float:
@@ -68,11 +70,11 @@ def _shift(estimates: Floats, df: float, alpha: float, power: float) -> float:
     def lacking(k: float) -> float:
         return float(_powers(k * estimates, df, alpha).mean()) - power
 
-    low = high = float(stdtrit(df, 1 - alpha / 2))
+    low = high = float(scipy.special.stdtrit(df, 1 - alpha / 2))
     while lacking(high) < 0:
         high *= 2
     low = 0.0 if high == low else high / 2
-    return float(brentq(lacking, low, high, xtol=1e-9))
+    return float(scipy.optimize.brentq(lacking, low, high, xtol=1e-9))
 
 
 def detectable_difference(
@@ -134,7 +136,7 @@ def alike_p(difference: float, se: float, df: float, margin: float) -> float:
     """
     if not (se > 0 and df > 0):
         return math.nan
-    return float(stdtr(df, (abs(difference) - margin) / se))
+    return float(scipy.special.stdtr(df, (abs(difference) - margin) / se))
 
 
 def fewest(enough: Callable[[int], bool], least: int, most: int = MOST) -> int | None:

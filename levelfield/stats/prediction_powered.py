@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
@@ -182,7 +182,7 @@ def _estimate(
         return PoweredEstimate(people, powered, math.nan, math.nan)
     errors = [math.sqrt(_variance(c)) for c in (changes[rated, 0], changes[:, 1])]
     least = 1e-12 * float(np.abs(size).max())
-    t = float(stdtrit(df, (1 + level) / 2))
+    t = float(scipy.special.stdtrit(df, (1 + level) / 2))
     people, powered = (
         Estimate(v, v - t * e, v + t * e, n, clusters)
         if e > least
@@ -195,7 +195,7 @@ def _estimate(
         people,
         powered,
         effective=n * (errors[0] / errors[1]) ** 2,
-        p=2 * float(stdtr(df, -abs(powered.value) / errors[1])),
+        p=2 * float(scipy.special.stdtr(df, -abs(powered.value) / errors[1])),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import bayesian_draws, cluster_draws
@@ -110,6 +110,6 @@ def ratio(top: Floats, bottom: Floats) -> Floats:
     return np.divide(top, bottom, out=quotient, where=bottom > TINY)
 
 
-def value_counts(category: Codes, code: Codes, V: int, K: int) -> csr_array:
+def value_counts(category: Codes, code: Codes, V: int, K: int) -> scipy.sparse.csr_array:
     """(V, K): how often each of V values occurs in each cluster; most values occur in few."""
-    return csr_array((np.ones(len(category)), (category, code)), shape=(V, K))
+    return scipy.sparse.csr_array((np.ones(len(category)), (category, code)), shape=(V, K))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
-from scipy.special import gammaln, stdtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
@@ -54,11 +53,11 @@ class Contrast:
     @property
     def p(self) -> float:
         """Two-sided p of the value 0; the variance is above 0."""
-        return float(2 * stdtr(self.df, -abs(self.value) / math.sqrt(self.variance)))
+        return float(2 * scipy.special.stdtr(self.df, -abs(self.value) / math.sqrt(self.variance)))
 
     def ends(self, level: float) -> tuple[float, float]:
         """Returns the ends of the interval, which holds 0 exactly if `p > 1 - level`."""
-        half = float(stdtrit(self.df, (1 + level) / 2)) * math.sqrt(self.variance)
+        half = float(scipy.special.stdtrit(self.df, (1 + level) / 2)) * math.sqrt(self.variance)
         return self.value - half, self.value + half
 
 
@@ -106,8 +105,8 @@ def seed_prior(seed_variances: Sequence[tuple[float, float]]) -> SeedPrior | Non
     pooled = float(df @ s2 / df.sum())
     d = _PRIOR_DF[:, None]
     log_likelihood = (
-        gammaln((df + d) / 2)
-        - gammaln(d / 2)
+        scipy.special.gammaln((df + d) / 2)
+        - scipy.special.gammaln(d / 2)
         - df / 2 * np.log(d)
         - (df + d) / 2 * np.log1p(df * s2 / (pooled * d))
     ).sum(axis=1)
@@ -394,7 +393,7 @@ def _seeds(
     rows, w = rows[shared], w[shared]
     S, s = coded(s[shared])
     n, i = coded(i[shared])
-    size, df = _size(csr_array((w, (i, s)), shape=(n, S)))
+    size, df = _size(scipy.sparse.csr_array((w, (i, s)), shape=(n, S)))
     if size <= _ROUNDING * total:
         return None
     v = values[rows]
@@ -406,12 +405,12 @@ def _seeds(
     return SeedComponent(float(u @ u) / size, total, residual, df)
 
 
-def _size(F: csr_array) -> tuple[float, float]:
+def _size(F: scipy.sparse.csr_array) -> tuple[float, float]:
     """Returns ‖A‖² and ν_a from the (inputs, seeds) weights: `A = diag(W) − GᵀG`, G being F with
     each row over the root of its sum."""
     n, S = F.shape
     W = F.sum(axis=0)
-    G = diags_array(1 / np.sqrt(F.sum(axis=1))) @ F
+    G = scipy.sparse.diags_array(1 / np.sqrt(F.sum(axis=1))) @ F
     if S <= _MOST_SEEDS:
         A = np.diag(W) - (G.T @ G).toarray()
         size = float((A**2).sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+import scipy
 
 from levelfield.core.arrays import Floats
 
@@ -64,11 +64,11 @@ def share_ends(
         votes: of how many a value is the share.
     """
     if clusters >= n and votes == 1:
-        n_e, z = float(n), float(ndtri((1 + level) / 2))
+        n_e, z = float(n), float(scipy.special.ndtri((1 + level) / 2))
     else:
         varies = variance > 0 and 0 < p < 1
         n_e = min(p * (1 - p) / variance, float(n * votes)) if varies else clusters
-        z = float(stdtrit(clusters - 1 if df is None else df, (1 + level) / 2))
+        z = float(scipy.special.stdtrit(clusters - 1 if df is None else df, (1 + level) / 2))
     shrunk = z * z / n_e
     centre = (p + shrunk / 2) / (1 + shrunk)
     half = z * math.sqrt(p * (1 - p) / n_e + shrunk / (4 * n_e)) / (1 + shrunk)

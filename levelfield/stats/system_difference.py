@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.correlation import statistics
@@ -135,10 +135,10 @@ def _tail(drawn: Floats, df: int) -> float:
     share = float(np.mean(drawn <= 0))
     if share >= _RARE:
         return share
-    return float(stdtr(df, -np.median(drawn) / _scale(drawn, df)))
+    return float(scipy.special.stdtr(df, -np.median(drawn) / _scale(drawn, df)))
 
 
 def _scale(drawn: Floats, df: int) -> float:
     """Of Student's t with the median and the 0.5 % of the drawn differences."""
     middle, low = np.quantile(drawn, [0.5, _RARE])
-    return float((middle - low) / -stdtrit(df, _RARE))
+    return float((middle - low) / -scipy.special.stdtrit(df, _RARE))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import fdtrc
+import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import coded
@@ -57,7 +57,7 @@ class SystemMeans:
         S, K_s = len(self.means), self.clusters
         f = float(np.sum(1 / K_s) ** 2 / np.sum(1 / (K_s**2 * (K_s - 1))))
         for name, c, e in zip(names, np.diag(self.C), np.diag(self.E), strict=True):
-            p = float(fdtrc(S - 1, (S - 1) / S * f, c / e)) if e > 0 else 0.0
+            p = float(scipy.special.fdtrc(S - 1, (S - 1) / S * f, c / e)) if e > 0 else 0.0
             if p > (1 - level) / 2:
                 return f"the systems' true means of the {name} can't be told apart (p = {p:.2g})"
         return ""

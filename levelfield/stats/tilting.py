@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit, ndtr
+import scipy
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.stats.clusters import chunks
@@ -120,7 +120,7 @@ def saddlepoint_p(a: Floats) -> float | None:
         return None
     r = math.sqrt(2 * (tilt.theta * x - tilt.log_norm))
     v = math.sinh(tilt.theta * m) / m * math.sqrt(variance)
-    return float(max(2 * ndtr(-r - math.log(v / r) / r), np.finfo(np.float64).tiny))
+    return float(max(2 * scipy.special.ndtr(-r - math.log(v / r) / r), np.finfo(np.float64).tiny))
 
 
 class _Tilt:
@@ -139,7 +139,7 @@ class _Tilt:
         scaled = self.theta * a
         self.log_norm = float(np.sum(np.logaddexp(scaled, -scaled) - np.log(2)))
         self._total = float(a.sum())
-        self.chance: Floats = expit(2 * scaled)
+        self.chance: Floats = scipy.special.expit(2 * scaled)
 
     def weights(self, plus_sums: Floats) -> Floats:
         """(r,) of patterns whose coefficients with a + have these sums."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtri, stdtr, stdtrit
+import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
@@ -338,7 +338,7 @@ def spread_shift(
     means = np.stack([np.bincount(crossed.system, weights=v, minlength=S) / size for v in V])
     between = (means * size) @ means.T / x.size
     every = V @ V.T / x.size
-    largest = every + (S / float(chdtri(S - 1, (1 + level) / 2)) - 1) * between
+    largest = every + (S / float(scipy.special.chdtri(S - 1, (1 + level) / 2)) - 1) * between
 
     def r(C: Floats) -> float:
         scale = C[0, 0] * C[1, 1]
@@ -414,7 +414,7 @@ def _ends(
     s: Statistic, deleted: Deleted, shift: tuple[float, float], level: float
 ) -> tuple[float, float]:
     V, df = deleted.variance()
-    half = float(stdtrit(df, (1 + level) / 2)) * math.sqrt(V)
+    half = float(scipy.special.stdtrit(df, (1 + level) / 2)) * math.sqrt(V)
     of_r: Statistic = "accuracy" if s == "calibrated" else "kendall" if s == "tau-like" else s
     now, spread = (_z_of_normal(of_r, r) for r in shift)
     move = 0.0 if math.isnan(spread - now) else spread - now
@@ -486,8 +486,8 @@ def crossed_tests(
         results.append(
             Swapped(
                 difference.value,
-                float(2 * stdtr(df, -abs(t))),
-                float(stdtr(df, -t)),
+                float(2 * scipy.special.stdtr(df, -abs(t))),
+                float(scipy.special.stdtr(df, -t)),
                 y.size,
                 K,
                 G,

@@ -16,7 +16,7 @@ from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores
+from levelfield.core.scores import PARTS_SCHEMA, Scores
 from levelfield.scoring.keeper import Keeper, stream
 from levelfield.study.cells import CellKey, grouped, value_name
 from levelfield.study.plan import Plan
@@ -117,9 +117,8 @@ def _group_records(
 
 
 def _part_records(scores: Scores) -> Iterator[dict[str, Any]]:
-    if scores.parts is None:
-        return
-    for row in scores.parts.iter_rows(named=True):
+    for row in scores.part_rows or ():
         # JSON has no NaN: an evaluator without a score says so by null
-        finite = {k: None if v != v else v for k, v in row.items()}
+        named = zip(PARTS_SCHEMA, row, strict=True)
+        finite = {k: None if v != v else v for k, v in named}
         yield {"metric": scores.metric, **finite}

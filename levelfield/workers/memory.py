@@ -12,13 +12,11 @@ from levelfield.core.errors import LevelfieldError
 from levelfield.core.machine import usable_memory, usable_processors
 from levelfield.core.partitions import PARTITION
 from levelfield.models.loading import AS_USUAL, REFERENCE
-from levelfield.models.resolve import files_of
+from levelfield.models.presence import MODEL_OPTIONS
 from levelfield.workers.executor import Subject
 
 WORKER_BYTES = 700 << 20
 """What a worker takes beside the weights of its models: Python, PyTorch, a batch."""
-_MODELS = ("model", "encoder", "expert", "amateur", "guide")
-"""Options of metrics and techniques that name models."""
 
 
 def worker_count(
@@ -48,7 +46,9 @@ def _has_gpu() -> bool:
 
 def weights(subjects: Sequence[Subject]) -> int:
     """Bytes of the models that subjects name, each once; what can't be resolved has none."""
-    names = {getattr(subject, option, None) for subject in subjects for option in _MODELS}
+    from levelfield.models.resolve import files_of
+
+    names = {getattr(subject, option, None) for subject in subjects for option in MODEL_OPTIONS}
     files: dict[Path, int] = {}
     for name in names:
         with contextlib.suppress(LevelfieldError):

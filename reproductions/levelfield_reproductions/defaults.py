@@ -15,7 +15,7 @@ from levelfield.agree.correlate import Correlation, correlations
 from levelfield.agree.join import join, merged_columns
 from levelfield.agree.sources import read_ratings, read_scores
 from levelfield.core.errors import LevelfieldError, first_line
-from levelfield.core.metric import Metric
+from levelfield.core.metric import Metric, MetricError
 from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import create, installed, matching, metric_class
@@ -295,7 +295,11 @@ def _unfit(name: str, samples: Sequence[Sample]) -> LeftOut | None:
     if getattr(metric_class(name), "level", "") == "corpus":
         return LeftOut(name, "many texts", "its value is of many texts")
     attributes = {attribute for sample in samples for attribute in sample.control}
-    if lacks := lacks_offline(metric, attributes):
+    try:
+        lacks = lacks_offline(metric, attributes)
+    except MetricError as error:  # of a third party's metric, which need not stop the others
+        lacks = first_line(error)
+    if lacks:
         return LeftOut(name, "lacking", lacks)
     instance = metric()
     if instance.level == "corpus":  # a factory says so of what it makes only

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+import pickle
+
 import numpy as np
 import polars as pl
 import pytest
@@ -71,3 +74,27 @@ def test_samples_pair_when_they_answer_one_request_and_cluster_when_they_share_a
     assert one.shared == other.shared == ("The lake",)
     assert Sample("4", "d").input is None
     assert Sample("4", "d").shared == ()
+
+
+def test_parts_given_as_rows_are_those_of_a_frame():
+    rows = [("a", "x", 1, np.float64(0.5)), ("a", "y", None, 0.5)]
+    frame = pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row")
+    of_rows = Scores("m", ("a",), np.array([1.0]), {}, "m", "higher", parts=rows)
+    of_frame = Scores("m", ("a",), np.array([1.0]), {}, "m", "higher", parts=frame)
+    assert of_rows.part_rows == of_frame.part_rows == frame.rows()
+    assert of_rows.parts.equals(frame)
+    assert of_rows.parts.schema == frame.schema
+    assert pickle.loads(pickle.dumps(of_rows)).parts.equals(frame)
+    assert dataclasses.replace(of_rows, metric="other").parts.equals(frame)
+
+
+def test_parts_of_several_scores_are_joined_whether_rows_or_frames():
+    rows = [("a", "x", 1.0, 1.0)]
+    frame = pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row")
+
+    def scores(parts):
+        return Scores("m", ("a",), np.array([1.0]), {}, "m", "higher", parts=parts)
+
+    for several in ([rows, rows], [rows, frame], [frame, None, rows]):
+        assert concatenate([scores(parts) for parts in several]).part_rows == rows * 2
+    assert concatenate([scores(None), scores(None)]).parts is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import MetricError
 from levelfield.core.registry import create, metric_class
-from levelfield.scoring.metrics import ready, works_offline
+from levelfield.scoring.metrics import lacks_offline, ready, works_offline
 from levelfield.scoring.score import score
 
 needs_the_language_model = pytest.mark.skipif(
@@ -89,3 +90,34 @@ def told(names: list[object]):
 )
 def test_a_metric_works_offline_if_all_it_needs_is_here(name, works):
     assert works_offline(metric_class(name)) is works
+
+
+def test_a_lack_is_said_and_any_other_failure_is_raised():
+    class Metric:
+        name, level, requires, direction = "made.up", "sample", frozenset({"text"}), "higher"
+
+        def __init__(self, failure: str = "") -> None:
+            self.failure = failure
+
+        @property
+        def signature(self):
+            raise self.error
+
+    class Lacking(Metric):
+        error = UserError("made.up needs a file")
+
+    class Broken(Metric):
+        error = KeyError("mistake")
+
+    assert lacks_offline(Lacking) == "made.up needs a file"
+    with pytest.raises(MetricError, match=r"made\.up.*can't report its signature: KeyError"):
+        lacks_offline(Broken)
+
+
+def test_a_required_option_is_a_lack():
+    assert lacks_offline(metric_class("question")) == "metric 'question' needs --option question=…"
+
+
+def test_a_metric_of_words_works_offline_without_the_library_of_the_hub(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert works_offline(metric_class("rouge-1.source"))

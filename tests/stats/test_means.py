@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flips import clustered
+from levelfield.stats.estimate import without_few_clusters
 from levelfield.stats.means import UNBOUNDED, cluster_mean, natural_range
 
 NAN = float("nan")
@@ -164,3 +165,12 @@ def test_an_interval_that_is_undefined_says_why(values, clusters, n, why):
 def test_a_cluster_too_few_is_the_callers_mistake():
     with pytest.raises(ValueError, match="one cluster per value"):
         cluster_mean([1.0, 2.0], [1])
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 4, 5, 6])
+def test_a_mean_of_fewer_clusters_than_an_interval_needs_has_none_and_says_why(clusters):
+    values, codes = np.arange(12) % 5.0, np.arange(12) % clusters
+    for votes in (0, 1):
+        mean = cluster_mean(values / 4, codes, votes=votes)
+        expected = without_few_clusters(mean)
+        assert repr(cluster_mean(values / 4, codes, votes=votes, fewest=5)) == repr(expected)

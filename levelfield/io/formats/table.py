@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
-
 from levelfield.core.limits import LINE_BYTES, TEXT_CHARACTERS
 from levelfield.io.formats.text import Row, without_end
 from levelfield.io.problems import Wrong, listed, printable, shown
@@ -139,6 +137,8 @@ def parquet_rows(path: Path) -> Iterator[Row]:
     if not path.is_file():  # polars waits for ever for a pipe that nobody writes to
         yield 0, Wrong("can't be read as Parquet: is not a file; write it to one")
         return
+    import polars as pl
+
     start, most = 0, min(_FIRST, SLICE)
     while True:
         try:

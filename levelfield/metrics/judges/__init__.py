@@ -16,7 +16,7 @@ from levelfield.metrics.judges.judge import (
     Spelling,
     vote,
 )
-from levelfield.metrics.judges.kinds import describe, kinds_of, lacking, load
+from levelfield.metrics.judges.kinds import describe, kinds_of, lacking, load, models_of
 
 __all__ = [
     "LABEL",
@@ -32,6 +32,7 @@ __all__ = [
     "kinds_of",
     "lacking",
     "load",
+    "models_of",
     "presets",
     "vote",
 ]

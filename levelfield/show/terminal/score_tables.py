@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from levelfield.core.direction import Direction
 from levelfield.io.problems import printable
-from levelfield.scoring.compare import SystemComparisons
 from levelfield.scoring.comparison import Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
@@ -21,6 +21,9 @@ from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table, print_wrapped
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import Family
+
+if TYPE_CHECKING:
+    from levelfield.scoring.compare import SystemComparisons
 
 _EFFECT = Scale(2, scientific=False)
 

@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from scipy.special import bdtr, bdtrc, gammaln
-from scipy.stats import mannwhitneyu
+import scipy
 
 from levelfield.core.continuation import prompt_end
 from levelfield.io.frames import Framed
@@ -312,7 +311,7 @@ def p_of_shares(a: int, n: int, b: int, m: int) -> float:
     """
     least, most = max(0, a + b - m), min(n, a + b)
     k = np.arange(least, most + 1)
-    log_p = -sum(gammaln(x + 1) for x in (k, n - k, a + b - k, m - a - b + k))
+    log_p = -sum(scipy.special.gammaln(x + 1) for x in (k, n - k, a + b - k, m - a - b + k))
     p = np.exp(log_p - log_p.max())
     tails = p[: a - least + 1].sum(), p[a - least :].sum()
     return min(1.0, 2 * float(min(tails) / p.sum()))
@@ -324,7 +323,7 @@ def p_of_more(k: int, n: int, p: float) -> float:
     >>> round(p_of_more(3, 3, 0.5), 6)
     0.125
     """
-    return float(bdtrc(k - 1, n, p)) if k > 0 else 1.0
+    return float(scipy.special.bdtrc(k - 1, n, p)) if k > 0 else 1.0
 
 
 def p_of_fewer(k: int, n: int, p: float) -> float:
@@ -333,7 +332,7 @@ def p_of_fewer(k: int, n: int, p: float) -> float:
     >>> round(p_of_fewer(0, 3, 0.5), 6)
     0.125
     """
-    return float(bdtr(k, n, p))
+    return float(scipy.special.bdtr(k, n, p))
 
 
 def share_above(x: Sequence[float], y: Sequence[float]) -> float:
@@ -353,7 +352,7 @@ def p_of_order(x: Sequence[float], y: Sequence[float]) -> float:
     >>> round(p_of_order([1, 2, 3], [4, 5, 6]), 3)
     0.081
     """
-    return float(mannwhitneyu(x, y, method="asymptotic").pvalue)
+    return float(scipy.stats.mannwhitneyu(x, y, method="asymptotic").pvalue)
 
 
 _COLUMNS = ("check", "severity", "system", "dataset", "control", "seed", "what", "n", "of")

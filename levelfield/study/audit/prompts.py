@@ -7,7 +7,7 @@ from itertools import chain, groupby
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.continuation import letters
@@ -187,7 +187,9 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
     for system, rows in grouped(range(len(texts)), lambda n: texts[n].key.system).items():
         others = np.delete(np.arange(len(texts)), rows)
         shape = (len(prompts), len(others))
-        sums = csr_array((np.ones(len(others)), (targets[others], np.arange(len(others)))), shape)
+        sums = scipy.sparse.csr_array(
+            (np.ones(len(others)), (targets[others], np.arange(len(others)))), shape
+        )
         best = _best(X[rows], _normed(P + sums @ X[others]), np.ones(len(prompts)))
         places = dict(zip(rows, range(len(rows)), strict=True))
         seeds = grouped(rows, lambda n: texts[n].key.seed).values()
@@ -221,14 +223,18 @@ def _wanted_words(text: Text) -> Iterator[str]:
             yield from words_of(" ".join(wanted_values(value)))
 
 
-def _holds(sets: Sequence[Set[str]], vocabulary: Mapping[str, int]) -> csr_array:
+def _holds(sets: Sequence[Set[str]], vocabulary: Mapping[str, int]) -> scipy.sparse.csr_array:
     """(sets, words): 1 where a set has the word."""
     columns = [vocabulary[word] for words in sets for word in words]
     ends = np.cumsum([0, *map(len, sets)])
-    return csr_array((np.ones(len(columns)), columns, ends), (len(sets), len(vocabulary)))
+    return scipy.sparse.csr_array(
+        (np.ones(len(columns)), columns, ends), (len(sets), len(vocabulary))
+    )
 
 
-def _best(X: csr_array, Y: csr_array, size: Floats | Codes) -> list[list[int]]:
+def _best(
+    X: scipy.sparse.csr_array, Y: scipy.sparse.csr_array, size: Floats | Codes
+) -> list[list[int]]:
     """For each row of X, the rows of Y with the largest product ÷ size; none if too many tie.
 
     Similarities of all texts and prompts would not fit into memory, so it takes rows in blocks.
@@ -276,7 +282,7 @@ def _fit(
     return _Fit(hits, shared, others, independent, 1 / len(prompts), texts)
 
 
-def _tf_idf(documents: Sequence[Sequence[str]]) -> csr_array:
+def _tf_idf(documents: Sequence[Sequence[str]]) -> scipy.sparse.csr_array:
     """(documents, words), each row of length 1; a word counts once a document."""
     vocabulary: dict[str, int] = {}
     columns = [[vocabulary.setdefault(w, len(vocabulary)) for w in set(d)] for d in documents]
@@ -285,10 +291,10 @@ def _tf_idf(documents: Sequence[Sequence[str]]) -> csr_array:
     flat = np.fromiter(chain.from_iterable(columns), int, ends[-1])
     weights = np.log((1 + len(documents)) / (1 + df))
     shape = (len(documents), len(vocabulary))
-    return _normed(csr_array((weights[flat], flat, ends), shape))
+    return _normed(scipy.sparse.csr_array((weights[flat], flat, ends), shape))
 
 
-def _normed(X: csr_array) -> csr_array:
+def _normed(X: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     length = np.sqrt(X.multiply(X).sum(axis=1))
     scale = 1 / np.where(length > 0, length, 1)
     return X.multiply(scale[:, None]).tocsr()

@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean, median
 
 import numpy as np
-from scipy.stats import spearmanr
+import scipy
 
 from levelfield.study.audit.findings import (
     LEVEL,
@@ -310,5 +310,5 @@ def _rho(values: Mapping[Hashable, float], lengths: Mapping[Hashable, int]) -> t
     x, y = [values[place] for place in places], [lengths[place] for place in places]
     if len(places) < 2 * _ENOUGH or len(set(x)) < 3 or len(set(y)) < 3:
         return 1.0, 1.0
-    test = spearmanr(x, y)
+    test = scipy.stats.spearmanr(x, y)
     return float(test.statistic), float(test.pvalue)

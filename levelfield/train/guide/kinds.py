@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from scipy.special import bdtrc
+import scipy
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import SEED
@@ -165,7 +165,7 @@ def at_chance(
         if accuracy is None or not n:
             continue
         chance = float(shares.mean(axis=0).max())
-        if bdtrc(round(accuracy * n) - 1, n, chance) > _LEVEL:
+        if scipy.special.bdtrc(round(accuracy * n) - 1, n, chance) > _LEVEL:
             yield (
                 attribute,
                 f"it is right on {accuracy:.0%} of {n:,} held-out texts, and guessing the most "
