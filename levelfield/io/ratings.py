@@ -142,6 +142,8 @@ class _RatingBook(Book):
 
     def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
         """Takes a record: a rating, or a sample with its ratings."""
+        if self.fields and self._add_plain(source, number, record):
+            return ""
         self.fields = self.fields or tuple(record)
         if self._unseen:
             self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
@@ -207,6 +209,26 @@ class _RatingBook(Book):
                 self.ratings[key] = value
                 self._places.add(source, number)
         return ""
+
+    def _add_plain(self, source: Input, number: int, record: Record) -> bool:
+        """Takes a rating of which nothing is said but id, aspect, rater and value; returns whether
+        a record is plainly that."""
+        if len(record) != 4 or self._rules.mapping or not self._is_plain(record):
+            return False
+        id, aspect, rater = (sys.intern(record[name]) for name in ("id", "aspect", "rater"))
+        if (id, aspect, rater) in self.ratings:
+            return False
+        self.ratings[id, aspect, rater] = float(record["value"])
+        self._places.add(source, number)
+        return True
+
+    def _is_plain(self, record: Record) -> bool:
+        for column in ("id", "aspect", "rater"):
+            name = record.get(column)
+            if not (name and values.is_plain(name)):
+                return False
+        plain_columns = all(theirs == ours for ours, theirs in self._columns.items())
+        return plain_columns and values.is_finite_number(record.get("value"))
 
     def _has_ratings(self, record: Record) -> bool:
         mapping = {o: t for o, t in self._rules.mapping.items() if o.partition(".")[0] == "ratings"}
