@@ -8,7 +8,8 @@ Every repeat of a part is a process of its own, so that its peak memory is its o
 - undefined: the same, 1 % of the values of each metric undefined, each on other samples;
 - agree: two metrics against ratings from 1 to 5, as `levelfield correlate` has it, without files;
 - score: `levelfield score` of a file of texts, BLEU and chrF, with a page;
-- correlate: `levelfield correlate` of what it wrote, with a file of ratings, the texts and a page.
+- correlate: `levelfield correlate` of what it wrote, with a file of ratings, the texts and a page;
+- agreement: `levelfield agreement` of so many ratings on five points by 50 raters, five an item.
 
 The first three do not count the making of the samples. One thread computes unless OMP_NUM_THREADS
 says otherwise.
@@ -38,6 +39,7 @@ from levelfield.scoring.summary import summarise
 from levelfield.scoring.tally import RunTally
 
 SYSTEMS, METRICS, PART = 5, 10, 1000
+RATERS, RATINGS_OF_ITEM = 50, 5
 SENTENCE = (
     "the court sat on monday and heard that a culture of sun shone over old rivers while people "
     "walked home with bread cheese wine or nothing at all"
@@ -106,6 +108,18 @@ def write_files(folder: Path, count: int) -> None:
             rating_file.write(json.dumps(rating | {"value": rng.randint(1, 5)}) + "\n")
 
 
+def write_agreement(path: Path, count: int) -> None:
+    """Ratings of items by five of the raters each: quality and as much noise, on five points."""
+    rng = random.Random(0)
+    with path.open("w") as file:
+        for item in range(count // RATINGS_OF_ITEM):
+            quality = rng.gauss(0, 1)
+            for rater in rng.sample(range(RATERS), RATINGS_OF_ITEM):
+                value = min(5, max(1, round(3 + quality + rng.gauss(0, 1))))
+                rating = {"id": str(item), "aspect": "overall", "rater": f"r{rater}"}
+                file.write(json.dumps(rating | {"value": value}) + "\n")
+
+
 def compute(part: str, count: int) -> float:
     """Seconds of the processor, without the making of the samples."""
     if part == "agree":
@@ -127,6 +141,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
     return {
         "score": [*run, *score, "--no-cache", "--out", scores, "--report", f"{folder}/score.html"],
         "correlate": [*run, *correlate, "--report", f"{folder}/correlate.html"],
+        "agreement": [*run, "agreement", f"{folder}/agreement.jsonl", "--json"],
     }
 
 
@@ -146,8 +161,10 @@ def measured(command: list[str]) -> tuple[float, float, str]:
 def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
     """A line about every part."""
     of_files = commands(folder)
-    if set(of_files) & set(arguments.parts):
+    if {"score", "correlate"} & set(arguments.parts):
         write_files(folder, arguments.samples)
+    if "agreement" in arguments.parts:
+        write_agreement(folder / "agreement.jsonl", arguments.samples)
     if "correlate" in arguments.parts and "score" not in arguments.parts:
         measured(of_files["score"])
     for part in arguments.parts:
@@ -161,7 +178,7 @@ def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    every = ["summarise", "undefined", "agree", "score", "correlate"]
+    every = ["summarise", "undefined", "agree", "score", "correlate", "agreement"]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,13 +40,12 @@ from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import OVERALL
-from levelfield.stats.correlation import estimates
 from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate, finite, undefined
 from levelfield.stats.icc import intraclass
-from levelfield.stats.kappa import cohen_kappa
 from levelfield.stats.krippendorff import krippendorff_alpha, mean_alpha
 from levelfield.stats.means import cluster_mean
+from levelfield.stats.rater_pairs import PairEstimates, rater_pairs
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 MEAN_OF_ASPECTS = "mean of aspects"
@@ -695,9 +693,13 @@ def _group(
         alpha=krippendorff_alpha(v, level=level, clusters=clusters, resampling=resampling),
         icc=intraclass(v, clusters=clusters, level=resampling.level),
         pairs=tuple(
-            _pair(table, a, b, level, resampling)
-            for a, b in itertools.combinations(range(len(table.raters)), 2)
-            if np.any(rated[:, a] & rated[:, b])
+            _pair(table, pair)
+            for pair in rater_pairs(
+                v,
+                weights="none" if level == "nominal" else "quadratic",
+                clusters=clusters,
+                resampling=resampling,
+            )
         ),
         raters=tuple(_rater(name, v[rated[:, n], n]) for n, name in enumerate(table.raters)),
     )
@@ -730,35 +732,18 @@ def _mean(
     )
 
 
-def _pair(
-    table: RatingTable, a: int, b: int, level: Measurement, resampling: Resampling
-) -> RaterPair:
-    common = ~np.isnan(table.values[:, [a, b]]).any(axis=1)
-    x, y = table.values[common, a], table.values[common, b]
-    clusters = table.clusters[common]
-    r = estimates(x, y, clusters, wanted=("pearson", "spearman"), resampling=resampling)
-    names = (table.raters[a], table.raters[b])
-    if constant := [
-        f"{name} gave every item {v[0]:g}"
-        for name, v in zip(names, (x, y), strict=True)
-        if len(v) > 1 and v.min() == v.max()
-    ]:
-        reason = " and ".join(constant)
-        r = {s: replace(e, why_undefined=reason, why_no_interval=reason) for s, e in r.items()}
-    return RaterPair(
-        a=names[0],
-        b=names[1],
-        items=int(common.sum()),
-        pearson=r["pearson"],
-        spearman=r["spearman"],
-        kappa=cohen_kappa(
-            x,
-            y,
-            weights="none" if level == "nominal" else "quadratic",
-            clusters=clusters,
-            resampling=resampling,
-        ),
-    )
+def _pair(table: RatingTable, pair: PairEstimates) -> RaterPair:
+    """A pair with the names of its raters, also of those who gave one rating only."""
+    names = (table.raters[pair.a], table.raters[pair.b])
+    r, rho = pair.pearson, pair.spearman
+    if r.why_undefined and pair.items > 1:
+        both = table.values[:, [pair.a, pair.b]]
+        low, high = (end(both[~np.isnan(both).any(axis=1)], axis=0) for end in (np.min, np.max))
+        reason = " and ".join(
+            f"{names[i]} gave every item {low[i]:g}" for i in range(2) if low[i] == high[i]
+        )
+        r, rho = (replace(e, why_undefined=reason, why_no_interval=reason) for e in (r, rho))
+    return RaterPair(*names, pair.items, r, rho, pair.kappa)
 
 
 def _rater(name: str, x: Floats) -> RaterSummary:

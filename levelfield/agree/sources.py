@@ -172,7 +172,6 @@ def whole_samples(
 
 def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, Sample]:
     source = open_source(path, mapping=_words_of(path, mapping))
-    source.check()
     nothing: Mapping[str, Any] = {}
     return {
         (id := sys.intern(s.id)): Sample(
@@ -188,7 +187,7 @@ def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, Sample]
             ratings=nothing,
             extra=nothing,
         )
-        for s in source
+        for s in source.checked()
     }
 
 

@@ -203,8 +203,10 @@ def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
     words: list[str] = []
     for name in by:
         value: object = getattr(sample, name)
-        if isinstance(value, Mapping):
+        if value in ("", None):
+            continue
+        if not isinstance(value, str | int) and isinstance(value, Mapping):  # the former is quick
             words += [f"{attribute}={wanted_name(label)}" for attribute, label in value.items()]
-        elif value not in ("", None):
+        else:
             words.append(f"{name}={value}")
     return " ".join(words) or "all texts"

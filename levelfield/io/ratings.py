@@ -142,15 +142,18 @@ class _RatingBook(Book):
 
     def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
         """Takes a record: a rating, or a sample with its ratings."""
+        if self.fields and self._add_plain(source, number, record):
+            return ""
         self.fields = self.fields or tuple(record)
-        self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
+        if self._unseen:
+            self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
         lacking = [column for column in self._columns.values() if column not in record]
         if first and lacking == ["rater"]:
             self._without_raters.add(source.name)
         if source.name in self._without_raters and lacking == ["rater"]:
             record, lacking = {**record, "rater": "1"}, []
         text = self._rules.mapping.get("text", "text")
-        has_text = has(record, "text", text) or has(record, "text", "text")
+        has_text = has(record, "text", text) or (text != "text" and has(record, "text", "text"))
         if lacking and not has_text and not self._has_ratings(record):
             return (
                 f"neither a sample, as there is no {shown(text)}, nor a rating, as there is no "
@@ -206,6 +209,26 @@ class _RatingBook(Book):
                 self.ratings[key] = value
                 self._places.add(source, number)
         return ""
+
+    def _add_plain(self, source: Input, number: int, record: Record) -> bool:
+        """Takes a rating of which nothing is said but id, aspect, rater and value; returns whether
+        a record is plainly that."""
+        if len(record) != 4 or self._rules.mapping or not self._is_plain(record):
+            return False
+        id, aspect, rater = (sys.intern(record[name]) for name in ("id", "aspect", "rater"))
+        if (id, aspect, rater) in self.ratings:
+            return False
+        self.ratings[id, aspect, rater] = float(record["value"])
+        self._places.add(source, number)
+        return True
+
+    def _is_plain(self, record: Record) -> bool:
+        for column in ("id", "aspect", "rater"):
+            name = record.get(column)
+            if not (name and values.is_plain(name)):
+                return False
+        plain_columns = all(theirs == ours for ours, theirs in self._columns.items())
+        return plain_columns and values.is_finite_number(record.get("value"))
 
     def _has_ratings(self, record: Record) -> bool:
         mapping = {o: t for o, t in self._rules.mapping.items() if o.partition(".")[0] == "ratings"}
@@ -278,7 +301,8 @@ class _RatingBook(Book):
 
     def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:
         """Puts together what several records say of one sample."""
-        sample = replace(sample, ratings=NO_RATINGS)
+        if sample.ratings:
+            sample = replace(sample, ratings=NO_RATINGS)
         record = self._known.get(sample.id)
         if record is None:
             if has_text or sample != Sample(sample.id, "", ratings=NO_RATINGS):
@@ -287,6 +311,8 @@ class _RatingBook(Book):
             return
         if has_text and source.label not in record.texts_in:
             record.texts_in |= {source.label}
+        if sample == record.sample:
+            return
         merged: dict[str, Any] = {}
         for name in _MERGED:
             old, new = getattr(record.sample, name), getattr(sample, name)

@@ -32,6 +32,9 @@ _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
     "seed": values.whole,
     "ratings": values.ratings,
 }
+_STRINGS = frozenset({"id", "text", "prompt", "source", "system", "dataset"})
+"""Fields whose strings are taken as they are."""
+
 Required = Literal["text", "prompt", "source"]
 MISSING = object()
 """What `field_of` returns for a field that a record lacks."""
@@ -114,7 +117,9 @@ class Rules:
         if named.keys() == {"text"}:
             named = {self.required: named["text"]}
         for name, value in named.items():
-            if name in _CONVERT:
+            if name in _STRINGS and value and values.is_plain(value):
+                fields[name] = value
+            elif name in _CONVERT:
                 if values.absent(value) and not (name == self.required and value == ""):
                     continue
                 try:

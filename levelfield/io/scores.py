@@ -19,7 +19,7 @@ from levelfield.io.records import MISSING, Record, field_of, has
 from levelfield.io.rows import Book, Places, inputs
 from levelfield.io.source import Input
 
-_OURS = ("id", "metric", "value", "signature")
+_OURS = frozenset({"id", "metric", "value", "signature"})
 """What a record of `levelfield score` has."""
 
 WIDE = "metric."
@@ -167,8 +167,9 @@ class _ScoreBook(Book):
 
     def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:  # noqa: ARG002
         """Takes a record of `levelfield score` or of another program."""
-        if all(name in record for name in _OURS):
-            self._add_ours(source, number, record)
+        if record.keys() >= _OURS:
+            if not self._add_next(source, number, record):
+                self._add_ours(source, number, record)
         elif lacking := self._lacking(record):
             return lacking
         else:
@@ -211,6 +212,19 @@ class _ScoreBook(Book):
         columns = (self._theirs("metric"), score)
         is_complete = all(has(record, field, c) for field, c in zip(_LONG, columns, strict=True))
         return columns if is_complete else None
+
+    def _add_next(self, source: Input, number: int, record: Record) -> bool:
+        """Takes one more value of a known metric; returns whether it is plainly that."""
+        id, value = record["id"], record["value"]
+        if not (id and values.is_plain(id) and values.is_finite_number(value)):
+            return False
+        metric = record["metric"]
+        column = self._columns.get(metric) if type(metric) is str else None
+        if column is None or record["signature"] != column.signature or id in column.values:
+            return False
+        column.values[sys.intern(id)] = float(value)
+        column.places.add(source, number)
+        return True
 
     def _add_ours(self, source: Input, number: int, record: Record) -> None:
         place, cells = source.place(number), source.cells

@@ -146,6 +146,17 @@ class Source:
         compared = not self._checked and self._ids != "any"
         return (sample for sample, _ in self._read(fail, {} if compared else None))
 
+    def checked(self) -> Iterator[Sample]:
+        """Yields the samples in one reading; who reads them has room for all.
+
+        Raises:
+            InputError: at the end, with all problems there are, as `check` does.
+        """
+        problems = Problems()
+        seen: dict[str, int] | None = None if self._ids == "any" else {}
+        yield from (sample for sample, _ in self._read(problems.add, seen))
+        problems.raise_if_any()
+
     def check(self, *, progress: Progress = no_progress, wanted: Sequence[str] = ()) -> Census:
         """Reads everything once.
 

@@ -11,7 +11,7 @@ import numbers
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -32,13 +32,23 @@ def absent(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def is_plain(value: object) -> TypeGuard[str]:
+    """Returns whether `string` returns a value as it is, without a further look."""
+    return type(value) is str and len(value) <= TEXT_CHARACTERS and value.isascii()
+
+
+def is_finite_number(value: object) -> bool:
+    """Returns whether `rating` and `score` return a number as it is, without a further look."""
+    return type(value) in (float, int) and abs(value) <= LARGEST_NUMBER  # type: ignore[arg-type]
+
+
 def string(value: Any, _cells: bool = False) -> str:
+    if is_plain(value):
+        return value
     if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
         raise Wrong(
             f"a text of {len(value):,} characters; at most {TEXT_CHARACTERS:,} are read; split it"
         )
-    if type(value) is str and value.isascii():
-        return value
     if not isinstance(value, str):
         raise Wrong(f"expected a string, found {kind(value)}; write it in quotes or leave it out")
     if not value.isascii():
@@ -55,6 +65,8 @@ def string(value: Any, _cells: bool = False) -> str:
 
 def name(value: Any, cells: bool) -> str:
     """Returns a string; people number their samples and systems, so numbers too."""
+    if is_plain(value):
+        return value
     if isinstance(value, str | bool) or not isinstance(value, numbers.Real):
         return string(value, cells)
     return str(value)
@@ -109,6 +121,8 @@ def strings(value: Any, cells: bool) -> tuple[str, ...]:
     value = array(value, cells)
     if not isinstance(value, list | tuple):
         return (string(value),)
+    if all(map(is_plain, value)):
+        return tuple(value)
     return tuple(_inside(n, string, item) for n, item in enumerate(value, 1))
 
 

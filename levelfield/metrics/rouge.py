@@ -327,4 +327,6 @@ def split_at_full_stops(tokens: Sequence[str]) -> list[Tokens]:
 
 
 def _joined(sentences: Sequence[Tokens]) -> Tokens:
+    if len(sentences) == 1:
+        return sentences[0]
     return tuple(token for sentence in sentences for token in sentence)

@@ -67,13 +67,15 @@ def cache_path() -> Path:
 def sample_key(signature: str, sample: Sample, fields: frozenset[str]) -> bytes:
     """16 bytes that stand for what a metric with this signature reads of a sample."""
     read = {name: getattr(sample, name) for name in sorted(fields)}
-    content = json.dumps([signature, read], sort_keys=True, default=_plain)
-    return hashlib.blake2b(content.encode(), digest_size=16).digest()
+    return hashlib.blake2b(_ENCODE([signature, read]).encode(), digest_size=16).digest()
 
 
 def _plain(value: object) -> object:
     """A value of a sample's field that JSON has no form for: a mapping, or a table's date, say."""
     return dict(value) if isinstance(value, Mapping) else f"{type(value).__name__}:{value!r}"
+
+
+_ENCODE = json.JSONEncoder(sort_keys=True, default=_plain).encode
 
 
 class SegmentCache:

@@ -305,11 +305,14 @@ def _shard_note(shard: str, n: int, total: int) -> str:
     )
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
 def _write_scores(scores: Scores, out: TextIO | None) -> None:
     """Writes one record a line, as `scores.jsonl` has them."""
     if out is not None:
         for record in scores.records():
-            out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            out.write(_ENCODE(record) + "\n")
 
 
 def _write_parts(scores: Scores, out: TextIO | None) -> None:

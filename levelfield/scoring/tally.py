@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -116,10 +117,15 @@ class RunTally:
             label: what the text was asked for, if groups are to be split by that.
         """
         shared, input = sample.shared, sample.input
-        self._ids.append(_hash(b"id", sample.id))
+        self._ids.append(_hash_of_id(sample.id))
         self._clusters.append(_hash(b"cluster", shared) if shared else NONE)
         self._inputs.append(_hash(b"input", input) if input else NONE)
-        self._strata.append(_hash(b"stratum", (sample.dataset, *sorted(sample.control.items()))))
+        control = sorted(sample.control.items())
+        self._strata.append(
+            _hash(b"stratum", (sample.dataset, *control))
+            if control
+            else _hash_of_dataset(sample.dataset)
+        )
         if not shared:
             words = sample.text.split()
             told = len(words) > _WORDS  # a text of its beginning alone tells nothing
@@ -160,7 +166,7 @@ class RunTally:
     def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:
         """Keeps the input whose prompt has the smallest hash, which is the same in every group
         that has this prompt, whatever its case and white space."""
-        place = _hash(b"example", " ".join(shared).casefold().split())
+        place = _hash_of_example(" ".join(shared))
         kept = self._examples.get(group)
         if kept is None or place <= kept[0]:
             example = (place, repr(input), input)
@@ -175,7 +181,7 @@ class RunTally:
                 f"{scores.metric}: one summary, two signatures: "
                 f"{column.signature} and {scores.signature}"
             )
-        column.ids.extend(_hash(b"id", id) for id in scores.ids)
+        column.ids.extend(map(_hash_of_id, scores.ids))
         column.values.frombytes(scores.values.tobytes())
         column.reasons.update(scores.undefined.values())
         column.truncated += len(scores.truncated)
@@ -261,6 +267,26 @@ def _hash(kind: bytes, key: object) -> int:
         repr(key).encode("utf-8", "backslashreplace"), digest_size=8, person=kind
     )
     return int.from_bytes(digest.digest(), "little") or 1
+
+
+_RECENT = 1 << 12
+"""Hashes that are remembered: metrics see the samples of a partition one after the other, and
+systems answer the same prompts."""
+
+
+@functools.lru_cache(_RECENT)
+def _hash_of_id(id: str) -> int:
+    return _hash(b"id", id)
+
+
+@functools.lru_cache(_RECENT)
+def _hash_of_dataset(dataset: str) -> int:
+    return _hash(b"stratum", (dataset,))
+
+
+@functools.lru_cache(_RECENT)
+def _hash_of_example(shared: str) -> int:
+    return _hash(b"example", shared.casefold().split())
 
 
 class Pairing:

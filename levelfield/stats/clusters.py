@@ -95,10 +95,14 @@ def cluster_draws(K: int, resamples: int, seed: int, *, width: int) -> Iterator[
     rng = np.random.default_rng(seed)
     step = max(1, _CHUNK // max(width, K))
     for start in range(0, resamples, step):
-        r = min(step, resamples - start)
-        drawn = rng.integers(K, size=(r, K))
-        drawn += np.arange(r)[:, None] * K
-        yield np.bincount(drawn.ravel(), minlength=r * K).reshape(r, K).astype(np.float64)
+        yield _counts(rng, min(step, resamples - start), K)
+
+
+def _counts(rng: np.random.Generator, r: int, K: int) -> Floats:
+    """(r, K) how often each cluster is drawn; what is drawn does not depend on r."""
+    drawn = rng.integers(K, size=(r, K))
+    drawn += np.arange(r)[:, None] * K
+    return np.bincount(drawn.ravel(), minlength=r * K).reshape(r, K).astype(np.float64)
 
 
 def bayesian_draws(
@@ -125,8 +129,8 @@ def shared_draws(K: int, resamples: int, seed: int) -> Iterator[Floats]:
     step = max(1, _HELD // K)
     for start in range(0, resamples, step):
         counts = np.empty((min(step, resamples - start), K))
-        for row in counts:
-            row[:] = np.bincount(rng.integers(K, size=K), minlength=K)
+        for part in chunks(len(counts), K, held=_CHUNK):
+            counts[part] = _counts(rng, part.stop - part.start, K)
         yield counts
 
 

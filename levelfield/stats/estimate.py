@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,6 +141,42 @@ def estimate_from_draws(
     return Estimate(value, *percentile_ends(defined, level, clusters), n, clusters, note=note)
 
 
+def estimates_from_draws(
+    values: Floats,
+    drawn: Floats | None,
+    *,
+    n: Sequence[int],
+    clusters: int,
+    whys: Sequence[str],
+    level: float = 0.95,
+) -> list[Estimate]:
+    """`estimate_from_draws` of several statistics of equally many clusters.
+
+    Args:
+        values: (statistics,).
+        drawn: (statistics, resamples).
+        n, whys: of each.
+    """
+    whole = np.zeros(len(values), dtype=np.bool_)  # those with nothing to report
+    ends = np.full((2, len(values)), math.nan)
+    if drawn is not None and clusters > 1:
+        whole = ~np.isnan(drawn).any(axis=1) & (np.asarray(n) > 2) & (np.asarray(whys) == "")
+        ends[:, whole] = np.quantile(drawn[whole], _expanded(level, clusters), axis=1)
+    return [
+        Estimate(float(value), low, high, n[i], clusters)
+        if whole[i]
+        else estimate_from_draws(
+            float(value),
+            None if drawn is None else drawn[i],
+            n=n[i],
+            clusters=clusters,
+            why=whys[i],
+            level=level,
+        )
+        for i, (value, low, high) in enumerate(zip(values, *ends.tolist(), strict=True))
+    ]
+
+
 def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, float]:
     """The ends of the expanded percentile interval of a statistic (Hesterberg 2015).
 
@@ -154,10 +191,14 @@ def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, 
             them.
         clusters: how many were drawn from; two or more.
     """
+    low, high = np.quantile(drawn, _expanded(level, clusters))
+    return float(low), float(high)
+
+
+def _expanded(level: float, clusters: int) -> list[float]:
     t = scipy.special.stdtrit(clusters - 1, (1 + level) / 2)
     q = float(scipy.special.ndtr(-math.sqrt(clusters / (clusters - 1)) * t))
-    low, high = np.quantile(drawn, [q, 1 - q])
-    return float(low), float(high)
+    return [q, 1 - q]
 
 
 def too_few(n: int, unit: str = "sample") -> str:

@@ -21,6 +21,8 @@ from levelfield.stats.reliability import (
 )
 from levelfield.stats.resampling import DEFAULT, Resampling
 
+KappaWeights = Literal["none", "quadratic"]
+
 
 def kappa_of_labels(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Cohen's κ without weights or interval, `(p_o − p_e) / (1 − p_e)` of (n,) labels.
@@ -44,7 +46,7 @@ def cohen_kappa(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
     *,
-    weights: Literal["none", "quadratic"] = "none",
+    weights: KappaWeights = "none",
     clusters: npt.ArrayLike | None = None,
     resampling: Resampling = DEFAULT,
 ) -> Estimate:
@@ -89,14 +91,18 @@ def cohen_kappa(
     complete = ~np.isnan(v).any(axis=1)
     v = v[complete]
     K, code = coded(cluster[complete])
-    if len(v) < 3:
-        few = ("no item", "one item", "two items")[len(v)]
-        return undefined(f"{few} in common", n=len(v), clusters=K)
-    if np.all(v == v[0, 0]):
-        return undefined(f"all ratings are {v[0, 0]:g}", n=len(v), clusters=K)
+    if reason := why_no_kappa(len(v), v.min(initial=math.inf), v.max(initial=-math.inf)):
+        return undefined(reason, n=len(v), clusters=K)
     make = unweighted if weights == "none" else quadratic
     statistic, width = make(v[:, 0], v[:, 1], code, K)
     return resampled(statistic, width, items=len(v), clusters=K, resampling=resampling)
+
+
+def why_no_kappa(n: int, low: float, high: float) -> str:
+    """Why κ is undefined for n items rated from low to high; empty if it is not."""
+    if n < 3:
+        return f"{('no item', 'one item', 'two items')[n]} in common"
+    return f"all ratings are {low:g}" if low == high else ""
 
 
 def _moments(x: Floats, y: Floats) -> Floats:

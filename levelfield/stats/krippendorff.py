@@ -13,6 +13,7 @@ from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.estimands import MEASUREMENTS, Measurement
 from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.reliability import (
+    MidRanks,
     OfDraws,
     checked_ratings,
     ratio,
@@ -173,7 +174,7 @@ def _interval(v: Floats, code: Codes, K: int) -> tuple[OfDraws, int]:
 
 def _ordinal(v: Floats, code: Codes, K: int) -> tuple[OfDraws, int]:
     row, column = np.nonzero(~np.isnan(v))  # ratings item by item
-    ranks = _Ranks(v[row, column], code[row], K)
+    ranks = MidRanks(v[row, column], code[row], K)
     m = np.bincount(row).astype(np.float64)
     first = np.concatenate([[0], np.cumsum(m)[:-1]]).astype(np.intp)
 
@@ -209,20 +210,6 @@ def _nominal(v: Floats, code: Codes, K: int) -> tuple[OfDraws, int]:
         return ratio(D_e - D_o, D_e)
 
     return alpha, K + V
-
-
-class _Ranks:
-    """Centred mid-ranks of (n,) values in a resample: (resamples, n) from its counts."""
-
-    def __init__(self, values: Floats, code: Codes, K: int) -> None:
-        unique, self._value = np.unique(values, return_inverse=True)
-        self._by_value = value_counts(self._value, code, len(unique), K)
-
-    def __call__(self, w: Floats) -> Floats:
-        n_g = (self._by_value @ w.T).T  # (resamples, different values)
-        total = n_g.sum(axis=1, keepdims=True)
-        ranks: Floats = np.cumsum(n_g, axis=1) - n_g / 2 - total / 2
-        return ranks[:, self._value]
 
 
 def _within(v: Floats) -> tuple[Floats, Floats]:

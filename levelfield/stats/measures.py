@@ -99,8 +99,10 @@ def defined_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 def ordered_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Finite values in the same order: ranks instead, where one is infinite."""
+    x, y = defined_pair(x, y)
+    if np.isfinite(x).all() and np.isfinite(y).all():
+        return x, y
     from scipy.stats import rankdata
 
-    x, y = defined_pair(x, y)
     x, y = (v if np.isfinite(v).all() else np.asarray(rankdata(v), np.float64) for v in (x, y))
     return x, y

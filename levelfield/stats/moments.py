@@ -10,7 +10,7 @@ from levelfield.stats.measures import constant
 
 _ROUNDING = 1e-12
 
-_LARGE = 1e300
+LARGE = 1e300
 """Differences of larger numbers may overflow."""
 
 
@@ -18,7 +18,7 @@ def standardised(x: Floats) -> Floats:
     """Mean 0 and standard deviation 1 (with n); all 0 if the values are equal."""
     if not x.size or constant(x):
         return np.zeros_like(x)
-    d = x / 4 if np.abs(x).max() > _LARGE else x
+    d = x / 4 if np.abs(x).max() > LARGE else x
     d = d - d.min()  # exact where values are near each other, so that a large mean takes no digits
     d = d - d.mean()
     d /= np.abs(d).max()  # so that no square is lost to underflow

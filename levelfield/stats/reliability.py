@@ -113,3 +113,17 @@ def ratio(top: Floats, bottom: Floats) -> Floats:
 def value_counts(category: Codes, code: Codes, V: int, K: int) -> scipy.sparse.csr_array:
     """(V, K): how often each of V values occurs in each cluster; most values occur in few."""
     return scipy.sparse.csr_array((np.ones(len(category)), (category, code)), shape=(V, K))
+
+
+class MidRanks:
+    """Centred mid-ranks of (n,) values in a resample: (resamples, n) from its counts."""
+
+    def __init__(self, values: Floats, code: Codes, K: int) -> None:
+        unique, self._value = np.unique(values, return_inverse=True)
+        self._by_value = value_counts(self._value, code, len(unique), K)
+
+    def __call__(self, w: Floats, *, out: Floats | None = None) -> Floats:
+        n_g = (self._by_value @ w.T).T  # (resamples, different values)
+        total = n_g.sum(axis=1, keepdims=True)
+        ranks: Floats = np.cumsum(n_g, axis=1) - n_g / 2 - total / 2
+        return np.take(ranks, self._value, axis=1, out=out, mode="clip")  # to write into `out`

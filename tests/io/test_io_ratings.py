@@ -8,6 +8,7 @@ import pytest
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.io import Rating, as_record, load_ratings, load_scores
+from levelfield.io import ratings as ratings_module
 
 
 def jsonl(*records):
@@ -297,3 +298,27 @@ def test_a_row_a_rater_without_the_raters_says_which_column_names_them(write):
     (problem,) = found(load_ratings, path)
     assert problem.endswith("or name who rated: --map rater=annotator")
     assert len(load_ratings(path, mapping={"rater": "annotator"}).ratings) == 2
+
+
+def test_plain_ratings_are_read_as_all_others(tmp_path, monkeypatch):
+    rating = {"id": "1", "aspect": "style", "rater": "ann", "value": 4}
+    file = tmp_path / "ratings.jsonl"
+
+    def read(**changed):
+        records = [{**rating, "system": "x"}, {**rating, "rater": "bo", "value": 2.5}]
+        records.append({**rating, "rater": "cy", **changed})
+        file.write_text("\n".join(map(json.dumps, records)))
+        try:
+            rated = load_ratings([file])
+        except InputError as error:
+            return str(error)
+        return repr((rated.ratings, dict(rated.samples)))
+
+    cases = (
+        {}, {"id": 1}, {"id": "é"}, {"id": ""}, {"rater": "bo"}, {"rater": None}, {"aspect": 3},
+        {"aspect": ""}, {"value": True}, {"value": None}, {"value": "4"}, {"value": 1e300},
+        {"value": 10**400}, {"system": "x"}, {"system": "y"}, {"text": "So."},
+    )  # fmt: skip
+    quick = [read(**case) for case in cases]
+    monkeypatch.setattr(ratings_module._RatingBook, "_add_plain", lambda *_: False)
+    assert quick == [read(**case) for case in cases]

@@ -11,6 +11,7 @@ import pytest
 
 from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_scores
+from levelfield.io import scores as scores_module
 
 WIDE = "sys,seg,BLEURT,comet\na,1,0.5,0.7\na,2,,0.6\nb,1,-1e-2,nan\n"
 MAPPING = {"id": "sys+seg", "metric.bleurt": "BLEURT", "metric.comet": "comet"}
@@ -142,3 +143,26 @@ def test_a_table_of_one_value_a_row_is_guessed_as_such(write):
     assert problem.endswith("for example --map id=system+segment --map score=val")
     (bleu,) = load_scores(path, mapping={"id": "system+segment", "score": "val"})
     assert bleu.values == {"a/1": 0.5}
+
+
+def test_plain_records_are_read_as_all_others(tmp_path, monkeypatch):
+    value = {"id": "1", "metric": "m", "value": 0.5, "signature": "m|v:1"}
+    file = tmp_path / "scores.jsonl"
+
+    def read(**changed):
+        records = [value, {**value, "id": "2", "value": 1}, {**value, "id": "é"}]
+        records.append({**value, "id": "4", **changed})
+        file.write_text("\n".join(map(json.dumps, records)))
+        try:
+            return [(c.signature, dict(c.values)) for c in load_scores([file])]
+        except InputError as error:
+            return str(error)
+
+    cases = (
+        {}, {"id": 4}, {"id": ""}, {"id": "1"}, {"id": None}, {"metric": "n"}, {"metric": 3},
+        {"metric": []}, {"signature": "m|v:2"}, {"value": True}, {"value": None}, {"value": "1"},
+        {"value": "inf"}, {"value": 1e300}, {"value": 10**400}, {"value": -0.0}, {"more": 1},
+    )  # fmt: skip
+    quick = [repr(read(**case)) for case in cases]
+    monkeypatch.setattr(scores_module._ScoreBook, "_add_next", lambda *_: False)
+    assert quick == [repr(read(**case)) for case in cases]
