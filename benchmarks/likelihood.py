@@ -47,8 +47,9 @@ from levelfield.metrics.composite.base import JUDGES
 from levelfield.metrics.judges import choose, load
 from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
 from levelfield.models.load import LOADERS, forget
+from levelfield.models.load import load as load_model
 from levelfield.models.loading import Loading
-from levelfield.models.resolve import OFFLINE_LM, resolve_causal
+from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve_causal
 from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.models.torch.loading import load_pretrained
 
@@ -170,6 +171,7 @@ def main() -> None:
     serve(noted := NotedModel(model))
     scored(family, samples)
     serve(model)
+    encoder = load_model("encoder", OFFLINE_MODEL, loading)
     chosen = choose(JUDGES.get(arguments.attribute, ""), loading)
     judges = [load(judge, chosen, loading) for judge in chosen]
     parts = list(noted.log_p)
@@ -193,6 +195,7 @@ def main() -> None:
     def fresh(work: Callable[[], list[float]]) -> Callable[[], list[float]]:
         def forgetful() -> list[float]:
             model._recent.clear()
+            encoder._recent.clear()
             for judge in judges:
                 judge._known.clear()
             return work()

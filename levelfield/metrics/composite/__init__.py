@@ -241,6 +241,9 @@ class CompositeAttributeRelevance(CompositeMetric):
                 if not isinstance(target, Undefined) and target[0].attribute == attribute
             ]
             members, labels = [sample for sample, _ in alone], [label for _, label in alone]
+            for part in parts if alone else ():
+                if isinstance(part.component.metric, ControlProbability):
+                    part.component.metric.load_judges()
             values[attribute] = iter(composite_values(members, parts, labels) if alone else ())
         return [
             target if isinstance(target, Undefined) else next(values[target[0].attribute])
