@@ -168,10 +168,11 @@ def main() -> None:
     loading = Loading("cpu", dtype=arguments.dtype)
     network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, loading), "causal", loading)
     model = TorchCausalModel(network, tokenizer)
+    encoder = load_model("encoder", OFFLINE_MODEL, loading)
+    LOADERS["encoder", "torch"] = lambda *_: encoder
     serve(noted := NotedModel(model))
     scored(family, samples)
     serve(model)
-    encoder = load_model("encoder", OFFLINE_MODEL, loading)
     chosen = choose(JUDGES.get(arguments.attribute, ""), loading)
     judges = [load(judge, chosen, loading) for judge in chosen]
     parts = list(noted.log_p)
