@@ -2,23 +2,26 @@
 
 The family's metrics ask `offline/smollm2` in the order in which `levelfield score` asks: attribute
 relevance, coherence, consistency. What they ask is noted and taken apart into distinct parts: a
-text, each sentence and the continuation alone, the words after a text, the text after the context
-of each label. The same parts are then scored
+text, each sentence and the continuation alone, the words after a text. The same parts are then
+scored
 
 - by the shared pass, which is the noted calls again: a text and all words after it are one tree;
 - every part on its own: each is a sequence of its own, and sequences of like length are batched;
 - by the plain loop: one forward of the whole model a part, with logits at every position. It takes
   long, so a few parts stand for all, in proportion to their tokens.
 
-Beside them stand the whole family through its metrics (shared pass, encoder and judges) and the
-embedding scorer alone, which is CTRLEval's three aspects with `offline/minilm`. Models are loaded
-and the embeddings of prompts kept beforehand; nothing that the causal model says is.
+Beside them stand the plain pass, which is one forward of the whole model over each text by itself,
+the whole family through its metrics (shared pass, encoder and judges), and the embedding scorer
+alone, which is CTRLEval's three aspects with `offline/minilm`. Models are loaded and the embeddings
+of prompts kept beforehand; nothing that the causal model or a judge says of a text is.
 
 All parts must agree. Times are of the processor, since other work on the machine changes how long
 a run takes. All ways run in one process by turns, in both orders.
 
     OMP_NUM_THREADS=1 python benchmarks/likelihood.py [--attribute sentiment] [--texts 8]
-        [--loop 40] [--repeat 3]
+        [--dtype bfloat16] [--loop 40] [--repeat 3]
+
+`--loop 0` leaves out what takes longest, every part on its own and the plain loop.
 """
 
 from __future__ import annotations
@@ -40,15 +43,17 @@ from levelfield.core.metric import Metric
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.metrics.aspects import shipped
+from levelfield.metrics.composite.base import JUDGES
+from levelfield.metrics.judges import choose, load
 from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
 from levelfield.models.load import LOADERS, forget
+from levelfield.models.load import load as load_model
 from levelfield.models.loading import Loading
-from levelfield.models.resolve import OFFLINE_LM, resolve_causal
+from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve_causal
 from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.models.torch.loading import load_pretrained
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
-CPU = Loading("cpu")
 
 
 class Part(NamedTuple):
@@ -149,6 +154,7 @@ def main() -> None:
     )
     parser.add_argument("--attribute", choices=sorted(shipped()), default="sentiment")
     parser.add_argument("--texts", type=int, default=8)
+    parser.add_argument("--dtype", default="float32", help="of the causal model and the encoder")
     parser.add_argument("--loop", type=int, default=40, help="parts of the plain loop")
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
@@ -156,15 +162,31 @@ def main() -> None:
     examples = [s for s in load_samples(EXAMPLES) if arguments.attribute in s.control]
     samples = examples[: arguments.texts]
     family, embedding = (
-        create(matching(name), {"device": "cpu"}, {}) for name in ("composite", "ctrleval")
+        create(matching(name), {"device": "cpu", "dtype": arguments.dtype}, {})
+        for name in ("composite", "ctrleval")
     )
-    network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, CPU), "causal", CPU)
+    loading = Loading("cpu", dtype=arguments.dtype)
+    network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, loading), "causal", loading)
     model = TorchCausalModel(network, tokenizer)
+    encoder = load_model("encoder", OFFLINE_MODEL, loading)
+    LOADERS["encoder", "torch"] = lambda *_: encoder
     serve(noted := NotedModel(model))
     scored(family, samples)
     serve(model)
+    chosen = choose(JUDGES.get(arguments.attribute, ""), loading)
+    judges = [load(judge, chosen, loading) for judge in chosen]
     parts = list(noted.log_p)
-    in_loop = parts[:: math.ceil(len(parts) / arguments.loop)]
+    in_loop = parts[:: math.ceil(len(parts) / arguments.loop)] if arguments.loop else []
+    texts = [
+        torch.tensor([[model._tokens.bos_id, *ids]])
+        for ids in model.token_ids([sample.text for sample in samples])
+    ]
+
+    def plain_pass() -> list[float]:
+        with torch.inference_mode():
+            for ids in texts:
+                network(ids, use_cache=False)
+        return []
 
     def shared_pass() -> list[float]:
         for call in noted.calls:
@@ -174,14 +196,21 @@ def main() -> None:
     def fresh(work: Callable[[], list[float]]) -> Callable[[], list[float]]:
         def forgetful() -> list[float]:
             model._recent.clear()
+            encoder._recent.clear()
+            for judge in judges:
+                judge._known.clear()
             return work()
 
         return forgetful
 
+    in_pieces: dict[str, tuple[Callable[[], list[float]], list[Part]]] = {
+        "every part alone": (lambda: alone(model, parts), parts),
+        "plain loop": (lambda: plain_loop(network, in_loop), in_loop),
+    }
     ways: dict[str, Callable[[], list[float]]] = {
+        "plain pass": plain_pass,
         "shared pass": shared_pass,
-        "every part alone": lambda: alone(model, parts),
-        "plain loop": lambda: plain_loop(network, in_loop),
+        **({way: work for way, (work, _) in in_pieces.items()} if in_loop else {}),
         "composite": lambda: scored(family, samples),
         "embedding scorer": lambda: scored(embedding, samples),
     }
@@ -195,18 +224,20 @@ def main() -> None:
     seconds, values = by_turns(
         {way: fresh(work) for way, work in ways.items()}, arguments.repeat, clock=time.process_time
     )
-    tokens, in_loop_tokens = (sum(part.tokens for part in some) for some in (parts, in_loop))
     a_text = {
         way: Seconds([s / len(samples) for s in of_way.values]) for way, of_way in seconds.items()
     }
-    in_loop_seconds = a_text["plain loop"].values
-    a_text["plain loop"] = Seconds([s * tokens / in_loop_tokens for s in in_loop_seconds])
+    if in_loop:
+        tokens, in_loop_tokens = (sum(part.tokens for part in some) for some in (parts, in_loop))
+        in_loop_seconds = a_text["plain loop"].values
+        a_text["plain loop"] = Seconds([s * tokens / in_loop_tokens for s in in_loop_seconds])
 
-    shared, embedded = a_text["shared pass"].median, a_text["embedding scorer"].median
-    print(f"{'':<18}{'s a text':<26}{'/ shared pass':>15}{'/ embedding':>13}")
+    beside = ("plain pass", "shared pass", "embedding scorer")  # columns: times as much as these
+    print(f"{'':<18}{'s a text':<26}{''.join(f'{way:>19}' for way in beside)}")
     for way, spent in a_text.items():
-        print(f"{way:<18}{spent!s:<26}{spent.median / shared:15.2f}{spent.median / embedded:13.1f}")
-    for way, some in {"every part alone": parts, "plain loop": in_loop}.items():
+        ratios = "".join(f"{spent.median / a_text[other].median:19.2f}" for other in beside)
+        print(f"{way:<18}{spent!s:<26}{ratios}")
+    for way, (_, some) in in_pieces.items() if in_loop else ():
         differences = np.abs(np.array(values[way]) - [noted.log_p[part] for part in some])
         print(f"{way} and shared pass: largest difference of log P {differences.max():.1e} nats")
 

@@ -70,6 +70,9 @@ class StubAspect:
 class StubJudge(StubAspect):
     """A judge instead of control.probability."""
 
+    def load_judges(self) -> None:
+        """There is nothing to load."""
+
 
 def put_stubs(monkeypatch: Any) -> None:
     """No composite metric asks a real model."""

@@ -11,7 +11,7 @@ import pytest
 import levelfield_rating.version
 import levelfield_reproductions.version
 from levelfield import __version__
-from tools.website.transcripts import differences, fits
+from tools.website.transcripts import differences, fits, pages_with_transcripts
 
 ROOT = Path(__file__).parent.parent
 
@@ -52,6 +52,10 @@ def test_supported_pythons_are_those_of_the_classifiers_and_of_both_workflows():
 )
 def test_a_transcript_fits_what_is_printed(shown: str, printed: str, fit: bool):
     assert fits(shown, printed) is fit
+
+
+def test_the_table_of_the_readme_is_one_of_the_transcripts():
+    assert ROOT / "README.md" in pages_with_transcripts()
 
 
 def test_a_page_runs_with_its_files_and_says_what_it_shows_wrongly(tmp_path: Path):

@@ -194,7 +194,8 @@ def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     apart = ("aspects", "passages", "seed")
     common = {name: value for name, value in chosen.to_dict().items() if name not in apart}
     names = [f"composite.{aspect}" for aspect in chosen.aspects or get_args(Aspect)]
-    created = create(names, common, {})
+    # a file of scales serves the option channel, too
+    created = create(names, common | {"channel": True}, {})
     metrics = [metric for metric in created if isinstance(metric, CompositeMetric)]
     for metric in metrics:
         _ = metric.models(), metric.computation  # what is wrong with them, before the work

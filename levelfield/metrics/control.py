@@ -187,6 +187,12 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
             or not any(judge.attribute in ("", attribute) for judge in self._chosen)
         ]
 
+    def load_judges(self) -> None:
+        """Loads the models of all judges: a head on a causal model has it keep what it reads, so
+        the judge does not read a text that the model scores afterwards."""
+        for judge in self._chosen:
+            self._load(judge)
+
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this metric alone."""
         return {}

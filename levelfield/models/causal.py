@@ -45,9 +45,11 @@ class TokenTree:
         depths: (nodes,) tokens on the way from the root.
         after: (scored tokens,) the node that each scored token comes after.
         scored: (scored tokens,) the tokens whose log-probability is wanted.
+        text: how many nodes after the root are the tokens of a whole text; 0 where none is known.
     """
 
     def __init__(self, root: int) -> None:
+        self.text = 0
         self.ids = [root]
         self.parents = [0]
         self.depths = [0]
@@ -179,6 +181,10 @@ class BatchedCausalModel(abc.ABC):
             if text in new:
                 tree.score(0, text_tokens.ids.tolist())
             places.append({frame: self._put(frame, tree, text_tokens, ids) for frame in distinct})
+            whole = text_tokens.ids.tolist()
+            tree.text = (
+                0 if text_tokens.cut or tree.ids[1 : 1 + len(whole)] != whole else len(whole)
+            )
             trees.append(tree)
         results: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
         for text, text_tokens, words_of, log_p in zip(

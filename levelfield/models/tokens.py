@@ -25,6 +25,9 @@ RECENT_TOKENS = 2**22
 """So many tokens' results are kept, so that metrics of the same samples share one pass, also where
 one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
 
+BYTES_OF_A_TOKEN = 24
+"""Other results count as so many tokens as have their size."""
+
 
 class RecentResults(Mapping[K, V]):
     """What a model has computed last, as far as `RECENT_TOKENS` go; forgets the oldest first."""

@@ -200,7 +200,13 @@ SMOLLM2 = [
     Case("the default", "score few.jsonl --parts parts.jsonl --json"),
     *map(
         slow,
-        each("attribute relevance", "few.jsonl", "composite.attribute-relevance", "judge=none"),
+        each(
+            "attribute relevance",
+            "few.jsonl",
+            "composite.attribute-relevance",
+            "judge=none",
+            "channel=true",
+        ),
     ),
     score("fluency", "few.jsonl", FLUENCY),
     score("topicality", "few.jsonl", "topicality"),

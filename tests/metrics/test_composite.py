@@ -63,7 +63,9 @@ def scales_of(*metrics: CompositeMetric, path: Path) -> str:
 
 @pytest.fixture
 def scales(tmp_path: Path) -> str:
-    return scales_of(*(aspect() for aspect in ASPECTS), path=tmp_path / "scales.toml")
+    with_channel = CompositeAttributeRelevance(channel=True)
+    aspects = (CompositeCoherence(), CompositeConsistency(), with_channel)
+    return scales_of(*aspects, path=tmp_path / "scales.toml")
 
 
 def samples(n: int = 7) -> list[Sample]:
@@ -78,9 +80,12 @@ def samples(n: int = 7) -> list[Sample]:
 # -- values
 
 
-@every_aspect
-def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, scales):
-    metric = aspect(scales=scales)
+@pytest.mark.parametrize(
+    ("aspect", "options"),
+    [*((aspect, {}) for aspect in ASPECTS), (CompositeAttributeRelevance, {"channel": True})],
+)
+def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, options, scales):
+    metric = aspect(scales=scales, **options)
     scores = metric.score(samples())
     known = read_scales(scales)
     for sample, value in zip(samples(), scores.values, strict=True):
@@ -192,7 +197,7 @@ def test_a_control_without_one_known_attribute_has_a_reason(control, reason, sca
 # -- attribute relevance
 
 
-WITHOUT_JUDGE = ("embedding", "after", "channel")
+WITHOUT_JUDGE = ("embedding", "after")
 
 
 def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float]:
@@ -201,16 +206,32 @@ def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float
     return dict(zip(scores.parts["part"], scores.parts["weight"], strict=True))
 
 
-def test_judge_and_channel_are_parts_of_sentiment_and_not_of_topic(scales):
+def test_a_judge_is_a_part_of_sentiment_and_not_of_topic(scales):
     sentiment, topic = samples(2)
-    weights = {**dict.fromkeys(WITHOUT_JUDGE, 1 / 6), "judge": 1 / 2}
+    weights = {**dict.fromkeys(WITHOUT_JUDGE, 1 / 5), "judge": 3 / 5}
     assert of_relevance(sentiment, scales) == pytest.approx(weights)
-    assert of_relevance(topic, scales) == dict.fromkeys(("embedding", "after"), 1 / 2)
+    assert of_relevance(topic, scales) == dict.fromkeys(WITHOUT_JUDGE, 1 / 2)
 
 
-def test_without_a_judge_the_other_parts_weigh_a_third_each(scales):
+def test_without_a_judge_the_other_parts_weigh_a_half_each(scales):
     weights = of_relevance(samples(1)[0], scales, judge="none")
-    assert weights == dict.fromkeys(WITHOUT_JUDGE, 1 / 3)
+    assert weights == dict.fromkeys(WITHOUT_JUDGE, 1 / 2)
+
+
+def test_channel_is_a_part_of_sentiment_where_it_is_asked_for(scales):
+    sentiment, topic = samples(2)
+    weights = {**dict.fromkeys((*WITHOUT_JUDGE, "channel"), 1 / 6), "judge": 1 / 2}
+    assert of_relevance(sentiment, scales, channel=True) == pytest.approx(weights)
+    assert of_relevance(topic, scales, channel=True) == of_relevance(topic, scales)
+
+
+def test_the_signature_names_the_channel_and_is_then_that_of_the_default_before(scales):
+    on = CompositeAttributeRelevance(scales=scales, channel=True).signature
+    off = CompositeAttributeRelevance(scales=scales).signature
+    assert "|parts:sentiment=embedding+after+channel+judge topic=embedding+after|" in on
+    assert "|weights:1+1+1+3 1+1|" in on
+    assert "|parts:sentiment=embedding+after+judge topic=embedding+after|" in off
+    assert "|weights:1+1+3 1+1|" in off
 
 
 def test_the_signature_names_the_judge(scales):
@@ -235,7 +256,7 @@ def test_an_attribute_with_other_labels_than_the_judge_s_has_no_judge(tmp_path):
         '[[verbalizers]]\none = "one"\nfive = "five"\n'
     )
     metric = CompositeAttributeRelevance(attribute=str(file))
-    assert [c.ingredient.part for c in metric.components()] == ["embedding", "after", "channel"]
+    assert [c.ingredient.part for c in metric.components()] == ["embedding", "after"]
     assert metric.control_attributes == frozenset()
     assert CompositeAttributeRelevance(attribute="topic").control_attributes == {"topic"}
 

@@ -148,7 +148,7 @@ def test_attribute_relevance_is_measured_with_every_label_of_every_second_intact
 
 def test_channel_has_a_scale_for_each_wanted_label(files, monkeypatch):
     put_stubs(monkeypatch)
-    metric, drawn = CompositeAttributeRelevance(), reference(files)
+    metric, drawn = CompositeAttributeRelevance(channel=True), reference(files)
     measured = {scale.part: scale for scale in measure_scales([metric], drawn)}
     component = next(c for c in metric.components() if c.ingredient.part == "channel")
     for label in component.labels:

@@ -152,12 +152,16 @@ def _other(block: re.Match[str], folder: Path) -> None:
         subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
 
 
+def pages_with_transcripts() -> list[Path]:
+    """Returns the README and the pages of the documentation that show what commands print."""
+    pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    return [page for page in pages if "\n```console\n" in page.read_text("utf-8")]
+
+
 def main(words: list[str]) -> int:
     """Runs pages, all that have a transcript unless some are named; returns the exit code."""
     writes = "--write" in words
-    pages = [Path(word) for word in words if word != "--write"] or [
-        page for page in sorted(DOCS.rglob("*.md")) if "\n```console\n" in page.read_text("utf-8")
-    ]
+    pages = [Path(word) for word in words if word != "--write"] or pages_with_transcripts()
     failed = 0
     for page in pages:
         with tempfile.TemporaryDirectory() as place:

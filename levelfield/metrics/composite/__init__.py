@@ -118,13 +118,15 @@ class CompositeConsistency(CompositeMetric):
 class CompositeAttributeRelevance(CompositeMetric):
     """Attribute relevance from an encoder, a causal language model and a judge.
 
-    S = (1/K) Σ_k (x_k − μ_k) / σ_k, over
+    S = Σ_k β_k (x_k − μ_k) / σ_k, over
         embedding: ctrleval.attribute-relevance with the encoder;
         after: ctrleval.attribute-relevance with the causal model, form=after: the probability of
             the wanted label's word after the text;
-        channel: the same with form=channel and normalize=none: P(text | wanted label) among the
-            labels, with a scale for each label; of an attribute with two labels only;
-        judge: control.probability with judges of the attribute, where it has any.
+        channel, with channel=true and of an attribute with two labels only: the same with
+            form=channel and normalize=none: P(text | wanted label) among the labels, with a scale
+            for each label;
+        judge, where the attribute has judges, with three times the weight of each other part:
+            control.probability with them.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text with every label of
     the attribute in turn: 0 is a text that has the wanted label no more than any other. Parts are
     as for composite.coherence.
@@ -142,6 +144,10 @@ class CompositeAttributeRelevance(CompositeMetric):
         "auto",
         "Judges of the attribute, as control.probability accepts them; auto is "
         "smollm2-linear,vader for sentiment and none for other attributes; none uses no judge.",
+    )
+    channel: bool = option(
+        False,
+        "Use the part channel, too, for an attribute of two labels; it more than doubles the cost.",
     )
 
     name: ClassVar[str] = "composite.attribute-relevance"
@@ -168,7 +174,9 @@ class CompositeAttributeRelevance(CompositeMetric):
         for name, aspect in self._aspects.items():
             judge = self._judge_of(aspect)
             for ingredient in self._ingredients:
-                if ingredient.part == "channel" and len(aspect.labels) > CHANNEL_LABELS:
+                if ingredient.optional and not (
+                    self.channel and len(aspect.labels) <= CHANNEL_LABELS
+                ):
                     continue
                 metric: Metric
                 if ingredient.evidence != "judge":
@@ -233,6 +241,9 @@ class CompositeAttributeRelevance(CompositeMetric):
                 if not isinstance(target, Undefined) and target[0].attribute == attribute
             ]
             members, labels = [sample for sample, _ in alone], [label for _, label in alone]
+            for part in parts if alone else ():
+                if isinstance(part.component.metric, ControlProbability):
+                    part.component.metric.load_judges()
             values[attribute] = iter(composite_values(members, parts, labels) if alone else ())
         return [
             target if isinstance(target, Undefined) else next(values[target[0].attribute])

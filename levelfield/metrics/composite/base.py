@@ -41,6 +41,7 @@ class Ingredient(NamedTuple):
         normalize: of the likelihood, as the option of attribute relevance.
         by_label: whether each wanted label has a scale of its own.
         weight: β_k is proportional to it.
+        optional: whether it takes part only where it is asked for.
     """
 
     part: str
@@ -49,6 +50,7 @@ class Ingredient(NamedTuple):
     normalize: Normalize = "tokens"
     by_label: bool = False
     weight: int = 1
+    optional: bool = False
 
 
 INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
@@ -68,8 +70,10 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
         Ingredient("after", "likelihood", "after"),
         # Not divided by tokens it is P(label | text), which has bounds; the mean is the noisier the
         # shorter the text. Any text fits better after the sentences of one label than of another.
-        Ingredient("channel", "likelihood", "channel", normalize="none", by_label=True),
-        # Judges learnt the attribute, and the others did not: they weigh as much as these together.
+        Ingredient(
+            "channel", "likelihood", "channel", normalize="none", by_label=True, optional=True
+        ),
+        # Judges learnt the attribute, and the others did not.
         Ingredient("judge", "judge", weight=3),
     ),
 }

@@ -19,11 +19,13 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
 from levelfield.models.causal_tokens import CausalTokens
-from levelfield.models.files import check_finite
-from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.models.files import check_finite, load_tokenizer
+from levelfield.models.load import load
+from levelfield.models.loading import AS_USUAL, REFERENCE, Loading
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.small.shapes import SmallClassifier, write_config
 from levelfield.models.tokens import batches, unique
+from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.models.torch.classifier import positions
 from levelfield.models.torch.early_exit import with_lower_layers
 from levelfield.models.torch.loading import ForwardPass, load_pretrained, pick_device
@@ -75,16 +77,27 @@ class States(ForwardPass):
         layers: how many layers are read, up to `depth`; the word vectors are layer 0.
         depth: the last layer that is read; 0 is the model's last. Layers above are not run, but for
             the next: what a norm makes of the last layer that is run is not its state.
+        scorer: the same model where it scores texts in this process: weights are shared, and texts
+            that it has read are not read again.
     """
 
     def __init__(
-        self, resolved: Resolved, layers: int, loading: Loading = AS_USUAL, *, depth: int = 0
+        self,
+        resolved: Resolved,
+        layers: int,
+        loading: Loading = AS_USUAL,
+        *,
+        depth: int = 0,
+        scorer: TorchCausalModel | None = None,
     ) -> None:
         loading = loading.replace(dtype="float32")
         self._is_causal = resolved.kind == "causal"
-        model, tokenizer = load_pretrained(
-            resolved, "causal" if self._is_causal else "encoder", loading
-        )
+        if scorer:
+            model, tokenizer = scorer.network, load_tokenizer(resolved)
+        else:
+            model, tokenizer = load_pretrained(
+                resolved, "causal" if self._is_causal else "encoder", loading
+            )
         n = int(model.config.num_hidden_layers)
         if depth > n:
             raise UserError(f"depth={depth}: model '{resolved.name}' has the layers 0 to {n}")
@@ -98,6 +111,11 @@ class States(ForwardPass):
             self._tokens.before = self._tokens.after = []
         self._depth = depth or n
         self._layers = min(layers, self._depth + 1)
+        self._shared = tuple(range(self._depth - self._layers + 1, self._depth + 1))
+        # neither word vectors nor what a norm makes of the last layer are states after a layer
+        self._scorer = scorer if self._shared[0] > 0 and self._depth < n else None
+        if self._scorer:
+            self._scorer.keep_means(self._shared)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns vocabulary ids of texts as the model reads them, without special tokens."""
@@ -112,8 +130,16 @@ class States(ForwardPass):
         width = self._layers * int(self._model.config.hidden_size)
         states = np.full((len(texts), width), np.nan, np.float32)
         shortest = self._tokens.around + 1
-        for rows, batch in batches(ids, self._batch_tokens, shortest=shortest):
-            states[rows] = self._means([self._bos + list(row) for row in batch])
+        new = []
+        for i, row in enumerate(ids):
+            known = self._scorer.kept_means(row, self._shared) if self._scorer else None
+            if known is None:
+                new.append(i)
+            else:
+                states[i] = known
+        progress(len(ids) - len(new))
+        for rows, batch in batches([ids[i] for i in new], self._batch_tokens, shortest=shortest):
+            states[[new[row] for row in rows]] = self._means([self._bos + list(r) for r in batch])
             progress(len(rows))
         return states, np.array(cut, np.bool_)
 
@@ -248,7 +274,7 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
     Raises:
         ModelError: its files are damaged, the encoder is missing, or it has changed.
     """
-    config, encoder, head, states = _read(name, loading)
+    config, encoder, head, states = _read(name, loading, shared=True)
     return LinearClassifier(head, config["labels"], encoder, states)
 
 
@@ -262,7 +288,9 @@ def load_continuation(name: str, loading: Loading) -> ContinuationHead:
     return ContinuationHead(head, states)
 
 
-def _read(name: str, loading: Loading) -> tuple[Any, Encoder, Head, States]:
+def _read(
+    name: str, loading: Loading, *, shared: bool = False
+) -> tuple[Any, Encoder, Head, States]:
     resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")
     encoder = Encoder(
@@ -277,5 +305,10 @@ def _read(name: str, loading: Loading) -> tuple[Any, Encoder, Head, States]:
             f"model '{resolved.name}' was trained on {encoder.encoder} with the checksum "
             f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
         )
-    states = States(below, encoder.layers, loading, depth=encoder.depth)
+    scorer = None
+    if shared and below.kind == "causal":
+        loading = loading.replace(dtype="float32", engine=REFERENCE)
+        model = load("causal", encoder.encoder, loading)
+        scorer = model if isinstance(model, TorchCausalModel) else None
+    states = States(below, encoder.layers, loading, depth=encoder.depth, scorer=scorer)
     return config, encoder, head, states

@@ -5,22 +5,24 @@ The first token of a text is scored given BOS (see `causal_tokens`); no end toke
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from levelfield.core.arrays import Floats, Ints
+from levelfield.core.arrays import Floats, Ints, Singles
 from levelfield.core.errors import ModelError
 from levelfield.models.causal import BatchedCausalModel, TokenTree, has_windows
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
-from levelfield.models.tokens import buckets, padded
+from levelfield.models.tokens import BYTES_OF_A_TOKEN, RecentResults, buckets, padded
 from levelfield.models.torch.caches import cache_of, with_cache
+from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.loading import batch_tokens_on, load_pretrained
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 
@@ -142,6 +144,25 @@ def reads_after_prefix(
         return _alike(states, body(ids)[0, half:].float(), dtype)
 
 
+@contextlib.contextmanager
+def states_after(network: Any, layers: Collection[int]) -> Iterator[dict[int, torch.Tensor]]:
+    """Yields the states after these layers of each pass within, 1 being the lowest layer."""
+    states: dict[int, torch.Tensor] = {}
+
+    def see(layer: int, _module: Any, _input: Any, output: Any) -> None:
+        states[layer] = output[0] if isinstance(output, tuple) else output
+
+    modules = decoder_layers(network)[1] if layers else ()
+    hooks = [
+        modules[layer - 1].register_forward_hook(functools.partial(see, layer)) for layer in layers
+    ]
+    try:
+        yield states
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 Body = Callable[..., torch.Tensor]
 """Ids (rows, tokens) -> states (rows, tokens, d); more by name, as `attention` has it."""
 
@@ -181,7 +202,23 @@ class TorchCausalModel(BatchedCausalModel):
         self._config = model.config.get_text_config()
         self._base = model.base_model
         self._prefixes: OrderedDict[tuple[int, ...], KeysAndValues] = OrderedDict()
+        self.network = model
+        self._wanted: tuple[int, ...] = ()
+        self._means: RecentResults[tuple[int, ...], dict[int, Singles]] = RecentResults()
         check_causal(self._body, self._few, model)
+
+    def keep_means(self, layers: Collection[int]) -> None:
+        """Has the passes of `words_after` from now on keep the mean of the states after these
+        layers over the tokens of a text, for `kept_means`."""
+        if not {*layers} <= {*self._wanted}:
+            self._wanted = tuple(sorted({*self._wanted, *layers}))
+            self._means.clear()
+
+    def kept_means(self, ids: Sequence[int], layers: Sequence[int]) -> Singles | None:
+        """Returns the means over a text's tokens, one layer after the other, (layers · width,);
+        None for a text that was not read lately."""
+        means = self._means.get(tuple(ids))
+        return None if means is None else np.concatenate([means[layer] for layer in layers])
 
     @functools.cached_property
     def _unigram_bos(self) -> Floats:
@@ -247,15 +284,34 @@ class TorchCausalModel(BatchedCausalModel):
         budget = min(self._batch_tokens, max(1, WHOLE_SIGHT // longest))
         for bucket in buckets([len(trees[i]) for i in whole], budget):
             mine = [trees[whole[i]] for i in bucket]
-            of_mine = self._log_p_at(
-                [np.array(tree.ids) for tree in mine],
-                [np.array(tree.after) for tree in mine],
-                [np.array(tree.scored) for tree in mine],
-                **attention(mine, self._device, self._dtype),
-            )
+            with states_after(self.network, self._wanted) as states:
+                of_mine = self._log_p_at(
+                    [np.array(tree.ids) for tree in mine],
+                    [np.array(tree.after) for tree in mine],
+                    [np.array(tree.scored) for tree in mine],
+                    **attention(mine, self._device, self._dtype),
+                )
+            if states:
+                self._keep_means(mine, states)
             for i, values in zip(bucket, of_mine, strict=True):
                 log_p[whole[i]] = values
         return [log_p[i] for i in range(len(trees))]
+
+    def _keep_means(self, trees: Sequence[TokenTree], states: Mapping[int, torch.Tensor]) -> None:
+        """Keeps the mean states of the texts of trees.
+
+        Args:
+            states: layer -> (trees, nodes, d).
+        """
+        for row, tree in enumerate(trees):
+            key = tuple(tree.ids[1 : 1 + tree.text])
+            if key and key not in self._means:
+                means = {
+                    layer: of_layer[row, 1 : 1 + tree.text].float().mean(0).cpu().numpy()
+                    for layer, of_layer in states.items()
+                }
+                size = sum(mean.nbytes for mean in means.values())
+                self._means.keep(key, means, tree.text + size // BYTES_OF_A_TOKEN)
 
     def _log_p_after(self, prefix: Sequence[int], texts: Sequence[Ints]) -> list[Floats]:
         """Returns the log-probabilities of the tokens of texts; the prefix is read once, and kept

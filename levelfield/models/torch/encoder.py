@@ -15,7 +15,7 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import batches, unique
+from levelfield.models.tokens import BYTES_OF_A_TOKEN, RecentResults, batches, unique
 from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.loading import (
     ForwardPass,
@@ -42,6 +42,7 @@ class TorchSentenceEncoder(ForwardPass):
         check_finite(resolved, model.named_parameters())
         limit, device = bert.limit if bert else _limit(model), pick_device(loading.device)
         self.vocabulary_size = len(model.tokenizer)
+        self._recent: RecentResults[tuple[int, ...], Singles] = RecentResults()
         super().__init__(model, model.tokenizer, limit, device, loading.batch_tokens)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
@@ -51,18 +52,22 @@ class TorchSentenceEncoder(ForwardPass):
         """
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
-        vectors: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
-        for rows, batch in batches(ids, self._batch_tokens):
+        keys = [tuple(row) for row in ids]
+        vectors = {key: self._recent[key] for key in keys if key in self._recent}
+        new, _ = unique(key for key in keys if key not in vectors)
+        for rows, batch in batches(new, self._batch_tokens):
             with torch.inference_mode():
                 output = self._model(self._batch(batch))
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
-                vectors[row] = (
-                    embedding if len(ids[row]) > self._tokens.around else embedding * np.nan
-                )
-        dimension = len(vectors[0]) if vectors else 0
-        embeddings = np.array([vectors[i] for i in place], np.float32).reshape(-1, dimension)
-        return embeddings, [cut[i] for i in place]
+                key = new[row]
+                vector = embedding if len(key) > self._tokens.around else embedding * np.nan
+                vectors[key] = vector.copy()  # else it would hold the whole batch in memory
+                size = len(key) + vector.nbytes // BYTES_OF_A_TOKEN
+                self._recent.keep(key, vectors[key], size)
+        dimension = len(vectors[keys[0]]) if keys else 0
+        embeddings = np.array([vectors[keys[i]] for i in place], np.float32)
+        return embeddings.reshape(-1, dimension), [cut[i] for i in place]
 
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
         gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]

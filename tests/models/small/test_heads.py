@@ -9,6 +9,7 @@ from transformers import RobertaConfig, RobertaModel
 
 import tiny
 from levelfield.core.errors import UserError
+from levelfield.models.contracts import Frame
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
@@ -62,6 +63,22 @@ def test_states_of_a_causal_model_are_means_over_tokens_after_bos(
         first = max(0, last + 1 - layers)
         plain = [state[0, 1:].mean(0).numpy() for state in hidden[first : last + 1]]
         np.testing.assert_allclose(found, np.concatenate(plain), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_texts_that_the_model_has_scored_are_not_read_again(causal_folders, family, monkeypatch):
+    name, on_cpu = str(causal_folders[family]), Loading(device="cpu")
+    texts = ["The lake was cold.", "I", "", "🙂 good 湖", "the lake " * 400, "The sun is out."]
+    alone, _ = States(resolve(name), 1, on_cpu, depth=1).of(texts)
+    scorer = load("causal", name, on_cpu)
+    states = States(resolve(name), 1, on_cpu, depth=1, scorer=scorer)
+    scorer.words_after(texts, [[Frame(" It was", (" good", " bad"))]] * len(texts))
+    read: list[int] = []
+    means = states._means
+    monkeypatch.setattr(states, "_means", lambda ids: read.append(len(ids)) or means(ids))
+    together, _ = states.of(texts)
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    assert sum(read) == 1  # of the long text a head reads less than the model
 
 
 def test_a_layer_that_a_model_lacks_is_refused(causal_folders):

@@ -30,6 +30,13 @@ def test_sentence_embeddings_are_those_of_sentence_transformers(encoder):
     assert cut == [False, False, False, False, True, False]
 
 
+def test_a_text_is_embedded_once(encoder, monkeypatch):
+    first, _ = encoder.sentences(["Ice on the lake."])
+    monkeypatch.setattr(encoder, "_model", None)
+    again, _ = encoder.sentences(["Ice on the lake.", "Ice on the lake."])
+    np.testing.assert_array_equal(again, np.repeat(first, 2, axis=0))
+
+
 def test_a_long_source_keeps_what_is_nearest_to_its_gap(encoder):
     far, near = "far " * 600, "lake lake lake "
     ids, (cut,) = encoder._cut_ids([Gapped(far + near, " ice" + " far" * 600)])
