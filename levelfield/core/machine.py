@@ -30,15 +30,35 @@ def _of_machine(file: Path) -> Iterator[int]:
 
 
 def _of_group(groups: Path) -> Iterator[int]:
-    """Of either version of Linux's control groups."""
-    for limit, used in (
-        (groups / "memory.max", groups / "memory.current"),
-        (groups / "memory/memory.limit_in_bytes", groups / "memory/memory.usage_in_bytes"),
+    """Of either version of Linux's control groups.
+
+    They count pages of files that were read, such as a model's weights, as used; the system frees
+    inactive ones when it needs them, so they are left.
+    """
+    old = groups / "memory"
+    for limit, used, pages, name in (
+        ("memory.max", "memory.current", groups / "memory.stat", "inactive_file"),
+        (
+            "memory/memory.limit_in_bytes",
+            "memory/memory.usage_in_bytes",
+            old / "memory.stat",
+            "total_inactive_file",
+        ),
     ):
         try:
-            yield int(limit.read_text("ascii")) - int(used.read_text("ascii"))
+            most, taken = (int((groups / file).read_text("ascii")) for file in (limit, used))
         except (OSError, ValueError):  # not there, or `max`
             continue
+        yield most - taken + min(taken, _entry(pages, name))
+
+
+def _entry(file: Path, name: str) -> int:
+    """Returns the number after a name in a file of names and numbers; 0 if it is not there."""
+    try:
+        entries = dict(line.split(None, 1) for line in file.read_text("ascii").splitlines())
+        return int(entries.get(name, 0))
+    except (OSError, ValueError):
+        return 0
 
 
 def usable_processors(groups: Path = _GROUPS) -> int:

@@ -86,7 +86,7 @@ def divergence(
     base = technique.uncontrolled
     whole = decoding.replace(top_k=0, top_p=1.0)
     nats: dict[str, Floats] = {}
-    for batch in technique.batches(requests):
+    for batch in technique.batches(requests, decoding, spare=2):
         ready = technique._ready(batch, decoding)
         growth = technique._growth(ready, decoding, seed)
         written = _Noted(growth.choice, len(batch))

@@ -36,6 +36,7 @@ from levelfield.generation.contract import (
     rewrites,
 )
 from levelfield.generation.table import make_technique
+from levelfield.generation.width import evenly
 from levelfield.io.frames import Framed
 from levelfield.io.opening import open_source
 from levelfield.io.reading import PathLike
@@ -361,7 +362,9 @@ def _answers(
         batches = partitions(requests, BATCH)
         if isinstance(writer, AnsweringTechnique):
             batches = writer.batches(requests)
-        for answers in results(executor, write, writer, batches):
+        most = -(-len(requests) // max(1, executor.ahead // 2))  # something for every worker
+        parts = (part for batch in batches for part in evenly(batch, most))
+        for answers in results(executor, write, writer, parts):
             yield from answers
 
 

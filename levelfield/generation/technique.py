@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,6 +17,7 @@ import torch
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
+from levelfield.core.partitions import partitions
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature, with_choices
 from levelfield.generation.chat_frame import ChatFrame, chat_frame
@@ -28,6 +30,7 @@ from levelfield.generation.contract import (
     until,
 )
 from levelfield.generation.logits.processor import SteeringProcessor, Support
+from levelfield.generation.logits.readers import Readers
 from levelfield.generation.logits.terms import Formula
 from levelfield.generation.sampling import (
     Continuation,
@@ -37,6 +40,16 @@ from levelfield.generation.sampling import (
     grow,
 )
 from levelfield.generation.techniques.prompting.prompts import message
+from levelfield.generation.width import (
+    WIDTH_ON_CPU,
+    Batch,
+    TextRows,
+    evenly,
+    free_memory,
+    logits_bytes,
+    row_bytes,
+    texts_at_once,
+)
 from levelfield.io.streams import content_digest
 from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import TorchOptions
@@ -58,8 +71,12 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     """
 
     model: str = option(OFFLINE_LM, "Base model: a hub name or a folder.", metavar="NAME")
-    batch: int = option(
-        16, "Number of texts written at once; the texts do not depend on it.", least=1
+    batch: Batch = option(
+        "auto",
+        "Number of texts written at once; auto is as many as fill a step of the device and fit "
+        "into half of its free memory. The texts do not depend on it.",
+        least=1,
+        metavar="N",
     )
 
     @property
@@ -74,12 +91,29 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     def _answers(
         self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        for batch in self.batches(requests):
+        waiting = deque(self.batches(requests, decoding))
+        while waiting:
+            batch = waiting.popleft()
             ready = self._ready(batch, decoding)
             begin = time.perf_counter()  # the models are loaded by now
-            answers = self._write(ready, decoding, seed)
+            answers = self._fitting(ready, decoding, seed)
+            if answers is None:
+                most = (len(batch) + 1) // 2
+                waiting = deque(p for whole in (batch, *waiting) for p in evenly(whole, most))
+                continue
             seconds = (time.perf_counter() - begin) / len(batch)
             yield from (replace(answer, seconds=seconds) for answer in answers)
+
+    def _fitting(self, ready: Any, decoding: Decoding, seed: int) -> Sequence[Answer] | None:
+        """Returns what `_write` does; None if the memory of the device is too small for so many
+        texts, and fewer may be written at once."""
+        try:
+            return self._write(ready, decoding, seed)
+        except torch.OutOfMemoryError:
+            if self.batch != "auto" or len(ready) == 1:
+                raise
+        torch.cuda.empty_cache()  # what the error held is free now
+        return None
 
     def log_probs(
         self,
@@ -102,7 +136,7 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
         check_requests(self, requests)
         text_of = dict(zip([r.id for r in requests], continuations, strict=True))
         log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
-        for batch in self.batches(requests):
+        for batch in self.batches(requests, decoding):
             ids = {r.id: row for r in batch if (row := self._ids(text_of[r.id]))}
             written = [r for r in batch if r.id in ids]
             values = self._force(written, [*ids.values()], decoding, seed) if written else []
@@ -138,13 +172,54 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     def _write(self, ready: Any, decoding: Decoding, seed: int) -> Sequence[Answer]:
         """Returns an answer a request, in their order."""
 
-    def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
-        """Requests of the same attributes together, in their order, `batch` at a time."""
-        by_attributes = sorted(requests, key=lambda request: sorted(request.control))
-        for _, group in groupby(by_attributes, key=lambda request: sorted(request.control)):
+    def batches(
+        self, requests: Sequence[Request], decoding: Decoding | None = None, *, spare: int = 0
+    ) -> Iterator[list[Request]]:
+        """Requests of the same attributes together, in their order, `batch` at a time.
+
+        Args:
+            decoding: how they are written in this process, whose memory counts; without it no model
+                is loaded, and a batch fills a step.
+            spare: tensors of the size of the vocabulary that the caller keeps of each token.
+        """
+        for _, group in groupby(sorted(requests, key=self._alike), key=self._alike):
             alike = list(group)
-            for begin in range(0, len(alike), self.batch):
-                yield alike[begin : begin + self.batch]
+            if self.batch != "auto":
+                yield from partitions(alike, self.batch)
+            elif decoding is None or len(alike) == 1:
+                yield from evenly(alike, WIDTH_ON_CPU)
+            else:
+                yield from evenly(alike, self._at_once(alike, decoding, spare))
+
+    def _alike(self, request: Request) -> list[Any]:
+        """What requests have in common that are written together."""
+        return sorted(request.control)
+
+    def _at_once(self, requests: Sequence[Request], decoding: Decoding, spare: int) -> int:
+        """Returns how many of these requests are written at once where the user does not say; loads
+        the models."""
+        longest = max(requests, key=lambda r: len(r.prompt) + len(r.source))
+        (ready,) = self._ready([longest], decoding)
+        model, n = self._reads_with, decoding.max_new_tokens
+        weight = next(iter(model.parameters()))
+        config = model.config
+        size = row_bytes(config, weight.element_size(), self._tokens_read(ready), n)
+        rows = self._text_rows(longest, decoding)
+        size += n * logits_bytes(config, spare) // rows.whole
+        return texts_at_once(rows, size, weight.device.type, free_memory(weight.device))
+
+    @property
+    @abc.abstractmethod
+    def _reads_with(self) -> Any:
+        """The module that most of the memory of a batch is for, loaded at first use."""
+
+    @abc.abstractmethod
+    def _tokens_read(self, ready: Any) -> int:
+        """Returns the tokens that it reads of a request before it writes."""
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:  # noqa: ARG002
+        """Returns how many rows of models the text of a request takes."""
+        return TextRows()
 
 
 class Prompted(NamedTuple):
@@ -217,6 +292,19 @@ class LocalTechnique(BatchedTechnique):
 
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         return [self._prompted(request, decoding.max_new_tokens) for request in batch]
+
+    @property
+    def _reads_with(self) -> Any:
+        return self.base.model
+
+    def _tokens_read(self, ready: Prompted) -> int:
+        return len(ready.ids) + self._virtual(ready.request.control)
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:  # noqa: ARG002
+        formula, readers = self._formula(frozenset(request.control)), Readers()
+        if formula is not None and not formula.is_base:
+            formula.bind([request.control], readers)
+        return TextRows(max(1, *readers.rows, 1), 1 + sum(readers.rows))
 
     def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         continuations = self._continue(ready, decoding, seed)

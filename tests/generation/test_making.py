@@ -45,12 +45,16 @@ def test_dashes_in_the_name_of_an_option_are_underscores() -> None:
         ("bass", {}, "there is no technique 'bass'; did you mean base?"),
         ("zz", {}, "there is no technique 'zz'; `levelfield techniques` lists them"),
         ("base", {"batsh": "3"}, "base: there is no option 'batsh'; did you mean batch?"),
-        ("base", {"batch": "3.5"}, "base: option batch=3.5: expected a whole number from 1 on"),
+        (
+            "base",
+            {"batch": "3.5"},
+            "base: option batch=3.5: expected a whole number from 1 on, or auto",
+        ),
         ("base", {"dtype": "int8"}, "base: option dtype=int8: expected float32 or bfloat16"),
         (
             "base",
             {"batch": math.nan},
-            "base: option batch=nan: expected a whole number from 1 on",
+            "base: option batch=nan: expected a whole number from 1 on, or auto",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
         ('technique = "cfg"\noptions = { strength = [] }', "options: strength: expected a string"),
         (
             'technique = "base"\noptions = { batch = 0 }',
-            "base: option batch=0: expected a whole number from 1 on",
+            "base: option batch=0: expected a whole number from 1 on, or auto",
         ),
         (
             'technique = "base"\noptions = { allow-pickle = true, allow_pickle = true }',

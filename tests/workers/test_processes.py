@@ -189,3 +189,24 @@ def test_memory_is_that_of_the_machine_or_of_the_container_if_that_is_less(tmp_p
     (tmp_path / "memory.max").write_text("1000\n")
     assert usable_memory(machine, tmp_path) == 995
     assert usable_memory(tmp_path / "nothing", tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "stat"),
+    [
+        ("memory.max", "memory.current", "inactive_file 300\n"),
+        (
+            "memory/memory.limit_in_bytes",
+            "memory/memory.usage_in_bytes",
+            "inactive_file 1\ntotal_inactive_file 300\n",
+        ),
+    ],
+)
+def test_pages_of_files_that_the_system_gives_back_are_free(
+    tmp_path: Path, limit: str, used: str, stat: str
+) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / limit).write_text("1000\n")
+    (tmp_path / used).write_text("700\n")
+    (tmp_path / used).with_name("memory.stat").write_text(f"anon 400\n{stat}")
+    assert usable_memory(tmp_path / "nothing", tmp_path) == 600

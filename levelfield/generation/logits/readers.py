@@ -65,6 +65,11 @@ class Reader:
         self._lengths = torch.empty(0)
         self.passes = 0
 
+    @property
+    def slots(self) -> int:
+        """The number of prefixes behind which it reads each row."""
+        return len(self._slots)
+
     def slot(
         self,
         prefixes: Sequence[Prefix],
@@ -204,6 +209,11 @@ class Readers:
     def keep(self, rows: torch.Tensor) -> None:
         for follower in self._followers:
             follower.keep(rows)
+
+    @property
+    def rows(self) -> list[int]:
+        """Returns the rows that each of them reads at once for each row of the batch."""
+        return [getattr(follower, "slots", 1) for follower in self._followers]
 
     @property
     def passes(self) -> int:

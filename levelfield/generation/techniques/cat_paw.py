@@ -24,6 +24,7 @@ from levelfield.generation.techniques.pplm.bags import (
     wanted_tokens,
 )
 from levelfield.generation.techniques.pplm.pplm import PPLM
+from levelfield.generation.width import TextRows
 
 TAU: Mapping[str, float] = {"sentiment": 0.05}
 """Attribute -> τ. The mass of VADER's words is about 0.05 on average in texts of
@@ -182,6 +183,9 @@ class CATPAW(LocalTechnique):
     @property
     def _no_processor(self) -> str:
         return self._technique._no_processor
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:
+        return self._technique._text_rows(request, decoding)
 
     def _prompted(self, request: Request, budget: int) -> Prompted:
         if isinstance(inner := self._technique, PPLM):

@@ -20,6 +20,7 @@ from levelfield.generation.contract import Answer, AnsweringTechnique, Decoding,
 from levelfield.generation.sampling import Continuation
 from levelfield.generation.table import controlled_by
 from levelfield.generation.technique import LocalTechnique, Prompted
+from levelfield.generation.width import TextRows
 from levelfield.io.problems import shown
 from levelfield.models.torch.decoding import CausalRows, normalised
 from levelfield.models.torch.draws import penalised
@@ -396,6 +397,9 @@ class ConstrainedBeam(BeamOptions, LocalTechnique):
                 f"{'; '.join(over[:5])}{more}"
             )
         yield from super()._answers(requests, decoding, seed)
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:  # noqa: ARG002
+        return TextRows(self.beams, self.beams)
 
     log_probs = AnsweringTechnique.log_probs
 

@@ -17,13 +17,14 @@ from typing import ClassVar
 import torch
 
 from levelfield.core.options import Options, option
-from levelfield.generation.contract import AnsweringTechnique, Decoding
+from levelfield.generation.contract import AnsweringTechnique, Decoding, Request
 from levelfield.generation.guides import GuidedTechnique
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.readers import Texts
 from levelfield.generation.sampling import Continuation, Growth
 from levelfield.generation.technique import InChat, Prompted, text_mask
 from levelfield.generation.techniques.fudge.fudge import FutureGuide, future_label
+from levelfield.generation.width import TextRows
 from levelfield.models.guides import GuideKind
 from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.draws import inverse_cdf, stream
@@ -236,6 +237,10 @@ class SMC(ParticleOptions, InChat, GuidedTechnique):
     def choices(self) -> Mapping[str, str]:
         shown = self._shown("particles", "threshold")
         return {**self._shown("strength"), **super().choices, **shown}
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:  # noqa: ARG002
+        guides = len(request.control)
+        return TextRows(self.particles, (1 + guides) * self.particles)
 
     log_probs = AnsweringTechnique.log_probs
 

@@ -12,8 +12,9 @@ import torch
 from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.loading import batch_of
 
-COLUMNS = 32
-"""So many tokens a row are read at once where all of their logits are needed."""
+PLACES = 1024
+"""So many tokens of all rows are read at once where all of their logits are needed: 200 MB of them
+where the vocabulary has 49,152 tokens."""
 
 
 def normalised(logits: torch.Tensor) -> torch.Tensor:
@@ -195,7 +196,7 @@ class CausalRows(GrowingRows):
         """
         total = torch.zeros(len(self._ids), dtype=torch.float64, device=self._ids.device)
         last = self._ids.shape[1] - 1
-        size = COLUMNS if self._cache is not None else max(1, last)
+        size = max(1, PLACES // len(self._ids) if self._cache is not None else last)
         for begin in range(0, last, size):
             end = min(begin + size, last)
             log_p = normalised(self._forward(self._ids[:, begin:end], last_only=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import regex
@@ -22,6 +22,7 @@ from levelfield.generation.techniques.cbart.refinement import (
     Refined,
     refine,
 )
+from levelfield.generation.width import TextRows
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_EDITOR, OFFLINE_LM, resolve_causal
@@ -140,6 +141,17 @@ class CBART(BatchedTechnique):
         if not keywords_of(control):
             return f"{self.name} needs keywords to write a text around"
         return ""
+
+    @property
+    def _reads_with(self) -> Any:
+        return self._editor.network.body
+
+    def _tokens_read(self, ready: Start) -> int:
+        return len(ready.draft.ids)
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:  # noqa: ARG002
+        many = self._many(decoding)
+        return TextRows(many, many)
 
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Start]:
         if self._many(decoding) > 1:

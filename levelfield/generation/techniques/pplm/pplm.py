@@ -31,11 +31,16 @@ from levelfield.generation.techniques.pplm.perturbed import (
     Perturbation,
     PerturbedLM,
 )
+from levelfield.generation.width import TextRows
 from levelfield.models.guides import Guide, GuideKind, guides_for
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.language_model import LanguageModel
+
+PASTS = 6
+"""Times the memory of a past that a step takes: the past, the changed one, their gradients, and
+what these are computed from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +121,6 @@ class PPLM(Perturbation, GuidedTechnique):
     bag: str = option(
         "", "File with one word per line, for attributes without a head.", metavar="FILE"
     )
-    batch: int = option(
-        64,
-        "Number of texts written at once; the texts do not depend on it. Each pass reads all "
-        "weights, and there are many passes: a text takes half as long in a batch of 64 as in one "
-        "of 16.",
-        least=1,
-    )
 
     @property
     def choices(self) -> Mapping[str, str]:
@@ -169,6 +167,9 @@ class PPLM(Perturbation, GuidedTechnique):
         head = head_model(self._guide(attribute), self.model, self.loading)
         labels = head.guide.labels
         return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
+
+    def _text_rows(self, request: Request, decoding: Decoding) -> TextRows:  # noqa: ARG002
+        return TextRows(1, PASTS) if self.strength and request.control else TextRows()
 
     def _prompted(self, request: Request, budget: int) -> Prompted:
         return super()._prompted(request, budget + self.horizon - 1)  # which are read, too

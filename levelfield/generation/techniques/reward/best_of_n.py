@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from levelfield.core.options import choices, option
+from levelfield.core.partitions import partitions
 from levelfield.core.sample import Control, Sample
 from levelfield.core.signature import signature
 from levelfield.generation.contract import (
@@ -27,6 +28,7 @@ from levelfield.generation.table import (
     technique_class,
 )
 from levelfield.generation.techniques.reward.ranking import RankingOptions
+from levelfield.generation.width import Batch, width_of
 
 INNER = tuple(name for name in TECHNIQUES if name != "best-of-n")
 """Techniques whose texts can be ranked."""
@@ -63,10 +65,12 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     model: str = option(
         "", "Base model of the inner technique.", otherwise="its own default", metavar="NAME"
     )
-    batch: int = option(
-        BATCH,
-        "Number of texts that the inner technique writes at once; the texts do not depend on it.",
+    batch: Batch = option(
+        "auto",
+        "Number of texts that the inner technique writes at once; auto is as many as fill a step "
+        "of the device and fit into half of its free memory. The texts do not depend on it.",
         least=1,
+        metavar="N",
     )
 
     def __post_init__(self) -> None:
@@ -103,7 +107,9 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     ) -> Iterator[Answer]:
         for some in self.batches(requests):
             asked = [replace(r, id=_candidate(r.id, k)) for r in some for k in range(self.n)]
-            answers = [*self._technique.generate(asked, decoding=decoding, seed=seed)]
+            written = self._technique.generate(asked, decoding=decoding, seed=seed)
+            answer_of = {answer.id: answer for answer in written}  # alike controls come together
+            answers = [answer_of[candidate.id] for candidate in asked]
             begin = time.perf_counter()
             values = self._values(answers)
             judging = (time.perf_counter() - begin) / len(some)
@@ -119,6 +125,10 @@ class BestOfN(RankingOptions, AnsweringTechnique):
                     seconds=sum(answer.seconds for answer in several) + judging,
                     extra={**several[best].extra, "candidate": best + 1},
                 )
+
+    def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
+        width = width_of(self.loading.device) if self.batch == "auto" else self.batch
+        return partitions(requests, max(BATCH, width // self.n))
 
     def _values(self, answers: Sequence[Answer]) -> list[float]:
         if self.n == 1:

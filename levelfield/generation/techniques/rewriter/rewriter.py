@@ -164,6 +164,13 @@ class Rewriter(BatchedTechnique):
         """The model, loaded at first use."""
         return seq2seq(self.model, self.loading)
 
+    @property
+    def _reads_with(self) -> Any:
+        return self.base.model
+
+    def _tokens_read(self, ready: Prompted) -> int:
+        return len(ready.ids)
+
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         if self.beams > 1 and not decoding.greedy:
             raise UserError(f"beams is {self.beams}, and a beam search draws nothing; add --greedy")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -70,12 +69,9 @@ class StateTechnique(InChat, GuidedTechnique, abc.ABC):
     def choices(self) -> Mapping[str, str]:
         return {**self._shown("strength"), **super().choices}
 
-    def batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
-        """Requests with the same control together, in their order, `batch` at a time: a batch is
-        steered by one intervention."""
-        by_control = sorted(requests, key=_control_words)
-        for _, group in groupby(by_control, key=_control_words):
-            yield from super().batches([*group])
+    def _alike(self, request: Request) -> list[Any]:
+        """The control: a batch is steered by one intervention."""
+        return _control_words(request)
 
     def steering(self, control: Control) -> AbstractContextManager[None]:
         """Returns a context in which the base is steered, whoever calls it in this thread:
