@@ -365,6 +365,7 @@ def test_pickled_weights_that_are_none_get_one_line(
     assert said.startswith("model 'model' can't be loaded: ")
 
 
+@pytest.mark.slow
 def test_pickled_weights_of_a_part_of_a_sentence_model_are_pickled_weights(
     refuses: Any, run: Run, write: Write, here: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_what_does_not_fit_a_task_is_said(run: Run, words, said, tmp_path):
     assert not out.exists()  # it is said before anything is scored
 
 
+@pytest.mark.slow
 def test_a_corpus_of_all_systems_is_in_no_row_of_the_table(run: Run, tmp_path):
     done = run(
         "score", REWRITES, "--task", "style-transfer", "--metric", "corpus-bleu.source",

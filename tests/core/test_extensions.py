@@ -140,6 +140,7 @@ def test_an_installed_command_is_listed_and_run(elsewhere: Path):
     assert levelfield("hello") == "hello from elsewhere\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("elsewhere")
 def test_an_installed_format_reads_files_by_suffix_and_by_name(tmp_path: Path):
     (tmp_path / "a.arrows").write_text("It rained => all day.\nWe went => home.\n")

@@ -170,6 +170,7 @@ def unknown(request: Request) -> bool:
     return any("火" in word or "+" in word for word in request.control["keywords"])
 
 
+@pytest.mark.slow
 def test_the_given_order_is_kept_where_it_is_asked_for():
     asked = random_requests(40)
     technique = ConstrainedBeam(model=cases.model(), beams=3, batch=40, order="given")

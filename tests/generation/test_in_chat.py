@@ -63,6 +63,7 @@ def test_what_the_base_reads_is_the_chat_and_the_prompt():
     assert technique._ends > technique.base.ends
 
 
+@pytest.mark.slow
 def test_smollm2_has_a_chat_template_of_its_own():
     technique = UncontrolledBase(chat="Write a review of a film.")
     (answer,) = technique.generate([Request("1", "The film")], decoding=Decoding(max_new_tokens=4))

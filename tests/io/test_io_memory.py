@@ -47,6 +47,7 @@ def test_ratings_of_which_only_ids_are_known_keep_no_samples(tmp_path):
     assert size / N < 900
 
 
+@pytest.mark.slow
 def test_metrics_share_the_ids_of_their_values(tmp_path):
     records = (
         {"id": f"text {i}", "metric": metric, "value": i / 7, "signature": f"{metric}|v:1"}

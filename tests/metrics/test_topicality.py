@@ -69,6 +69,7 @@ def test_values_are_those_of_the_plain_loop_in_any_order_and_company():
     assert len({round(value, 6) for value in expected}) == len(PAIRS)
 
 
+@pytest.mark.slow
 def test_what_belongs_to_a_prompt_has_more_than_what_does_not():
     prompts = ("The recipe asks for two eggs and", "The train to the coast")
     rests = (

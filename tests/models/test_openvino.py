@@ -117,6 +117,7 @@ def test_a_regressor_gives_the_numbers_of_torch(family: str, tmp_path: Path) -> 
     assert cut.tolist() == expected_cut.tolist()
 
 
+@pytest.mark.slow
 def test_a_conversion_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load("encoder", "offline/minilm", OPENVINO)
     (folder,) = cache.glob("minilm-53aa51172d142c89-openvino-*-encoder-float32-1")
@@ -136,6 +137,7 @@ def test_layers_of_one_model_are_converted_apart(judges: dict[str, str], cache: 
     assert len(list(cache.glob("bert-*-states[12]-*"))) == 2
 
 
+@pytest.mark.slow
 def test_an_operation_that_openvino_lacks_is_told_in_one_line() -> None:
     def differences(tensors: Tensors) -> list[torch.Tensor]:
         return [torch.diff(tensors["ids"])]

@@ -117,6 +117,7 @@ def test_every_weight_is_that_of_the_file_bit_for_bit():
     assert gguf_values.differences(resolved.gguf, copy, heads=9, key_heads=3) == []
 
 
+@pytest.mark.slow
 def test_texts_begin_after_the_token_of_pre_training_and_end_with_that_of_the_file():
     from transformers import AutoConfig
 

@@ -72,7 +72,7 @@ def test_a_study_of_several_seeds_has_the_error_that_is_planned(seeds: int):
     assert np.mean([c.variance for c in drawn]) == pytest.approx(error.variances.mean(), rel=0.1)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "systems"), [(2, 2), (5, 2), (3, 5)])
 def test_a_planned_difference_is_shown_as_often_as_promised(seeds: int, systems: int):
     pairs = systems * (systems - 1) // 2

@@ -278,6 +278,7 @@ def test_what_is_put_again_takes_the_place_of_what_was_there() -> None:
         assert cache.get([b"k"])[b"k"].value == 2.0
 
 
+@pytest.mark.slow
 def test_more_keys_than_a_query_can_hold_are_found() -> None:
     put = {i.to_bytes(16, "big"): Segment(float(i), None, False, None) for i in range(70_000)}
     with closing(SegmentCache(cache_path())) as cache:

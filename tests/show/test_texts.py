@@ -109,6 +109,7 @@ def wide():
     return report, render(report)
 
 
+@pytest.mark.slow
 def test_all_systems_texts_of_one_input_are_in_one_row_with_their_values(wide):
     report, html = wide
     side = html[html.index('class="side"') :]

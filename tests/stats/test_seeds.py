@@ -144,7 +144,7 @@ def test_where_all_is_there_the_seeds_part_is_that_of_a_two_way_analysis_of_vari
     assert c.variance == pytest.approx(expected)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize(("inputs", "seed_sd"), [(40, 0.3), (200, 0.1)])
 def test_a_true_null_is_rejected_in_5_percent_where_sign_flips_reject_three_times_as_often(
     inputs: int, seed_sd: float

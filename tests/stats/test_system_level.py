@@ -223,7 +223,7 @@ def test_swapped_systems_are_every_exchange_of_two_standardised_means():
     )
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("r_ab", [0.9, 0.7])
 def test_metrics_that_agree_equally_well_are_rarely_called_different(r_ab):
     # swapping inputs calls 40 to 60 % of these pairs different, for either question

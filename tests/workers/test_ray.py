@@ -308,6 +308,7 @@ def test_one_connection_serves_all_runs_inside(cluster):
         assert inner is outer
 
 
+@pytest.mark.slow
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(place_options.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"pip install 'levelfield\[ray\]'"):

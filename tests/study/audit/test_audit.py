@@ -366,7 +366,7 @@ def unmoved(cells: Iterable[Cell]) -> list[Cell]:
     return list(map(turned, cells))
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [list, only_rates])
 def test_control_that_changes_nothing_is_found_from_votes_and_from_rates(known):
     findings = audit(known(unmoved(clean_cells(SENTIMENT, (200, 300)))))

@@ -99,6 +99,7 @@ def test_a_run_that_was_killed_leaves_the_same_bytes(base, tmp_path, rewards):
     assert notes == [f"{tmp_path / 'whole'} already holds this rewriter"]
 
 
+@pytest.mark.slow
 def test_rewards_change_the_weights_and_other_rewards_are_another_run(base, tmp_path):
     spec = RewriterSpec(Recipe(steps=3, every=2, warmup=2), base, batch=4)
     rewarded = replace(spec, rewards=RewardSpec(content=5.0, metric="chrf.source"))
