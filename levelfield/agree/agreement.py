@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,7 @@ from levelfield.agree.design import AgreementOptions
 from levelfield.agree.join import merged_columns
 from levelfield.agree.judge import JudgeTest, judge_table, judge_tests
 from levelfield.agree.sources import (
+    Choices,
     Ratings,
     RatingTable,
     Standardised,
@@ -24,8 +24,8 @@ from levelfield.agree.sources import (
     of_aspects,
     parts_of,
     rating_table,
+    read_choices,
     read_ratings,
-    read_samples,
     read_scores,
     split,
     z_scores,
@@ -33,9 +33,11 @@ from levelfield.agree.sources import (
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
+from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
-from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.arguments import items_of
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
@@ -502,7 +504,7 @@ def _document(e: Estimate) -> dict[str, Any]:
 
 @keywords(AgreementOptions)
 def agreement(
-    ratings: Ratings | Sequence[PairChoice],
+    ratings: Ratings | Choices,
     chosen: AgreementOptions | None = None,
     **words: Any,
 ) -> AgreementReport:
@@ -512,8 +514,9 @@ def agreement(
     share of ties, and κ of raters who have names.
 
     Args:
-        ratings: files of samples with ratings or of one rating a row, what `load_ratings`
-            returns, samples with ratings, or choices: files or what `load_comparisons` returns.
+        ratings: files of samples with ratings or of one rating a row, data frames or records of
+            them, what `load_ratings` returns, samples with ratings; or choices: files, data
+            frames, records or what `load_comparisons` returns.
         chosen: whose agreement is measured, and how.
         words: options of `AgreementOptions`, instead of those there.
 
@@ -528,13 +531,16 @@ def agreement(
     chosen = AgreementOptions.of(chosen, **words)
     reading = chosen.reading
     mapping = reading.mapping
-    if are_choices(ratings, reading.format, mapping):
-        return _choice_agreement(ratings, chosen)
+    files = file_names(ratings)
+    ids_named = chosen.judge is None or "id" in mapping
+    items = items_of(ratings, "ratings", (Rated, Sample, PairChoice), ids_named=ids_named)
+    if are_choices(items, reading.format, mapping):
+        return replace(_choice_agreement(items, chosen), files=files)
     judges: tuple[JudgeTest, ...] = ()
     if chosen.judge is not None:
         mapping = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
     rated = read_ratings(
-        cast(Ratings, ratings),
+        items,
         format=reading.format,
         mapping=mapping,
         optional=() if chosen.judge is None else ("id",),
@@ -556,26 +562,18 @@ def agreement(
         worst=chosen.worst,
         resampling=Resampling(seed=chosen.seed),
     )
-    return replace(report, files=file_names(ratings), judges=judges)
+    return replace(report, files=files, judges=judges)
 
 
-def _choice_agreement(choices: Any, chosen: AgreementOptions) -> AgreementReport:
+def _choice_agreement(choices: Sequence[Any], chosen: AgreementOptions) -> AgreementReport:
     for name, refused in (
         ("by", chosen.by), ("judge", chosen.judge), ("level", chosen.level == "ordinal")
     ):  # fmt: skip
         if refused:
             raise UserError(f"--{name}: choices between two texts do not accept this option")
-    read = [] if isinstance(choices, str | os.PathLike) else choices
-    if not (read and isinstance(read[0], PairChoice)):
-        mapping = chosen.reading.mapping
-        read = load_comparisons(
-            choices,
-            read_samples(
-                chosen.samples, mapping={k: v for k, v in mapping.items() if k not in FIELDS}
-            ),
-            format=chosen.reading.format,
-            mapping={k: v for k, v in mapping.items() if k in FIELDS},
-        )
+    read = read_choices(
+        choices, chosen.samples, format=chosen.reading.format, mapping=chosen.reading.mapping
+    )
     rated, nameless = as_ratings(read)
     resampling = Resampling(seed=chosen.seed)
     report = rater_agreement(
@@ -603,10 +601,7 @@ def _choice_agreement(choices: Any, chosen: AgreementOptions) -> AgreementReport
                 ),
             )
         )
-    return replace(
-        report, groups=tuple(groups), z_scores=(), files=file_names(choices), choices=True,
-        nameless=nameless,
-    )  # fmt: skip
+    return replace(report, groups=tuple(groups), z_scores=(), choices=True, nameless=nameless)
 
 
 def rater_agreement(

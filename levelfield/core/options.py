@@ -314,6 +314,8 @@ class Declaration:
         """
         if value is None and self.optional:
             return None
+        if Any in self.kinds and not isinstance(value, list | tuple | Iterator):
+            return value  # a data frame, say, which is no list of the names of its columns
         if self.is_list:
             if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
                 items = tuple(self.check_item(item) for item in value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
@@ -13,7 +13,7 @@ from levelfield.io import values
 from levelfield.io.problems import Problems, Wrong, listed, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import MISSING, Record, field_of
-from levelfield.io.rows import Book, inputs
+from levelfield.io.rows import Book, Rows, inputs
 from levelfield.io.source import Input
 from levelfield.io.writing import atomic_writer
 
@@ -52,7 +52,7 @@ class PairChoice(NamedTuple):
 
 
 def load_comparisons(
-    paths: Sequence[PathLike] | PathLike,
+    paths: Rows,
     samples: Mapping[str, Sample],
     *,
     format: str | None = None,
@@ -68,6 +68,7 @@ def load_comparisons(
     has its item there. A system compared with itself is left out of pairs and rankings.
 
     Args:
+        paths: files, data frames or records.
         samples: id -> sample, for systems and prompts.
         mapping: our field -> their field, of the latter.
 
@@ -75,7 +76,7 @@ def load_comparisons(
         InputError: with all problems there are.
     """
     book = _ComparisonBook(samples, mapping)
-    for source in inputs(paths, format):
+    for source in inputs(paths, "choices", format, ids_named=True):
         book.read(source)
     book.problems.raise_if_any()
     return book.comparisons

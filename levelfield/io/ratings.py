@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,9 +21,8 @@ from levelfield.io.guesses import (
     source_guess,
 )
 from levelfield.io.problems import Problems, listed, printable, shown
-from levelfield.io.reading import PathLike
 from levelfield.io.records import FIELDS, BadRecord, Record, Rules, has, unmatched
-from levelfield.io.rows import Book, Places, inputs
+from levelfield.io.rows import Book, Places, Rows, inputs
 from levelfield.io.source import Input
 
 COLUMNS = ("aspect", "rater", "value")
@@ -51,14 +50,16 @@ class Rated:
         ratings: in the order of the files, without the missing ones.
         samples: id -> sample, with all its ratings, where the files say more of it than its id;
             where they hold no texts, its text is empty.
+        notes: what a reader must know of the ratings, such as what is left out.
     """
 
     ratings: tuple[Rating, ...]
     samples: Mapping[str, Sample]
+    notes: tuple[str, ...] = ()
 
 
 def load_ratings(
-    paths: Sequence[PathLike] | PathLike,
+    paths: Rows,
     *,
     format: str | None = None,
     mapping: Mapping[str, str] = {},
@@ -75,7 +76,7 @@ def load_ratings(
     sample (a comment, a time) says nothing of the sample and is left out.
 
     Args:
-        paths: files; `-` is standard input.
+        paths: files, data frames or records; `-` is standard input.
         format: of all files; by default what content and suffix of each say.
         mapping: our field -> their field; also of `aspect`, `rater` and `value`.
         optional: fields of the mapping that no record needs to have.
@@ -93,7 +94,7 @@ def load_ratings(
     rules = Rules(mapping={field: path for field, path in mapping.items() if field not in COLUMNS})
     columns = {name: mapping.get(name, name) for name in COLUMNS}
     book = _RatingBook(rules, columns, optional)
-    sources = inputs(paths, format)
+    sources = inputs(paths, "ratings", format, ids_named="id" in mapping)
     for source in sources:
         book.read(source)
     book.finish()
@@ -252,7 +253,7 @@ class _RatingBook(Book):
             if record.texts_in or sample != Sample(id, "", ratings=sample.ratings):
                 samples[id] = sample
         ratings = (Rating(*key, value) for key, value in self.ratings.items())
-        return Rated(tuple(ratings), samples)
+        return Rated(tuple(ratings), samples, tuple(self.notes))
 
     def _one(self, place: str, record: Record, cells: bool) -> Iterator[tuple[str, str, float]]:
         """Yields the rating that a row is; none if its value is missing."""

@@ -18,6 +18,7 @@ from levelfield.agree.sources import ManyScores, file_names, rating_table, read_
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.io import Rated
+from levelfield.io.arguments import is_given
 from levelfield.planning.design import MetricPlanOptions
 from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
 from levelfield.stats.dependent import williams
@@ -151,9 +152,10 @@ def plan_metrics(
     chosen = MetricPlanOptions.of(chosen, **words)
     pilots: list[_Expected] = []
     pairs: list[MetricComparison] = []
-    if scores and not chosen.ratings:
+    pilot = is_given(scores)
+    if pilot and not is_given(chosen.ratings):
         raise UserError("the scores of a pilot need its ratings; give --ratings FILE")
-    if scores:
+    if pilot:
         columns, rated, samples = read_all(
             scores, chosen.ratings, chosen.samples, format=None, mapping=chosen.mapping
         )
@@ -170,7 +172,7 @@ def plan_metrics(
         raise UserError("nothing to plan from: give the scores of a pilot with --ratings, or --r")
     else:
         pilots = [_Expected("", "", chosen.r, chosen.rated_by or 1, chosen.agreement or math.nan)]
-    columns_of_plan = _columns(chosen, named=bool(scores), pairs=bool(pairs))
+    columns_of_plan = _columns(chosen, named=pilot, pairs=bool(pairs))
     values = [
         [row.get(column.key) for column in columns_of_plan]
         for row in itertools.chain(

@@ -16,7 +16,7 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import is_metric
 from levelfield.core.scores import Scores
 from levelfield.io.frames import Framed
-from levelfield.io.opening import load_samples, open_source
+from levelfield.io.opening import Texts, load_samples, open_source
 from levelfield.io.reading import ReadingOptions
 from levelfield.io.source import Source
 from levelfield.io.tables import Table, TableColumn
@@ -30,7 +30,7 @@ from levelfield.scoring.result import (
     comparison_documents,
     group_document,
 )
-from levelfield.scoring.score import Texts, listed, measure, paths_of
+from levelfield.scoring.score import listed, measure, paths_of
 from levelfield.scoring.sensitivity import SHARE
 from levelfield.scoring.standing import Scale, p_value
 from levelfield.scoring.summary import MetricSummary, summarise
