@@ -28,7 +28,7 @@ from levelfield.io.records import Rules, has
 from levelfield.io.scores import is_of_scores, load_score_files
 from levelfield.io.source import Input
 from levelfield.io.streams import STDIN
-from levelfield.scoring.result import ScoreResult, ScoreSummary
+from levelfield.scoring.result import ScoreResult, scores_within
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.estimate import finite
 
@@ -140,7 +140,7 @@ def read_scores(
             don't have are left out.
     """
     items = items_of(
-        scores, "scores", (Scores, ScoreColumn), convert=_of_result, ids_named="id" in mapping
+        scores, "scores", (Scores, ScoreColumn), convert=scores_within, ids_named="id" in mapping
     )
     rows = [item for item in items if isinstance(item, str | Input)]
     words = {field: name for field, name in mapping.items() if field == "id" or is_of_scores(field)}
@@ -157,19 +157,6 @@ def read_scores(
             name = item.name if isinstance(item, Input) else item
             columns += [(name, column) for column in next(of_rows)]
     return columns
-
-
-def _of_result(value: object) -> object:
-    """Returns the scores that a result of `score`, or its `scores`, holds; else the value."""
-    if isinstance(value, ScoreSummary):
-        if not isinstance(value, ScoreResult):
-            raise InputError(["scores: a summary without the values of texts; pass those as well"])
-        value = value.scores
-    if isinstance(value, Mapping):
-        several = [*value.values()]
-        if several and all(isinstance(item, Scores | ScoreColumn) for item in several):
-            return several
-    return value
 
 
 def _column(scores: Scores) -> ScoreColumn:

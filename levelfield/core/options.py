@@ -483,6 +483,21 @@ class Options:
         """Returns a copy with other values, choices of groups included."""
         return type(self).of(self, **values)
 
+    def accept_only(self, names: Collection[str], subject: str) -> None:
+        """Makes sure that choices which would be ignored have their defaults.
+
+        Args:
+            names: of the choices that are obeyed.
+            subject: what does not accept the others, in the plural.
+
+        Raises:
+            UserError: another choice has a value of its own.
+        """
+        declared = choices(type(self))
+        for name, value in self.to_dict().items():
+            if name not in names and value != declared[name].default:
+                raise UserError(f"{name}: {subject} do not accept this option")
+
     def to_dict(self) -> dict[str, Any]:
         """Returns name -> value of all choices, those of groups included."""
         return {
