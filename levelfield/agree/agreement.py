@@ -216,6 +216,7 @@ class AgreementReport(Framed):
         choices: whether raters chose between two texts; the groups then have no more than α, ties
             and the κ of pairs of raters.
         nameless: whether the choices name no raters.
+        notes_of_ratings: what a reader must know of the ratings, such as what is left out.
     """
 
     groups: tuple[Agreement, ...]
@@ -229,6 +230,7 @@ class AgreementReport(Framed):
     judges: tuple[JudgeTest, ...] = ()
     choices: bool = False
     nameless: bool = False
+    notes_of_ratings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `levelfield agreement --json`; an undefined number is None."""
@@ -237,6 +239,7 @@ class AgreementReport(Framed):
             "by": self.by or None,
             "level": self.level,
             "signature": self.signature,
+            **({"notes": list(self.notes_of_ratings)} if self.notes_of_ratings else {}),
             "groups": [g.to_dict() for g in self.groups],
             "worst": [d.to_dict() for d in self.worst],
             **({"judges": [j.to_dict() for j in self.judges]} if self.judges else {}),
@@ -465,7 +468,8 @@ class AgreementReport(Framed):
             f"{remark} ({'; '.join(dict.fromkeys(places[:3]))}{'; …' if len(places) > 3 else ''})"
             for remark, places in where.items()
         ]
-        more = [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped)
+        more = [*self.notes_of_ratings]
+        more += [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped)
         if self.nameless:
             more.append(
                 "the choices name no raters: α takes each judgement as that of another rater"
@@ -562,7 +566,7 @@ def agreement(
         worst=chosen.worst,
         resampling=Resampling(seed=chosen.seed),
     )
-    return replace(report, files=files, judges=judges)
+    return replace(report, files=files, judges=judges, notes_of_ratings=rated.notes)
 
 
 def _choice_agreement(choices: Sequence[Any], chosen: AgreementOptions) -> AgreementReport:

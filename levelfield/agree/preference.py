@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from levelfield.agree.design import CorrelateOptions
-from levelfield.agree.join import chosen_names, merged_columns
+from levelfield.agree.join import chosen_names, merged_columns, note_of_groups, of_texts
 from levelfield.agree.sources import (
     Choices,
     ManyScores,
@@ -296,7 +296,9 @@ def preferences(
         choices, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
     )
     columns = {c.metric: c for c in merged_columns(read_scores(scores, mapping=chosen.mapping))}
-    metrics = chosen_names("metric", list(columns), chosen.metrics)
+    metrics, of_groups = of_texts(
+        columns, chosen.metrics, lambda: {id for c in read for id in (c.sample_a, c.sample_b)}
+    )
     lower = chosen.lower_is_better
     flipped = set(chosen_names("metric", list(columns), lower)) if lower else set()
     by_aspect = pairs_of(read)
@@ -304,7 +306,7 @@ def preferences(
     run = _Run(chosen.ties, chosen.resampling)
     agreements: list[PairAgreement] = []
     differences: list[PairDifference] = []
-    notes: list[str] = []
+    notes = note_of_groups(of_groups)
     adjust = holm if chosen.correction == "holm" else bonferroni
     for aspect in aspects:
         pairs = by_aspect[aspect]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
 from levelfield.io import values
+from levelfield.io.formats.answers import ANNOTATION
 from levelfield.io.guesses import (
     field_guesses,
     id_mapping,
@@ -133,6 +134,8 @@ class _RatingBook(Book):
     def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
         super().__init__(Problems())
         self.ratings: dict[tuple[str, str, str], float] = {}
+        self._annotations: dict[tuple[str, str, str], str] = {}
+        self._doubled = 0
         self._places = Places()
         self._known: dict[str, _Known] = {}
         self._rules = rules
@@ -162,7 +165,7 @@ class _RatingBook(Book):
         rest = record
         rater = ""
         if not lacking:
-            columns = set(self._columns.values())
+            columns = {*self._columns.values(), ANNOTATION}
             rest = {name: value for name, value in record.items() if name not in columns}
             has_text = has_text and not values.absent(rest.get(text, "there"))
         elif self._has_ratings(record) and not values.absent(record.get(self._columns["rater"])):
@@ -201,11 +204,18 @@ class _RatingBook(Book):
         self._remember(source, place, sample, has_text=has_text)
         for aspect, name, value in entries:
             key = sys.intern(sample.id), sys.intern(aspect), sys.intern(name)
-            if key in self.ratings:
-                self._twice(place, key, record)
-            else:
+            annotation = "" if lacking else str(record.get(ANNOTATION) or "")
+            if key not in self.ratings:
                 self.ratings[key] = value
                 self._places.add(source, number)
+                if annotation:
+                    self._annotations[key] = annotation
+            elif annotation and (annotation, value) == (
+                self._annotations.get(key), self.ratings[key],
+            ):  # fmt: skip
+                self._doubled += 1
+            else:
+                self._twice(place, key, record)
         return ""
 
     def _has_ratings(self, record: Record) -> bool:
@@ -232,7 +242,11 @@ class _RatingBook(Book):
         return map_words({**named, **{o: t for o, t in mapping.items() if o != t}})
 
     def finish(self) -> None:
-        """Reports the fields that the user named and no record has."""
+        """Reports the fields that the user named and no record has, and notes what was twice."""
+        if self._doubled:
+            self.notes.append(
+                f"ratings that come twice with one {ANNOTATION} count once: {self._doubled:,}"
+            )
         for name, column in self._unseen.items() if self.fields else ():
             if name in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
@@ -272,9 +286,13 @@ class _RatingBook(Book):
             if column
             else several_columns(record, self._rules.mapping)
         )
+        place_of_first = self._places.of(key, self.ratings)
+        if key in self._annotations:
+            two = f"{self._annotations[key]} and {record.get(ANNOTATION)}"
+            place_of_first += f" ({ANNOTATION} {printable(two)})"
         self.problems.add(
             f"{place}: {printable(rater)} already rated {printable(aspect)} of id {shown(id)} at "
-            f"{self._places.of(key, self.ratings)}; remove one of the two ratings{mend}"
+            f"{place_of_first}; remove one of the two ratings{mend}"
         )
 
     def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:
