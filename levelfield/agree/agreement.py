@@ -540,8 +540,11 @@ def agreement(
     items = items_of(ratings, "ratings", (Rated, Sample, PairChoice), ids_named=ids_named)
     if are_choices(items, reading.format, mapping):
         return replace(_choice_agreement(items, chosen), files=files)
+    chosen.refuse(("samples",), "ratings, unlike choices,")
     judges: tuple[JudgeTest, ...] = ()
-    if chosen.judge is not None:
+    if chosen.judge is None:
+        chosen.refuse(("epsilon",), "ratings without a judge")
+    else:
         mapping = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
     rated = read_ratings(
         items,
@@ -570,11 +573,10 @@ def agreement(
 
 
 def _choice_agreement(choices: Sequence[Any], chosen: AgreementOptions) -> AgreementReport:
-    for name, refused in (
-        ("by", chosen.by), ("judge", chosen.judge), ("level", chosen.level == "ordinal")
-    ):  # fmt: skip
-        if refused:
-            raise UserError(f"--{name}: choices between two texts do not accept this option")
+    subject = "choices between two texts"
+    chosen.refuse(("by", "judge", "worst", "epsilon"), subject)
+    if chosen.level == "ordinal":
+        raise UserError(f"level: {subject} do not accept this option")
     read = read_choices(
         choices, chosen.samples, format=chosen.reading.format, mapping=chosen.reading.mapping
     )

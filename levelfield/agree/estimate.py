@@ -358,6 +358,8 @@ def estimate(
     >>> estimation.means[0].estimate.powered  # doctest: +SKIP
     """
     chosen = EstimateOptions.of(chosen, **words)
+    if not chosen.next:
+        chosen.refuse(("strata", "seed"), "estimates without --next, which draw no texts,")
     if is_given(ratings):
         columns, rated, samples = read_all(
             scores, cast(Ratings, ratings), chosen.samples,

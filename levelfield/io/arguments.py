@@ -55,9 +55,9 @@ def items_of(
         several = _iterated(value, noun)
     items: list[Any] = []
     records: list[Record] = []
-    for number, item in enumerate(several, 1):
-        item = convert(item)
-        if isinstance(item, list):
+    for number, element in enumerate(several, 1):
+        item = convert(element)
+        if isinstance(item, list) and item is not element:
             items += item
         elif isinstance(item, (Input, *objects)):
             items.append(item)

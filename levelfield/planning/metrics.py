@@ -155,6 +155,9 @@ def plan_metrics(
     pilot = is_given(scores)
     if pilot and not is_given(chosen.ratings):
         raise UserError("the scores of a pilot need its ratings; give --ratings FILE")
+    if not pilot:
+        of_pilot = ("ratings", "mapping", "samples", "metrics", "aspects", "lower_is_better")
+        chosen.refuse(of_pilot, "plans without the scores of a pilot")
     if pilot:
         columns, rated, samples = read_all(
             scores, chosen.ratings, chosen.samples, format=None, mapping=chosen.mapping

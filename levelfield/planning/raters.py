@@ -97,6 +97,8 @@ def plan_raters(
     """
     chosen = RaterPlanOptions.of(chosen, **words)
     pilot = is_given(ratings)
+    if not pilot:
+        chosen.refuse(("format", "mapping", "aspects"), "plans without the ratings of a pilot")
     if pilot:
         pilots = list(_pilots(ratings, chosen))
     elif chosen.agreement is None:
