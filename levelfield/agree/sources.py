@@ -80,7 +80,7 @@ def read_all(
             return None
 
     of_scores = attempt(lambda: read_scores(scores, mapping=mapping))
-    samples = items_of(samples, "samples", (Sample,))
+    samples = items_of(samples, "samples", (Sample,), ids_named="id" in mapping)
     known_samples = attempt(lambda: read_samples(samples, mapping=mapping))
     sources = [item for item in samples if not isinstance(item, Sample)]
     optional = {"id", *(name for source in sources for name in _words_of(source, mapping))}
@@ -111,7 +111,7 @@ def read_ratings(
         raise InputError(["ratings: samples and files together; pass one or the other"])
     if rows or not items:
         return load_ratings(rows, format=format, mapping=mapping, optional=optional)
-    refuse_reading("ratings", format, mapping)
+    refuse_reading("ratings", format, {o: t for o, t in mapping.items() if o not in optional})
     if isinstance(items[0], Rated) and len(items) == 1:
         return items[0]
     samples = [item for item in items if isinstance(item, Sample)]

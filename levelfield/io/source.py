@@ -125,6 +125,8 @@ class Input:
 
 
 def _is_empty(cell: object) -> bool:
+    if isinstance(cell, list | dict):
+        return not cell
     return absent(cell) or (isinstance(cell, str) and cell.isspace())
 
 
