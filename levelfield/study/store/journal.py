@@ -203,6 +203,8 @@ class CellRecord:
             KeyError, TypeError: the object is no record.
         """
         fields = {field.name: record[field.name] for field in dataclasses.fields(cls)}
+        if not all(isinstance(fields[count], int) for count in ("asked", "answered", "attempts")):
+            raise TypeError("a count is no number")
         return cls(
             **fields
             | {

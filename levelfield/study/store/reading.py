@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +13,9 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import UNDECIDED, is_tie
-from levelfield.io import as_record, atomic_writer
+from levelfield.io import as_record, atomic_writer, values
 from levelfield.io.problems import Wrong, listed, printable
 from levelfield.io.tables import csv_text
-from levelfield.io.values import score
 from levelfield.io.writing import file_replacement
 from levelfield.study.cells import Cell, CellKey, GroupValue
 from levelfield.study.store import StudyStore
@@ -111,20 +110,34 @@ def _rows_with(
     Raises:
         UserError: a row lacks a field, or its value is no number.
     """
+    read = {**_FIELDS_OF_VALUES, **{field: values.string for field in fields if field != "n"}}
     for number, row in enumerate(store.read_lines(key, name), 1):
         problem = ""
-        lacking = [field for field in fields if field not in row]
-        if lacking:
+        if lacking := [field for field in fields if field not in row]:
             problem = f"there is no {listed(lacking)}"
+        row = {"signature": "", "value": None, **row}
         try:
-            value = score(row.get("value"), False)
+            for field in row.keys() & read.keys():
+                row[field] = _converted(field, row[field], read[field])
         except Wrong as wrong:
-            problem = str(wrong.inside("value"))
+            problem = problem or str(wrong)
         if problem:
             where = printable(str(store.folder(key) / name))
             mend = "remove measured.json beside it, and `levelfield study measure` makes it again"
             raise UserError(f"{where}:{number}: {problem}; {mend}")
-        yield {**row, "value": value, "signature": row.get("signature", "")}
+        yield row
+
+
+_FIELDS_OF_VALUES: Mapping[str, Callable[[Any, bool], Any]] = {
+    "n": values.whole, "signature": values.string, "value": values.score,
+}  # fmt: skip
+
+
+def _converted(field: str, value: object, read: Callable[[Any, bool], Any]) -> Any:
+    try:
+        return read(value, False)
+    except Wrong as wrong:
+        raise wrong.inside(field) from None
 
 
 Exported = Literal["texts", "scores"]
