@@ -118,7 +118,7 @@ def in_memory(records: Sequence[Record], name: str, *, is_table: bool = False) -
     """Returns records as an input."""
 
     def rows() -> Iterator[Row]:
-        return ((n, dict(record)) for n, record in enumerate(records, 1))
+        return ((n, {str(k): v for k, v in r.items()}) for n, r in enumerate(records, 1))
 
     unit = "row " if is_table else "item "
     return Input(name, "", rows, unit, is_table=is_table, content=partial(_digest, records))

@@ -213,7 +213,11 @@ def measure(
         note(lost)
     criteria = joint_criteria(options, metrics)
     grouping = Grouping.choose(options.by, census)
+    if not grouping.compares:
+        options.refuse(("family", "margin"), f"texts by {grouping.by}, which are not compared,")
     corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
+    if not corpora:
+        options.refuse(("corpus_by",), "metrics of single texts")
     if corpora and options.execution.shard:
         raise UserError(
             f"--shard: {corpora[0].states.metric.name} has a value for a group of texts, and a "

@@ -285,6 +285,9 @@ def test_options_of_a_result_are_refused_by_name():
     [
         (lambda: compare(TEXTS, lakes, scores=score(TEXTS, lakes, cache=False)), "metrics"),
         (lambda: compare(TEXTS, scores=score(TEXTS, lakes, cache=False), model="m"), "model"),
+        (lambda: score(TEXTS, lakes, cache=False, corpus_by="none"), "corpus_by"),
+        (lambda: score(["A lake."], lakes, cache=False, margin={"all": 0.1}), "margin"),
+        (lambda: score(TEXTS, lakes, cache=False, by="none", family="run"), "family"),
         (lambda: load_samples(TEXTS, format="csv"), "format"),
         (lambda: load_samples(TEXTS, ids="file"), "ids=file"),
         (lambda: agreement(RATINGS, epsilon=0.2), "epsilon"),
