@@ -185,8 +185,9 @@ def by_id(samples: Iterable[Sample], noun: str) -> dict[str, Sample]:
     """
     named: dict[str, Sample] = {}
     for sample in samples:
-        if named.setdefault(sample.id, sample) is not sample:
+        if sample.id in named:
             raise InputError([f"{noun}: two samples have the id {shown(sample.id)}"])
+        named[sample.id] = sample
     return named
 
 
@@ -218,15 +219,23 @@ def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[s
     """Id -> sample. Of the mapping, a file takes what its first record has.
 
     Of samples in files only what says who wrote them and from what is kept, and the text.
+
+    Raises:
+        InputError: two different samples have one id, or a file can't be read.
     """
-    loaded: dict[str, Sample] = {}
-    of_objects: list[Sample] = []
-    for item in items_of(samples, "samples", (Sample,), ids_named="id" in mapping):
-        if isinstance(item, Sample):
-            of_objects.append(item)
-        else:
-            loaded |= _samples_of(item, mapping)
-    return loaded | by_id(of_objects, "samples")
+    items = items_of(samples, "samples", (Sample,), ids_named="id" in mapping)
+    loaded = by_id((item for item in items if isinstance(item, Sample)), "samples")
+    for item in items:
+        if not isinstance(item, Sample):
+            read = _samples_of(item, mapping)
+            twice = [id for id in loaded.keys() & read.keys() if loaded[id] != read[id]]
+            if twice:
+                raise InputError(
+                    [f"samples: {len(twice):,} ids are those of two samples, such as "
+                     f"{shown(min(twice))}; ids must differ between files"]
+                )  # fmt: skip
+            loaded |= read
+    return loaded
 
 
 def whole_samples(

@@ -84,8 +84,7 @@ def texts_of(
     A path is a file; strings in a list are texts.
 
     Raises:
-        InputError: it is of another type, or a list has items of several kinds.
-        InputError: it holds nothing.
+        InputError: it is of another type, a list has items of several kinds, or it holds nothing.
     """
     if isinstance(value, str | os.PathLike):
         return [os.fspath(value)]

@@ -91,14 +91,16 @@ FORMS: dict[str, Callable[[list[dict[str, Any]], Path], Any]] = {
     "pandas with levels": lambda rows, _: in_the_index(rows, "id", "system", "rater"),
 }
 
+FEW = {"resamples": 50, "permutations": 50}
+
 DOORS: dict[str, tuple[list[dict[str, Any]], Door]] = {
     "score": (TEXTS, lambda x: score(x, lakes, cache=False)),
     "compare": (TEXTS, lambda x: compare(x, lakes, cache=False)),
     "load_samples": (TEXTS, load_samples),
     "generate": (PROMPTS, lambda x: [s.text for s in generate(x, Stub()).samples]),
-    "correlate scores": (SCORES, lambda x: correlate(x, RATINGS, samples=TEXTS)),
-    "correlate ratings": (RATINGS, lambda x: correlate(SCORES, x, samples=TEXTS)),
-    "correlate samples": (TEXTS, lambda x: correlate(SCORES, RATINGS, samples=x)),
+    "correlate scores": (SCORES, lambda x: correlate(x, RATINGS, samples=TEXTS, **FEW)),
+    "correlate ratings": (RATINGS, lambda x: correlate(SCORES, x, samples=TEXTS, **FEW)),
+    "correlate samples": (TEXTS, lambda x: correlate(SCORES, RATINGS, samples=x, **FEW)),
     "estimate scores": (SCORES, lambda x: estimate(x, RATINGS, samples=TEXTS)),
     "estimate ratings": (RATINGS, lambda x: estimate(SCORES, x, samples=TEXTS)),
     "agreement ratings": (RATINGS, agreement),
@@ -249,7 +251,8 @@ def test_doubled_ids_are_an_error_at_every_door():
         lambda: correlate(SCORES, RATINGS, samples=[*samples, load_samples(TEXTS[:1])[0]]),
         lambda: correlate([*SCORES, SCORES[0]], RATINGS),
         lambda: correlate(SCORES, [*RATINGS, RATINGS[0]]),
-        lambda: agreement([*samples, load_samples(TEXTS[:1])[0]]),
+        lambda: agreement([*samples, samples[0]]),
+        lambda: correlate(SCORES, RATINGS, samples=[{**TEXTS[0], "system": "other"}, *samples]),
     ):
         with pytest.raises(InputError, match=r'(id|ids must differ).*"?a0"?'):
             call()
