@@ -228,7 +228,9 @@ _OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.ope
 _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
 
 
-def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) -> Iterator[str]:
+def corpus_texts(
+    paths: PathLike | Iterable[PathLike | Mapping[str, Any]], progress: Progress = no_progress
+) -> Iterator[str]:
     """Yields the texts of all files in their order, as they are read; ids may repeat.
 
     A file of records (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, told by its suffix), standard
@@ -237,15 +239,18 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
     ends.
 
     Args:
-        paths: files, and what else `open_samples` reads.
+        paths: files, and what else `open_samples` reads; data frames and records, too.
         progress: called with the number of bytes just read of a file as it lies on disk.
 
     Raises:
         UserError: at the first thing that can't be read: which file and line, and the mend.
     """
     of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
-    for source in paths:
-        name, path = str(source), Path(source)
+    for name in items_of(paths, "texts", ids_named=True):
+        if isinstance(name, Input):
+            yield from (sample.text for sample in Source([name], Rules(), "any"))
+            continue
+        path = Path(name)
         suffix = path.suffix.lower()
         is_file = name != STDIN and not name.startswith(hub.PREFIX)
         if not is_file or suffix in of_records:
