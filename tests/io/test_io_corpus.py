@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.core.errors import InputError, UserError
+from levelfield.core.errors import UserError
 from levelfield.io import open_samples
 from levelfield.io.opening import corpus_texts
 
@@ -115,5 +115,5 @@ def test_one_path_is_no_list_of_letters_and_a_frame_no_list_of_names(tmp_path):
     path.write_bytes(LINES)
     assert list(corpus_texts(path)) == list(corpus_texts(str(path))) == TEXTS
     assert list(corpus_texts(pl.DataFrame({"text": TEXTS, "n": range(4)}))) == TEXTS
-    with pytest.raises(InputError, match="files: records in memory"):
+    with pytest.raises(UserError, match="files: records in memory"):
         open_samples(pl.DataFrame({"text": TEXTS}))
