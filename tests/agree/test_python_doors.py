@@ -304,6 +304,7 @@ def test_options_of_a_result_are_refused_by_name():
         (lambda: strengths(load_comparisons(CHOICES, {}), mapping={"a": "x"}), "mapping"),
         (lambda: plan_systems(sd=1.0, sd_seeds=0.0, samples=TEXTS), "samples"),
         (lambda: plan_metrics(r=0.4, ratings=polars.DataFrame(RATINGS)), "ratings"),
+        (lambda: plan_metrics(r=0.4, between=0.9), "between"),
         (lambda: plan_raters(agreement=0.5, aspects=["depth"]), "aspects"),
     ],
 )

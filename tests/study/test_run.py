@@ -131,6 +131,7 @@ def test_after_kill_9_only_what_was_not_answered_is_asked_again(tmp_path: Path, 
     assert cost is not None
     assert cost.texts == 12
     assert cost.wall_s >= 10 * 0.1  # the time before the kill is in it
+    assert StudyStore(study.out).record(KEY).attempts == 2  # type: ignore[union-attr]
 
 
 def test_ctrl_c_ends_the_system_says_so_and_loses_nothing(tmp_path: Path) -> None:
