@@ -13,7 +13,7 @@ import polars as pl
 
 from levelfield.agree.choices import are_choices, as_ratings
 from levelfield.agree.design import AgreementOptions
-from levelfield.agree.join import merged_columns
+from levelfield.agree.join import merged_columns, note_of_groups
 from levelfield.agree.judge import JudgeTest, judge_table, judge_tests
 from levelfield.agree.sources import (
     Choices,
@@ -552,15 +552,20 @@ def agreement(
         mapping=mapping,
         optional=() if chosen.judge is None else ("id",),
     )
+    notes = [*rated.notes]
     if chosen.judge is not None:
+        columns = merged_columns(read_scores(chosen.judge, mapping=reading.mapping))
         judges = judge_tests(
-            merged_columns(read_scores(chosen.judge, mapping=reading.mapping)),
+            columns,
             rated,
             aspects=chosen.aspects,
             metrics=chosen.metrics,
             epsilon=chosen.epsilon,
             nominal=chosen.level == "nominal",
         )
+        tested = {judge.metric for judge in judges}
+        if not chosen.metrics:
+            notes += note_of_groups([c.metric for c in columns if c.metric not in tested])
     report = rater_agreement(
         rated,
         aspects=chosen.aspects,
@@ -569,7 +574,7 @@ def agreement(
         worst=chosen.worst,
         resampling=Resampling(seed=chosen.seed),
     )
-    return replace(report, files=files, judges=judges, notes_of_ratings=rated.notes)
+    return replace(report, files=files, judges=judges, notes_of_ratings=tuple(notes))
 
 
 def _choice_agreement(choices: Sequence[Any], chosen: AgreementOptions) -> AgreementReport:

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from levelfield.agree.compare import MetricComparison, compare
 from levelfield.agree.correlate import correlation_within
-from levelfield.agree.join import RatedScores, join, merged_columns
+from levelfield.agree.join import RatedScores, join, merged_columns, note_of_groups
 from levelfield.agree.sources import ManyScores, file_names, rating_table, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
@@ -152,6 +152,7 @@ def plan_metrics(
     chosen = MetricPlanOptions.of(chosen, **words)
     pilots: list[_Expected] = []
     pairs: list[MetricComparison] = []
+    left_out: list[str] = []
     pilot = is_given(scores)
     if pilot and not is_given(chosen.ratings):
         raise UserError("the scores of a pilot need its ratings; give --ratings FILE")
@@ -167,6 +168,7 @@ def plan_metrics(
             aspects=chosen.aspects, metrics=chosen.metrics, flip=chosen.lower_is_better,
             samples=samples,
         )  # fmt: skip
+        left_out = note_of_groups(table.of_groups)
         pilots = list(_expected(table, rated, chosen))
         pairs = list(compare(table, alpha=chosen.alpha).comparisons)
         if not pilots:
@@ -205,7 +207,7 @@ def plan_metrics(
                 for p in pilots
             ]
         },
-        notes=tuple(_notes(pilots, pairs, chosen)),
+        notes=(*_notes(pilots, pairs, chosen), *left_out),
         choices=stated(chosen, "width", "power", "alpha", "r", "agreement", "rated_by")
         | (stated(chosen, "against", "between") if chosen.against is not None else {}),
         files=(*file_names(scores), *file_names(chosen.ratings), *file_names(chosen.samples)),

@@ -344,6 +344,12 @@ def test_values_of_groups_are_no_values_of_texts():
         "values of groups, not of texts, are left out: diversity.distinct-1"
         in estimate([*OURS, *GROUPS], RATINGS).notes
     )
+    judged = agreement(RATINGS, judge=[*OURS, *GROUPS])
+    assert [judge.metric for judge in judged.judges] == ["lakes"]
+    assert any("distinct-1" in note for note in judged.notes())
+    assert any(
+        "distinct-1" in note for note in plan_metrics([*OURS, *GROUPS], ratings=RATINGS).notes
+    )
     with pytest.raises(UserError, match="values of groups"):
         correlate([*OURS, *GROUPS], RATINGS, metrics=["diversity"])
 
