@@ -126,6 +126,19 @@ def test_no_module_imports_itself_by_way_of_others():
     assert graph == {}
 
 
+def test_paths_of_users_are_expanded_by_one_function():
+    """`expanduser` raises RuntimeError for `~name` of nobody, or leaves it as it is."""
+    wrong = [
+        f"{name}:{node.lineno}"
+        for name, path in [*modules(), *distribution_modules()]
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute | ast.Name)
+        and "expanduser" in (getattr(node, "attr", ""), getattr(node, "id", ""))
+        and name != "levelfield.core.paths"
+    ]
+    assert wrong == []
+
+
 def test_distributions_use_public_names_only():
     private = [
         f"{name} imports {module}.{item}"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from levelfield.agree.choices import are_choices, as_ratings
 from levelfield.agree.design import AgreementOptions
-from levelfield.agree.join import merged_columns
+from levelfield.agree.join import merged_columns, note_of_groups
 from levelfield.agree.judge import JudgeTest, judge_table, judge_tests
 from levelfield.agree.sources import (
+    Choices,
     Ratings,
     RatingTable,
     Standardised,
@@ -23,8 +23,8 @@ from levelfield.agree.sources import (
     of_aspects,
     parts_of,
     rating_table,
+    read_choices,
     read_ratings,
-    read_samples,
     read_scores,
     split,
     z_scores,
@@ -32,9 +32,11 @@ from levelfield.agree.sources import (
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
+from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
-from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.arguments import items_of
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
@@ -212,6 +214,7 @@ class AgreementReport(Framed):
         choices: whether raters chose between two texts; the groups then have no more than α, ties
             and the κ of pairs of raters.
         nameless: whether the choices name no raters.
+        notes_of_ratings: what a reader must know of the ratings, such as what is left out.
     """
 
     groups: tuple[Agreement, ...]
@@ -225,6 +228,7 @@ class AgreementReport(Framed):
     judges: tuple[JudgeTest, ...] = ()
     choices: bool = False
     nameless: bool = False
+    notes_of_ratings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `levelfield agreement --json`; an undefined number is None."""
@@ -233,6 +237,7 @@ class AgreementReport(Framed):
             "by": self.by or None,
             "level": self.level,
             "signature": self.signature,
+            **({"notes": list(self.notes_of_ratings)} if self.notes_of_ratings else {}),
             "groups": [g.to_dict() for g in self.groups],
             "worst": [d.to_dict() for d in self.worst],
             **({"judges": [j.to_dict() for j in self.judges]} if self.judges else {}),
@@ -461,7 +466,8 @@ class AgreementReport(Framed):
             f"{remark} ({'; '.join(dict.fromkeys(places[:3]))}{'; …' if len(places) > 3 else ''})"
             for remark, places in where.items()
         ]
-        more = [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped)
+        more = [*self.notes_of_ratings]
+        more += [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped)
         if self.nameless:
             more.append(
                 "the choices name no raters: α takes each judgement as that of another rater"
@@ -500,7 +506,7 @@ def _document(e: Estimate) -> dict[str, Any]:
 
 @keywords(AgreementOptions)
 def agreement(
-    ratings: Ratings | Sequence[PairChoice],
+    ratings: Ratings | Choices,
     chosen: AgreementOptions | None = None,
     **words: Any,
 ) -> AgreementReport:
@@ -510,8 +516,9 @@ def agreement(
     share of ties, and κ of raters who have names.
 
     Args:
-        ratings: files of samples with ratings or of one rating a row, what `load_ratings`
-            returns, samples with ratings, or choices: files or what `load_comparisons` returns.
+        ratings: files of samples with ratings or of one rating a row, data frames or records of
+            them, what `load_ratings` returns, samples with ratings; or choices: files, data
+            frames, records or what `load_comparisons` returns.
         chosen: whose agreement is measured, and how.
         words: options of `AgreementOptions`, instead of those there.
 
@@ -526,26 +533,37 @@ def agreement(
     chosen = AgreementOptions.of(chosen, **words)
     reading = chosen.reading
     mapping = reading.mapping
-    if are_choices(ratings, reading.format, mapping):
-        return _choice_agreement(ratings, chosen)
+    files = file_names(ratings)
+    ids_named = chosen.judge is None or "id" in mapping
+    items = items_of(ratings, "ratings", (Rated, Sample, PairChoice), ids_named=ids_named)
+    if are_choices(items, reading.format, mapping):
+        return replace(_choice_agreement(items, chosen), files=files)
+    chosen.refuse(("samples",), "ratings, unlike choices,")
     judges: tuple[JudgeTest, ...] = ()
-    if chosen.judge is not None:
+    if chosen.judge is None:
+        chosen.refuse(("epsilon",), "ratings without a judge")
+    else:
         mapping = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
     rated = read_ratings(
-        cast(Ratings, ratings),
+        items,
         format=reading.format,
         mapping=mapping,
         optional=() if chosen.judge is None else ("id",),
     )
+    notes = [*rated.notes]
     if chosen.judge is not None:
+        columns = merged_columns(read_scores(chosen.judge, mapping=reading.mapping))
         judges = judge_tests(
-            merged_columns(read_scores(chosen.judge, mapping=reading.mapping)),
+            columns,
             rated,
             aspects=chosen.aspects,
             metrics=chosen.metrics,
             epsilon=chosen.epsilon,
             nominal=chosen.level == "nominal",
         )
+        tested = {judge.metric for judge in judges}
+        if not chosen.metrics:
+            notes += note_of_groups([c.metric for c in columns if c.metric not in tested])
     report = rater_agreement(
         rated,
         aspects=chosen.aspects,
@@ -554,26 +572,17 @@ def agreement(
         worst=chosen.worst,
         resampling=Resampling(seed=chosen.seed),
     )
-    return replace(report, files=file_names(ratings), judges=judges)
+    return replace(report, files=files, judges=judges, notes_of_ratings=tuple(notes))
 
 
-def _choice_agreement(choices: Any, chosen: AgreementOptions) -> AgreementReport:
-    for name, refused in (
-        ("by", chosen.by), ("judge", chosen.judge), ("level", chosen.level == "ordinal")
-    ):  # fmt: skip
-        if refused:
-            raise UserError(f"--{name}: choices between two texts do not accept this option")
-    read = [] if isinstance(choices, str | os.PathLike) else choices
-    if not (read and isinstance(read[0], PairChoice)):
-        mapping = chosen.reading.mapping
-        read = load_comparisons(
-            choices,
-            read_samples(
-                chosen.samples, mapping={k: v for k, v in mapping.items() if k not in FIELDS}
-            ),
-            format=chosen.reading.format,
-            mapping={k: v for k, v in mapping.items() if k in FIELDS},
-        )
+def _choice_agreement(choices: Sequence[Any], chosen: AgreementOptions) -> AgreementReport:
+    subject = "choices between two texts"
+    chosen.refuse(("by", "judge", "worst", "epsilon"), subject)
+    if chosen.level == "ordinal":
+        raise UserError(f"level: {subject} do not accept this option")
+    read = read_choices(
+        choices, chosen.samples, format=chosen.reading.format, mapping=chosen.reading.mapping
+    )
     rated, nameless = as_ratings(read)
     resampling = Resampling(seed=chosen.seed)
     report = rater_agreement(
@@ -601,10 +610,7 @@ def _choice_agreement(choices: Any, chosen: AgreementOptions) -> AgreementReport
                 ),
             )
         )
-    return replace(
-        report, groups=tuple(groups), z_scores=(), files=file_names(choices), choices=True,
-        nameless=nameless,
-    )  # fmt: skip
+    return replace(report, groups=tuple(groups), z_scores=(), choices=True, nameless=nameless)
 
 
 def rater_agreement(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,25 +11,27 @@ from levelfield.io import Rated, Rating, open_samples
 from levelfield.io.comparisons import PairChoice
 from levelfield.io.problems import Wrong
 from levelfield.io.records import has
+from levelfield.io.source import Input
 from levelfield.io.streams import STDIN
 
 CATEGORIES = ("a", "b", "equal", "both", "neither")
 """What a choice may be: one of two sides, or a kind of tie. Ratings have their positions."""
 
 
-def are_choices(ratings: Any, format: str | None, mapping: Mapping[str, str]) -> bool:
-    """Whether what raters said are choices: `PairChoice`s, or files whose first has `better` or
+def are_choices(items: Sequence[Any], format: str | None, mapping: Mapping[str, str]) -> bool:
+    """Whether what raters said are choices: `PairChoice`s, or rows whose first has `better` or
     `ranks`, and neither texts nor values. Standard input is one of choices if the mapping says so.
+
+    Args:
+        items: as `items_of` returns them.
     """
-    items = [ratings] if isinstance(ratings, str | os.PathLike) else ratings
-    if isinstance(items, Rated) or not items:
-        return False
-    if not isinstance(items[0], str | os.PathLike):
-        return isinstance(items[0], PairChoice)
-    if os.fspath(items[0]) == STDIN or "better" in mapping:
+    if not items or not isinstance(items[0], str | Input):
+        return bool(items) and isinstance(items[0], PairChoice)
+    if items[0] == STDIN or "better" in mapping:
         return "better" in mapping
-    rows = open_samples([items[0]], format=format).inputs[0].rows()
-    record = next((record for _, record in rows), Wrong(""))
+    first = items[0]
+    source = first if isinstance(first, Input) else open_samples([first], format=format).inputs[0]
+    record = next((record for _, record in source.rows()), Wrong(""))
     if isinstance(record, Wrong):
         return False
     fields = {name for name in ("better", "ranks", "text", "value") if has(record, name, name)}

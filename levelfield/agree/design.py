@@ -21,9 +21,9 @@ from levelfield.stats.estimands import (
 from levelfield.stats.resampling import Correction, Resampling
 
 if TYPE_CHECKING:
-    from levelfield.agree.sources import Samples
+    from levelfield.agree.sources import ManyScores, Samples
 else:
-    Samples = Sequence[Any] | Any
+    Samples, ManyScores = Sequence[Any] | Any, Any
 
 CorrelationLevel = Literal["segment", "system"]
 GroupBy = Literal["all", "system", "source", "dataset"]
@@ -235,7 +235,7 @@ class AgreementOptions(Options):
     worst: int = option(
         10, "Number of items with the largest disagreement to list.", least=0, metavar="N"
     )
-    judge: PathLike | None = option(
+    judge: ManyScores | None = option(
         None,
         "File of a judge's scores, on the raters' scale, to test whether it may replace a rater.",
         metavar="SCORES",

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -27,6 +27,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io import Rated
+from levelfield.io.arguments import is_given
 from levelfield.io.frames import Framed
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.standing import Scale, scale_for
@@ -343,10 +344,8 @@ def estimate(
     the scored ones, or their ratings say with which probability they were drawn.
 
     Args:
-        scores: files that `levelfield score` or another program wrote, or `Scores`; their texts are
-            those that the means are over.
-        ratings: files of samples with ratings or of one rating a row, what `load_ratings` returns,
-            or samples with ratings; None where texts are drawn that are the first to be rated.
+        scores: as for `correlate`; their texts are those that the means are over.
+        ratings: as for `correlate`; None where texts are drawn that are the first to be rated.
         chosen: which means are estimated, and which texts are to be rated next.
         words: options of `EstimateOptions`, instead of those there.
 
@@ -359,10 +358,13 @@ def estimate(
     >>> estimation.means[0].estimate.powered  # doctest: +SKIP
     """
     chosen = EstimateOptions.of(chosen, **words)
-    if ratings:
+    if not chosen.next:
+        chosen.refuse(("strata", "seed"), "estimates without --next, which draw no texts,")
+    if is_given(ratings):
         columns, rated, samples = read_all(
-            scores, ratings, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
-        )
+            scores, cast(Ratings, ratings), chosen.samples,
+            format=chosen.reading.format, mapping=chosen.mapping,
+        )  # fmt: skip
     elif not chosen.next:
         raise UserError("no ratings; give some with --ratings, or draw texts to rate with --next")
     else:
@@ -400,7 +402,7 @@ def estimate(
         design=design.words,
         drawn=drawn,
         scores=file_names(scores),
-        ratings=file_names(ratings) if ratings else (),
+        ratings=file_names(ratings),
     )
 
 

@@ -264,10 +264,10 @@ def correlate(
 
     Args:
         scores: files that `levelfield score` or another program wrote, as `load_scores` reads
-            them, or `Scores`. The same metric under two signatures becomes two metrics, named
-            after the files.
-        ratings: files of samples with ratings or of one rating a row, what `load_ratings`
-            returns, or samples with ratings.
+            them, data frames or records of such rows, what `score` returned, or `Scores`. The
+            same metric under two signatures becomes two metrics, named after the files.
+        ratings: files of samples with ratings or of one rating a row, data frames or records of
+            them, what `load_ratings` returns, or samples with ratings.
         chosen: what is correlated, and how.
         words: options of `CorrelateOptions`, instead of those there.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from levelfield.agree.design import GroupBy
 from levelfield.core.arrays import Codes, Floats
+from levelfield.core.corpus import is_group_name
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated
@@ -53,6 +54,8 @@ class RatedScores:
         only_scored, only_rated: ids that the other side lacks.
         flipped: metrics of which lower is better: their values have changed sign.
         same_text: samples whose source and text another sample has as well: one judgement.
+        of_groups: metrics that are left out, as their values are of groups and not of texts.
+        notes_of_ratings: what a reader must know of the ratings.
     """
 
     ids: tuple[str, ...]
@@ -69,6 +72,8 @@ class RatedScores:
     only_rated: Unmatched
     same_text: int
     flipped: frozenset[str] = frozenset()
+    of_groups: tuple[str, ...] = ()
+    notes_of_ratings: tuple[str, ...] = ()
 
     def rows(self, aspect: str, *metrics: str) -> npt.NDArray[np.intp]:
         """The samples that have a rating on the aspect and values of all the metrics."""
@@ -80,7 +85,7 @@ class RatedScores:
     @property
     def notes(self) -> list[str]:
         """What a reader must know of the join."""
-        notes = []
+        notes = [*self.notes_of_ratings, *note_of_groups(self.of_groups)]
         for unmatched, who, other in (
             (self.only_scored, "scored", "rating"),
             (self.only_rated, "rated", "score"),
@@ -150,8 +155,10 @@ def join(
         unrated: whether scored samples without a rating have rows as well.
 
     Raises:
-        UserError: a name that is not there, two columns of one metric, or no id in common.
+        UserError: a name that is not there, two columns of one metric, no id in common, or values
+            of groups alone.
     """
+    known_samples = {**rated.samples, **(samples or {})}
     by_name: dict[str, ScoreColumn] = {}
     for column in columns:
         if column.metric in by_name:
@@ -160,7 +167,9 @@ def join(
                 f"{column.signature}; correlate one of them at a time"
             )
         by_name[column.metric] = column
-    chosen = chosen_names("metric", list(by_name), metrics)
+    chosen, of_groups = of_texts(
+        by_name, metrics, lambda: {*known_samples, *(r.id for r in rated.ratings)}
+    )
     turned = set(chosen_names("metric", list(by_name), flip)) if flip else set()
     ratings: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
     raters: dict[str, set[str]] = {}
@@ -188,8 +197,7 @@ def join(
     if unrated:
         only_scored = set()
     del rated_ids, scored_ids
-    known_samples = samples or {}
-    of_id = [known_samples.get(id) or rated.samples.get(id) for id in ids]
+    of_id = [known_samples.get(id) for id in ids]
     every = {s.shared for s in of_id if s}
     codes = {key: i for i, key in enumerate(sorted(key for key in every if key))}
     sources = np.array([codes.get(s.shared, -1) if s else -1 for s in of_id], dtype=np.intp)
@@ -216,7 +224,45 @@ def join(
         only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
         same_text=_same_text(of_id, sources),
         flipped=frozenset(turned),
+        of_groups=of_groups,
+        notes_of_ratings=rated.notes,
     )
+
+
+def of_texts(
+    columns: Mapping[str, ScoreColumn],
+    choices: Sequence[str],
+    texts: Callable[[], Container[str]],
+) -> tuple[list[str], tuple[str, ...]]:
+    """Returns the chosen metrics of texts, and those that are left out as of groups of texts.
+
+    Args:
+        columns: metric -> its values.
+        choices: as for `chosen_names`.
+        texts: returns ids that are those of texts, whatever form they have.
+
+    Raises:
+        UserError: a choice is none of them, or has values of groups, or all metrics have.
+    """
+    chosen = chosen_names("metric", list(columns), choices)
+    of_groups = [
+        m for m in chosen if columns[m].values and all(map(is_group_name, columns[m].values))
+    ]
+    if of_groups:
+        ids = texts()
+        of_groups = [m for m in of_groups if not any(id in ids for id in columns[m].values)]
+    if of_groups and (choices or len(of_groups) == len(chosen)):
+        id = next(iter(columns[of_groups[0]].values))
+        raise UserError(
+            f"{', '.join(of_groups)}: values of groups of texts, such as {id!r}; give values of "
+            "texts, from a metric that scores each of them"
+        )
+    return [metric for metric in chosen if metric not in of_groups], tuple(of_groups)
+
+
+def note_of_groups(metrics: Sequence[str]) -> list[str]:
+    """Says which metrics are left out, as their values are of groups of texts."""
+    return [f"values of groups, not of texts, are left out: {', '.join(metrics)}"] * bool(metrics)
 
 
 def chosen_names(kind: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:

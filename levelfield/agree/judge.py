@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.agree.join import chosen_names
+from levelfield.agree.join import of_texts
 from levelfield.agree.sources import RatingTable, of_aspects, rating_table, split
 from levelfield.io import Rated, ScoreColumn
 from levelfield.io.tables import Table, TableColumn
@@ -119,9 +119,10 @@ def judge_tests(
         epsilon, nominal: as for `alternative_annotator_test`.
 
     Raises:
-        UserError: an aspect or a metric that is not there.
+        UserError: an aspect or a metric that is not there, or scores of groups alone.
     """
-    chosen = chosen_names("metric", [column.metric for column in columns], metrics)
+    named = {column.metric: column for column in columns}
+    chosen, _ = of_texts(named, metrics, lambda: {r.id for r in rated.ratings})
     tables = {
         aspect: rating_table(ratings)
         for aspect, ratings in split(of_aspects(rated.ratings, aspects), lambda r: r.aspect).items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -14,16 +13,21 @@ import numpy as np
 import polars as pl
 
 from levelfield.agree.design import CorrelateOptions
-from levelfield.agree.join import chosen_names, merged_columns
-from levelfield.agree.sources import ManyScores, file_names, read_samples, read_scores
+from levelfield.agree.join import chosen_names, merged_columns, note_of_groups, of_texts
+from levelfield.agree.sources import (
+    Choices,
+    ManyScores,
+    file_names,
+    read_choices,
+    read_scores,
+)
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
-from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed
-from levelfield.io.reading import PathLike
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -258,7 +262,7 @@ def _differences_table(aspect: str, differences: Sequence[PairDifference]) -> Ta
 @keywords(CorrelateOptions)
 def preferences(
     scores: ManyScores,
-    choices: PathLike | Sequence[PathLike] | Sequence[PairChoice],
+    choices: Choices,
     chosen: CorrelateOptions | None = None,
     **words: Any,
 ) -> PreferenceReport:
@@ -269,7 +273,8 @@ def preferences(
 
     Args:
         scores: as for `correlate`.
-        choices: files of choices that name their texts, or what `load_comparisons` returns.
+        choices: files, data frames or records of choices that name their texts, or what
+            `load_comparisons` returns.
         chosen: of the options those of reading, names, direction, ties and resampling.
         words: options of `CorrelateOptions`, instead of those there.
 
@@ -287,19 +292,13 @@ def preferences(
     """
     chosen = CorrelateOptions.of(chosen, **words)
     _refuse(chosen)
-    single = isinstance(choices, str | os.PathLike)
-    several: list[Any] = [choices] if single else list(choices)  # type: ignore[arg-type]
-    read = [c for c in several if isinstance(c, PairChoice)]
-    if not read:
-        plain = {k: v for k, v in chosen.mapping.items() if k not in FIELDS}
-        read = load_comparisons(
-            several,
-            read_samples(chosen.samples, mapping=plain),
-            format=chosen.reading.format,
-            mapping={k: v for k, v in chosen.mapping.items() if k in FIELDS},
-        )
+    read = read_choices(
+        choices, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
+    )
     columns = {c.metric: c for c in merged_columns(read_scores(scores, mapping=chosen.mapping))}
-    metrics = chosen_names("metric", list(columns), chosen.metrics)
+    metrics, of_groups = of_texts(
+        columns, chosen.metrics, lambda: {id for c in read for id in (c.sample_a, c.sample_b)}
+    )
     lower = chosen.lower_is_better
     flipped = set(chosen_names("metric", list(columns), lower)) if lower else set()
     by_aspect = pairs_of(read)
@@ -307,7 +306,7 @@ def preferences(
     run = _Run(chosen.ties, chosen.resampling)
     agreements: list[PairAgreement] = []
     differences: list[PairDifference] = []
-    notes: list[str] = []
+    notes = note_of_groups(of_groups)
     adjust = holm if chosen.correction == "holm" else bonferroni
     for aspect in aspects:
         pairs = by_aspect[aspect]
@@ -347,7 +346,7 @@ def preferences(
         ),
         {m: columns[m].signature for m in metrics},
         file_names(scores),
-        file_names([c for c in several if not isinstance(c, PairChoice)]),
+        file_names(choices),
     )
 
 

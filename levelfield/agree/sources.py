@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -16,28 +17,40 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, open_samples
-from levelfield.io.frames import records_of
-from levelfield.io.opening import load_samples, open_source
-from levelfield.io.problems import Wrong
+from levelfield.io import Rated, Rating, ScoreColumn, Source, load_ratings, open_samples
+from levelfield.io.arguments import items_of
+from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.opening import open_source
+from levelfield.io.problems import Wrong, shown
 from levelfield.io.ratings import COLUMNS
 from levelfield.io.reading import PathLike
-from levelfield.io.records import has
+from levelfield.io.records import Rules, has
 from levelfield.io.scores import is_of_scores, load_score_files
+from levelfield.io.source import Input
 from levelfield.io.streams import STDIN
+from levelfield.scoring.result import ScoreResult, scores_within
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.estimate import finite
 
 T = TypeVar("T")
 
-Ratings = PathLike | Rated | Sequence[PathLike] | Sequence[Sample]
-"""Files, what `load_ratings` returns, samples with ratings, or a data frame of them."""
+Ratings = PathLike | Rated | Iterable[PathLike | Sample | Mapping[str, Any]]
+"""Files, what `load_ratings` returns, samples with ratings, or data frames or records of them."""
 
-ManyScores = PathLike | Scores | ScoreColumn | Collection[PathLike | Scores | ScoreColumn]
-"""Files of scores, or scores."""
+ManyScores = (
+    PathLike
+    | Scores
+    | ScoreColumn
+    | ScoreResult
+    | Iterable[PathLike | Scores | ScoreColumn | ScoreResult | Mapping[str, Any]]
+)
+"""Files of scores, scores, results of `score`, or data frames or records of scores."""
 
-Samples = PathLike | Sequence[PathLike | Sample]
-"""Files of samples, or samples."""
+Choices = PathLike | Iterable[PathLike | PairChoice | Mapping[str, Any]]
+"""Files of choices, what `load_comparisons` returns, or data frames or records of choices."""
+
+Samples = PathLike | Iterable[PathLike | Sample | Mapping[str, Any]]
+"""Files of samples, samples, or data frames or records of them."""
 
 
 def read_all(
@@ -67,9 +80,10 @@ def read_all(
             return None
 
     of_scores = attempt(lambda: read_scores(scores, mapping=mapping))
+    samples = items_of(samples, "samples", (Sample,), ids_named="id" in mapping)
     known_samples = attempt(lambda: read_samples(samples, mapping=mapping))
-    files = file_names(samples)
-    optional = {"id", *(name for file in files for name in _words_of(file, mapping))}
+    sources = [item for item in samples if not isinstance(item, Sample)]
+    optional = {"id", *(name for source in sources for name in _words_of(source, mapping))}
     plain = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
     of_people = attempt(
         lambda: read_ratings(ratings, format=format, mapping=plain, optional=optional)
@@ -91,16 +105,19 @@ def read_ratings(
     Raises:
         InputError: a file can't be read as ratings.
     """
-    if isinstance(ratings, Rated):
-        return ratings
-    if isinstance(ratings, str | os.PathLike):
-        return load_ratings(ratings, format=format, mapping=mapping, optional=optional)
-    if (records := records_of(ratings)) is not None:
-        ratings = load_samples(records, mapping=mapping)
-    samples = [item for item in ratings if isinstance(item, Sample)]
-    if not samples:
-        paths = [item for item in ratings if not isinstance(item, Sample)]
-        return load_ratings(paths, format=format, mapping=mapping, optional=optional)
+    items = items_of(ratings, "ratings", (Rated, Sample), ids_named="id" in mapping)
+    rows = [item for item in items if not isinstance(item, Rated | Sample)]
+    if rows and len(rows) < len(items):
+        raise InputError(["ratings: samples and files together; pass one or the other"])
+    if rows or not items:
+        return load_ratings(rows, format=format, mapping=mapping, optional=optional)
+    refuse_reading("ratings", format, {o: t for o, t in mapping.items() if o not in optional})
+    if isinstance(items[0], Rated) and len(items) == 1:
+        return items[0]
+    samples = [item for item in items if isinstance(item, Sample)]
+    if len(samples) < len(items):
+        raise InputError(["ratings: expected what load_ratings returns by itself, not in a list"])
+    by_id(samples, "ratings")
     return Rated(
         tuple(
             Rating(sample.id, aspect, rater, value)
@@ -122,35 +139,102 @@ def read_scores(
         mapping: our field -> their field, in files of scores from elsewhere; fields that scores
             don't have are left out.
     """
-    single = isinstance(scores, str | os.PathLike | Scores | ScoreColumn)
-    items: list[PathLike | Scores | ScoreColumn] = [scores] if single else list(scores)  # type: ignore[list-item, arg-type]
-    paths = [item for item in items if not isinstance(item, Scores | ScoreColumn)]
+    items = items_of(
+        scores, "scores", (Scores, ScoreColumn), convert=scores_within, ids_named="id" in mapping
+    )
+    rows = [item for item in items if isinstance(item, str | Input)]
     words = {field: name for field, name in mapping.items() if field == "id" or is_of_scores(field)}
-    of_file = load_score_files(paths, mapping=words)
+    if not rows:
+        refuse_reading("scores", None, {o: t for o, t in words.items() if o != "id"})
+    of_rows = iter(load_score_files(rows, mapping=words))
     columns: list[tuple[str, ScoreColumn]] = []
     for number, item in enumerate(items, start=1):
         if isinstance(item, Scores):
-            values = dict(zip(item.ids, item.values.tolist(), strict=True))
-            columns.append((str(number), ScoreColumn(item.metric, item.signature, values)))
+            columns.append((str(number), _column(item)))
         elif isinstance(item, ScoreColumn):
             columns.append((str(number), item))
         else:
-            columns += [(path, column) for path, column in of_file if path == os.fspath(item)]
+            name = item.name if isinstance(item, Input) else item
+            columns += [(name, column) for column in next(of_rows)]
     return columns
+
+
+def _column(scores: Scores) -> ScoreColumn:
+    values = dict(zip(scores.ids, scores.values.tolist(), strict=True))
+    if len(values) < len(scores.ids):
+        id = Counter(scores.ids).most_common(1)[0][0]
+        raise InputError([f"{scores.metric}: two values of id {shown(id)}; ids must differ"])
+    return ScoreColumn(scores.metric, scores.signature, values)
+
+
+def refuse_reading(noun: str, format: str | None, mapping: Mapping[str, str]) -> None:
+    """Refuses options of reading where nothing is read.
+
+    Raises:
+        UserError: one of them is given.
+    """
+    for name in ["format"] * (format is not None) + ["mapping"] * bool(mapping):
+        raise UserError(f"{name}: nothing is read, as the {noun} are objects already")
+
+
+def by_id(samples: Iterable[Sample], noun: str) -> dict[str, Sample]:
+    """Returns id -> sample.
+
+    Raises:
+        InputError: two samples have one id.
+    """
+    named: dict[str, Sample] = {}
+    for sample in samples:
+        if sample.id in named:
+            raise InputError([f"{noun}: two samples have the id {shown(sample.id)}"])
+        named[sample.id] = sample
+    return named
+
+
+def read_choices(
+    choices: Choices, samples: Samples, *, format: str | None, mapping: Mapping[str, str]
+) -> list[PairChoice]:
+    """Returns the choices in whatever holds them; options as for `load_comparisons`.
+
+    Args:
+        samples: of which the choices are, for what these leave out.
+        mapping: of the choices and of the samples.
+
+    Raises:
+        InputError: a file can't be read as choices.
+    """
+    items = items_of(choices, "choices", (PairChoice,), ids_named=True)
+    rows = [item for item in items if not isinstance(item, PairChoice)]
+    read = [item for item in items if isinstance(item, PairChoice)]
+    of_samples = {ours: column for ours, column in mapping.items() if ours not in FIELDS}
+    of_choices = {ours: column for ours, column in mapping.items() if ours in FIELDS}
+    if items and not rows:
+        refuse_reading("choices", format, of_choices)
+        return read
+    known = read_samples(samples, mapping=of_samples)
+    return read + load_comparisons(rows, known, format=format, mapping=of_choices)
 
 
 def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[str, Sample]:
     """Id -> sample. Of the mapping, a file takes what its first record has.
 
     Of samples in files only what says who wrote them and from what is kept, and the text.
+
+    Raises:
+        InputError: two different samples have one id, or a file can't be read.
     """
-    items = [samples] if isinstance(samples, str | os.PathLike) else samples
-    loaded: dict[str, Sample] = {}
+    items = items_of(samples, "samples", (Sample,), ids_named="id" in mapping)
+    loaded = by_id((item for item in items if isinstance(item, Sample)), "samples")
     for item in items:
-        if isinstance(item, Sample):
-            loaded[item.id] = item
-        else:
-            loaded |= _samples_of(item, mapping)
+        if not isinstance(item, Sample):
+            read = _samples_of(item, mapping)
+            twice = [id for id in loaded.keys() & read.keys() if loaded[id] != read[id]]
+            if twice:
+                raise InputError(
+                    [f"samples: {len(twice):,} ids are those of two samples, such as "
+                     f"{shown(min(twice))}; ids must differ between files"]
+                )  # fmt: skip
+            loaded |= read
     return loaded
 
 
@@ -158,20 +242,22 @@ def whole_samples(
     samples: Samples, ids: Collection[str], *, mapping: Mapping[str, str] = {}
 ) -> dict[str, Sample]:
     """Id -> sample of these ids, with every field; otherwise as `read_samples`."""
-    items = [samples] if isinstance(samples, str | os.PathLike) else samples
     whole: dict[str, Sample] = {}
-    for item in items:
-        several = (
-            [item]
-            if isinstance(item, Sample)
-            else open_source(item, mapping=_words_of(item, mapping))
-        )
+    for item in items_of(samples, "samples", (Sample,), ids_named="id" in mapping):
+        several = [item] if isinstance(item, Sample) else _opened(item, mapping)
         whole |= {sample.id: sample for sample in several if sample.id in ids}
     return whole
 
 
-def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, Sample]:
-    source = open_source(path, mapping=_words_of(path, mapping))
+def _opened(item: str | Input, mapping: Mapping[str, str]) -> Source:
+    words = _words_of(item, mapping)
+    if isinstance(item, Input):
+        return Source([item], Rules(words), "given")
+    return open_source(item, mapping=words)
+
+
+def _samples_of(item: str | Input, mapping: Mapping[str, str]) -> dict[str, Sample]:
+    source = _opened(item, mapping)
     nothing: Mapping[str, Any] = {}
     return {
         (id := sys.intern(s.id)): Sample(
@@ -191,11 +277,12 @@ def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, Sample]
     }
 
 
-def _words_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, str]:
-    """The part of a mapping whose fields the first record of a file of samples has."""
-    if os.fspath(path) == STDIN:
+def _words_of(item: str | Input, mapping: Mapping[str, str]) -> dict[str, str]:
+    """The part of a mapping whose fields the first record of samples has."""
+    if item == STDIN:
         return {}  # can be read once only
-    first = next((record for _, record in open_samples([path]).inputs[0].rows()), Wrong(""))
+    source = item if isinstance(item, Input) else open_samples([item]).inputs[0]
+    first = next((record for _, record in source.rows()), Wrong(""))
     if isinstance(first, Wrong):
         return {}
     return {
@@ -207,7 +294,7 @@ def _words_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, str]:
 
 def file_names(source: object) -> tuple[str, ...]:
     """The files among what a verb was given."""
-    items = source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
+    items = source if isinstance(source, list | tuple) else [source]
     return tuple(os.fspath(item) for item in items if isinstance(item, str | os.PathLike))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,14 +13,13 @@ import polars as pl
 from scipy.special import expit
 
 from levelfield.agree.design import StrengthOptions
-from levelfield.agree.sources import file_names, read_samples
+from levelfield.agree.sources import Choices, file_names, read_choices
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
-from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed
-from levelfield.io.reading import PathLike
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.stats.bradley_terry import Strengths, bradley_terry
@@ -215,7 +213,7 @@ def _as_probability(e: Estimate) -> Estimate:
 
 @keywords(StrengthOptions)
 def strengths(
-    comparisons: PathLike | Sequence[PathLike] | Sequence[PairChoice],
+    comparisons: Choices,
     chosen: StrengthOptions | None = None,
     **words: Any,
 ) -> StrengthReport:
@@ -225,7 +223,7 @@ def strengths(
 
     Args:
         comparisons: `pairs.jsonl` and `rankings.jsonl` of `levelfield rate export`, tables of
-            choices, or what `load_comparisons` returns.
+            choices, data frames or records of choices, or what `load_comparisons` returns.
         chosen: what is read, and how intervals are made.
         words: options of `StrengthOptions`, instead of those there.
 
@@ -237,17 +235,7 @@ def strengths(
     >>> report.strengths[0].estimate  # doctest: +SKIP
     """
     chosen = StrengthOptions.of(chosen, **words)
-    single = isinstance(comparisons, str | os.PathLike)
-    several: list[Any] = [comparisons] if single else list(comparisons)  # type: ignore[arg-type]
-    read = [c for c in several if isinstance(c, PairChoice)]
-    if not read:
-        of_samples = {k: v for k, v in chosen.mapping.items() if k not in FIELDS}
-        read = load_comparisons(
-            several,
-            read_samples(chosen.samples, mapping=of_samples),
-            format=chosen.format,
-            mapping={k: v for k, v in chosen.mapping.items() if k in FIELDS},
-        )
+    read = read_choices(comparisons, chosen.samples, format=chosen.format, mapping=chosen.mapping)
     aspects = dict.fromkeys(c.aspect for c in read)
     for aspect in chosen.aspects:
         if aspect not in aspects:
@@ -268,7 +256,7 @@ def strengths(
             {"model": "bradley-terry", "ties": "half", "cluster": chosen.cluster,
              "interval": f"{LEVEL:g}", "correction": "holm"},
         ),
-        files=file_names([c for c in several if not isinstance(c, PairChoice)]),
+        files=file_names(comparisons),
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ so that all are checked, before the work, by the one rule of `levelfield.io.outp
 from __future__ import annotations
 
 import functools
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import click
 
 from levelfield.cli.terminal import say, say_note, tell_json
 from levelfield.core.errors import UserError
+from levelfield.core.paths import existing_path, user_path
 
 if TYPE_CHECKING:
     from levelfield.io.outputs import OutputTarget
@@ -57,7 +57,7 @@ class OutputType(click.types.StringParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         path = super().convert(value, param, ctx)
-        return os.path.expanduser(path)  # noqa: PTH111, of an empty name as well
+        return str(user_path(path)) if path.startswith("~") else path
 
     def target(self, param: click.Parameter, path: str) -> OutputTarget:
         """Returns the target to check."""
@@ -158,8 +158,7 @@ def _inputs(ctx: click.Context) -> Iterator[str]:
                 yield word
             elif not isinstance(param.type, OutputType):
                 named = (word, word.partition("=")[2], word.rpartition(":")[0])
-                names = map(os.path.expanduser, named)
-                yield from (name for name in names if name and os.path.exists(name))  # noqa: PTH110
+                yield from (str(path) for name in named if (path := existing_path(name)))
 
 
 def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:

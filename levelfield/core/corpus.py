@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
@@ -209,4 +210,17 @@ def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
             words += [f"{attribute}={wanted_name(label)}" for attribute, label in value.items()]
         else:
             words.append(f"{name}={value}")
-    return " ".join(words) or "all texts"
+    return " ".join(words) or _ALL
+
+
+_ALL = "all texts"
+_GROUP = re.compile(r"[^\s=]+=.", re.DOTALL)
+
+
+def is_group_name(id: str) -> bool:
+    """Returns whether an id has the form of those of groups, as `group_name` makes them.
+
+    >>> is_group_name("system=gedi seed=3"), is_group_name("gedi/3")
+    (True, False)
+    """
+    return id == _ALL or _GROUP.match(id) is not None

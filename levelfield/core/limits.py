@@ -56,5 +56,8 @@ SEED = (1 << 32) - 1
 REQUESTS = 10_000_000
 """Requests of `levelfield generate`, held in memory: requests × labels of controls."""
 
+RANKED_TEXTS = 500
+"""Texts of a ranking, of which every two are a comparison: k (k − 1) / 2."""
+
 WORKERS = 1_024
 """Processes of this machine, or tasks of a cluster, at a time."""

@@ -314,6 +314,8 @@ class Declaration:
         """
         if value is None and self.optional:
             return None
+        if Any in self.kinds and not isinstance(value, list | tuple | Iterator):
+            return value  # a data frame, say, which is no list of the names of its columns
         if self.is_list:
             if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
                 items = tuple(self.check_item(item) for item in value)
@@ -422,6 +424,8 @@ class Declaration:
             yield f"{noun} {self.bounds}".strip()
         elif kind is str:
             yield "a string"
+        elif typing.get_origin(kind) is os.PathLike:
+            yield "a path"
         elif typing.get_origin(kind) in _MAPPINGS or self.table is kind:
             yield "a table"
         else:
@@ -481,12 +485,37 @@ class Options:
         """Returns a copy with other values, choices of groups included."""
         return type(self).of(self, **values)
 
+    def refuse(self, names: Collection[str], subject: str) -> None:
+        """Makes sure that choices which would be ignored have their defaults.
+
+        Args:
+            names: of those choices.
+            subject: what does not accept them, in the plural.
+
+        Raises:
+            UserError: one of them has a value of its own.
+        """
+        declared = choices(type(self))
+        for name, value in self.to_dict().items():
+            if name in names and not _is_default(value, declared[name].default):
+                raise UserError(f"{name}: {subject} do not accept this option")
+
+    def accept_only(self, names: Collection[str], subject: str) -> None:
+        """As `refuse`, of all choices but these."""
+        self.refuse(choices(type(self)).keys() - {*names}, subject)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns name -> value of all choices, those of groups included."""
         return {
             name: functools.reduce(getattr, choice.path, self)
             for name, choice in choices(type(self)).items()
         }
+
+
+def _is_default(value: object, default: object) -> bool:
+    # a data frame compares its cells, and is no default
+    is_plain = value is None or isinstance(value, str | int | float | tuple | Mapping | Options)
+    return is_plain and value == default
 
 
 def choices(factory: Callable[..., object]) -> dict[str, Declaration]:
@@ -696,7 +725,8 @@ def _checked(cls: type[Any], choice: Declaration, value: Any) -> Any:
         name = getattr(cls, "name", "")
         owner = f"{name}: " if isinstance(name, str) and name else ""
         refusal = _refusal(choice, error)
-        raise UserError(f"{owner}{choice.name}={value!s:.60}: {refusal}") from None
+        shown = " ".join(str(value).split())[:60]
+        raise UserError(f"{owner}{choice.name}={shown}: {refusal}") from None
 
 
 def _check_group(name: str, inner: Options, changes: _Group) -> None:
@@ -812,6 +842,8 @@ def _is(kind: Any, value: object) -> bool:
         return isinstance(value, kind)
     if typing.get_origin(kind) in _MAPPINGS:
         return isinstance(value, Mapping)
+    if typing.get_origin(kind) is os.PathLike:
+        return isinstance(value, os.PathLike)
     return True
 
 

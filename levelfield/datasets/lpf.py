@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Control, Sample
 from levelfield.datasets.loading import Parts, paths, records, wrong
 from levelfield.datasets.prompts import prompts
@@ -85,7 +86,7 @@ def runs(
         parts = [f"{kind}-results" for kind in chosen]
         files = list(paths("lpf", part=parts, here=here).values())
     else:
-        where = Path(folder).expanduser() / "results"
+        where = user_path(folder) / "results"
         files = [p for kind in chosen for p in where.glob(f"{kind}/*/evaluation_results_*.json")]
         if not files:
             raise UserError(f"{where}: there is no run of {', '.join(chosen)}")

@@ -61,19 +61,21 @@ def read_requests(
     mapping: Mapping[str, str] = {},
     label_names: Mapping[str, str] = {},
     rewriting: bool = False,
+    note: Callable[[str], object] = lambda _: None,
 ) -> list[Request]:
     """Returns the requests in their order.
 
     Args:
-        requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
-            with `prompt` or `source`, and `control`, of `Request`s, or of `Path`s. Those without an
-            id are "1", "2", ….
+        requests: a path as a `str` or `Path`; a data frame; or a list: of strings, which are
+            prompts, of records with `prompt` or `source`, and `control`, of `Request`s, or of
+            `Path`s. Those without an id are "1", "2", ….
         refusal: why a control can't be answered; empty if it can.
         labels: for the attributes that a request does not name itself. Where there are several, a
             request is asked for with each, and the label goes behind its id: `7:positive`.
         format, mapping, label_names: as for `load_samples`.
         rewriting: whether each needs a source, not a prompt; strings and lines of plain text are
             sources then.
+        note: called with what is left out, such as empty lines of plain text.
 
     Raises:
         InputError: with all problems there are.
@@ -106,11 +108,12 @@ def read_requests(
             f"control: {combinations:,} combinations of labels for each request; the limit is "
             f"{REQUESTS:,} requests in all"
         )
-    records = requests if isinstance(requests, str | os.PathLike) else map(_record, requests)
     source = open_source(
-        records, format=format, mapping=mapping, label_names=label_names
+        requests, format=format, mapping=mapping, label_names=label_names, convert=_record
     ).as_requests(refused, "source" if rewriting else "prompt")
     source.check()
+    for line in source.notes:
+        note(line)
     asked = (request for sample in source for request in _asked(sample, labels))
     read = list(itertools.islice(asked, REQUESTS + 1))
     if len(read) > REQUESTS:
@@ -118,7 +121,7 @@ def read_requests(
     return read
 
 
-def _record(item: str | Mapping[str, Any] | os.PathLike[str] | Request) -> Any:
+def _record(item: object) -> object:
     if isinstance(item, Request):
         source = {"source": item.source, "references": item.references}
         record = {"id": item.id, "prompt": item.prompt, "control": item.control}
@@ -269,9 +272,10 @@ def generate(
     is asked for, and not on interruptions.
 
     Args:
-        requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
-            with `prompt` and `control`, of `Request`s, or of `Path`s. For a technique that rewrites
-            strings are sources, and records have `source`, perhaps `references`.
+        requests: a path as a `str` or `Path`; a data frame; or a list: of strings, which are
+            prompts, of records with `prompt` and `control`, of `Request`s, or of `Path`s. For a
+            technique that rewrites strings are sources, and records have `source`, perhaps
+            `references`.
         technique: a name, as `levelfield techniques` lists them, or an instance.
         chosen: how texts are generated.
         out: a file to which each answer is written as soon as it is ready. Answers of the same
@@ -301,6 +305,7 @@ def generate(
         mapping=chosen.reading.mapping,
         label_names=chosen.reading.label_names,
         rewriting=rewrites(writer),
+        note=note,
     )
     signature = writer.signature + with_choices("", chosen.decoding.choices)
     if caution := getattr(writer, "caution", ""):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import RANKED_TEXTS
 from levelfield.core.sample import Sample
 from levelfield.core.strings import json_text
 from levelfield.io import values
-from levelfield.io.problems import Problems, Wrong, listed, shown
+from levelfield.io.problems import Problems, Wrong, kind, listed, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import MISSING, Record, field_of
-from levelfield.io.rows import Book, inputs
+from levelfield.io.rows import Book, Rows, inputs
 from levelfield.io.source import Input
 from levelfield.io.writing import atomic_writer
 
@@ -23,6 +26,9 @@ where the samples say the system, its id."""
 
 TIES = ("both", "neither", "tie", "equal", "same", "draw")
 """Words of `better` for a tie, in any case; more may follow, as in `tie (bothbad)`."""
+
+_TIE = re.compile(rf"(?:{'|'.join(TIES)})(?![^\W_]|-)|both(?:good|bad)", re.IGNORECASE)
+"""A word of `TIES` that is not the beginning of another, such as a system's name."""
 
 
 class PairChoice(NamedTuple):
@@ -52,7 +58,7 @@ class PairChoice(NamedTuple):
 
 
 def load_comparisons(
-    paths: Sequence[PathLike] | PathLike,
+    paths: Rows,
     samples: Mapping[str, Sample],
     *,
     format: str | None = None,
@@ -68,6 +74,7 @@ def load_comparisons(
     has its item there. A system compared with itself is left out of pairs and rankings.
 
     Args:
+        paths: files, data frames or records.
         samples: id -> sample, for systems and prompts.
         mapping: our field -> their field, of the latter.
 
@@ -75,7 +82,7 @@ def load_comparisons(
         InputError: with all problems there are.
     """
     book = _ComparisonBook(samples, mapping)
-    for source in inputs(paths, format):
+    for source in inputs(paths, "choices", format, ids_named=True):
         book.read(source)
     book.problems.raise_if_any()
     return book.comparisons
@@ -182,7 +189,7 @@ class _ComparisonBook(Book):
         column_a, column_b = (self._mapping.get(name, name) for name in ("a", "b"))
         outcomes = {"a": 1.0, "b": 0.0, column_a: 1.0, column_b: 0.0, b: 0.0, a: 1.0}
         outcome = outcomes.get(better, 0.5)
-        if better not in outcomes and not better.lower().startswith(TIES):
+        if better not in outcomes and not _TIE.match(better):
             raise Wrong(
                 f"better: expected {shown(a)}, {shown(b)}, a, b or tie, found {shown(better)}"
             )
@@ -190,37 +197,28 @@ class _ComparisonBook(Book):
         return choice if better in outcomes else choice._replace(tie=_tie(better))
 
     def _exported(self, record: Record, source: Input) -> Iterator[PairChoice]:
-        samples = values.array(record["samples"], source.cells)
-        is_nested = isinstance(samples, list) and all(isinstance(ids, list) for ids in samples)
-        if not is_nested or not all(samples):
-            raise Wrong("samples: expected a list of lists of ids, one a text")
-        texts = [self._systems(ids) for ids in samples]
-        prompt = " / ".join(self._samples[samples[0][0]].shared) or str(record.get("item", ""))
-        if "ranks" in record:
-            places = values.array(record["ranks"], source.cells)
-        else:
-            chosen = record["better"]
-            places = [0, 0] if chosen == -1 else [int(chosen != n) for n in (0, 1)]
-        if not isinstance(places, list) or len(places) != len(texts):
-            raise Wrong(f"ranks: expected {len(texts):,} numbers, one a text")
+        texts = [self._systems(ids) for ids in _nested(record["samples"], source.cells)]
+        ranks = _ranks(record, len(texts), source.cells)
+        names = {}
+        for field in ("aspect", "rater", "item"):
+            value = record.get(field)
+            try:
+                names[field] = "" if values.absent(value) else values.name(value, source.cells)
+            except Wrong as wrong:
+                raise wrong.inside(field) from None
+        shared = self._samples[next(iter(texts[0].values()))].shared
+        prompt = " / ".join(shared) or names["item"]
         for i, k in itertools.combinations(range(len(texts)), 2):
-            outcome = 0.5 if places[i] == places[k] else float(places[i] < places[k])
+            outcome = 0.5 if ranks[i] == ranks[k] else float(ranks[i] < ranks[k])
+            tie = "equal" if outcome == 0.5 else ""
             for (a, id_a), (b, id_b) in itertools.product(texts[i].items(), texts[k].items()):
                 if a != b:
                     yield PairChoice(
-                        a,
-                        b,
-                        outcome,
-                        str(record.get("aspect", "")),
-                        str(record.get("rater", "")),
-                        prompt,
-                        id_a,
-                        id_b,
-                        str(record.get("item", "")),
-                        "equal" if outcome == 0.5 else "",
-                    )
+                        a, b, outcome, names["aspect"], names["rater"], prompt, id_a, id_b,
+                        names["item"], tie,
+                    )  # fmt: skip
 
-    def _systems(self, ids: Any) -> dict[str, str]:
+    def _systems(self, ids: Sequence[str]) -> dict[str, str]:
         """Returns system -> id of the first of its samples among those of a text."""
         unknown = [id for id in ids if not (id in self._samples and self._samples[id].system)]
         if unknown:
@@ -232,6 +230,45 @@ class _ComparisonBook(Book):
         for id in ids:
             first.setdefault(self._samples[id].system, id)
         return first
+
+
+def _nested(samples: Any, cells: bool) -> list[list[str]]:
+    """Returns the ids of each text of an export."""
+    samples = values.array(samples, cells)
+    is_nested = isinstance(samples, list) and all(isinstance(ids, list) for ids in samples)
+    if not is_nested or not samples or not all(samples):
+        raise Wrong("expected a list of lists of ids, one a text", "samples")
+    if (n := sum(map(len, samples))) > RANKED_TEXTS:
+        raise Wrong(f"{n:,} ids; at most {RANKED_TEXTS:,} are compared in pairs", "samples")
+    try:
+        return [[values.name(id, cells) for id in ids] for ids in samples]
+    except Wrong as wrong:
+        raise wrong.inside("samples") from None
+
+
+def _ranks(record: Record, texts: int, cells: bool) -> list[float]:
+    """Returns a number for each text of an export, the lowest for the best."""
+    if "ranks" not in record:
+        expected = "the number 0 or 1 for a text of the pair, or -1 for a tie"
+        try:
+            better = values.whole(record["better"], cells)
+        except Wrong:
+            better = texts
+        if texts != 2 or better not in (-1, 0, 1):
+            raise Wrong(f"expected {expected}, found {kind(record['better'])}", "better")
+        return [0, 0] if better == -1 else [better, 1 - better]
+    ranks = values.array(record["ranks"], cells)
+    if not isinstance(ranks, list) or len(ranks) != texts:
+        raise Wrong(f"expected {texts:,} numbers, one a text", "ranks")
+    read = []
+    for n, rank in enumerate(ranks, 1):
+        try:
+            read.append(values.number(rank, cells))
+        except Wrong as wrong:
+            raise wrong.inside(n).inside("ranks") from None
+        if math.isnan(read[-1]):
+            raise Wrong("expected a number, found NaN", "ranks")
+    return read
 
 
 def _tie(word: str) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.core.paths import user_path
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.http import get, within
 from levelfield.io.streams import sha256
@@ -58,7 +59,7 @@ class Published:
 def data_folder() -> Path | None:
     """Returns the user's own copies of data sets: `$LEVELFIELD_DATA`."""
     folder = os.environ.get("LEVELFIELD_DATA")
-    return Path(folder).expanduser() if folder else None
+    return user_path(folder) if folder else None
 
 
 def cache_folder() -> Path:

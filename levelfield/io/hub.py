@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from levelfield.core.errors import UserError, first_line
+from levelfield.core.paths import user_path
 from levelfield.io.formats.text import Row
 from levelfield.io.http import asking_the_hub
 from levelfield.io.problems import printable, shown
@@ -52,7 +53,7 @@ class HubName:
                 )
         if not name:
             raise UserError(f"{printable(word)}: no name; expected hf:NAME?split=test")
-        if name.startswith((".", "/", "~")) and not Path(name).expanduser().is_dir():
+        if name.startswith((".", "/", "~")) and not user_path(name).is_dir():
             raise UserError(f"{printable(word)}: there is no folder {shown(name)}")
         columns = tuple(filter(None, options.pop("columns", "").split(",")))
         return cls(word, name, columns=columns, **options)
@@ -103,7 +104,7 @@ def rows(hub: HubName) -> Iterator[Row]:
             "'levelfield[hf]'"
         ) from None
     with _explained(hub), _quietly(datasets):
-        name = str(Path(hub.name).expanduser()) if hub.name.startswith("~") else hub.name
+        name = str(user_path(hub.name)) if hub.name.startswith("~") else hub.name
         data = datasets.load_dataset(
             name, hub.config, split=hub.split, revision=hub.revision, streaming=True
         )

@@ -13,20 +13,23 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, Any
 
-from levelfield.core.errors import InputError, UserError
+from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io import hub
+from levelfield.io.arguments import Convert, items_of, texts_of
 from levelfield.io.formats import FORMATS, Format, format_at, format_named, format_of
-from levelfield.io.formats.text import Row, without_end
-from levelfield.io.frames import records_of
+from levelfield.io.formats.text import without_end
 from levelfield.io.logged import LogFacts
-from levelfield.io.problems import Problems, Wrong, kind, printable
+from levelfield.io.problems import Problems, Wrong, printable
 from levelfield.io.reading import PathLike, ReadingOptions
-from levelfield.io.records import Rules, as_record
+from levelfield.io.records import Rules
 from levelfield.io.source import Input, Parallel, Source, Spool
 from levelfield.io.streams import STDIN, lines_of, open_bytes
+
+Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
+"""A path; a data frame; or a list of texts, records, samples or paths."""
 
 
 @keywords(ReadingOptions)
@@ -49,7 +52,9 @@ def open_samples(
     >>> census = source.check()  # doctest: +SKIP
     >>> for sample in source: ...  # doctest: +SKIP
     """
-    names = [os.fspath(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    names = items_of(paths, "files")
+    if in_memory := [item.name for item in names if isinstance(item, Input)]:
+        raise UserError(f"{in_memory[0]}: records in memory, expected paths; see load_samples")
     if not names:
         raise UserError("no files are given; name at least one, or - for standard input")
     reading = ReadingOptions.of(reading, **words)
@@ -81,17 +86,18 @@ def open_samples(
 
 @keywords(ReadingOptions)
 def load_samples(
-    source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
+    source: Texts,
     reading: ReadingOptions | None = None,
     **words: Any,
 ) -> list[Sample]:
     """Returns all samples at once, checked.
 
     Args:
-        source: a path as a `str` or `Path`; a data frame of polars or pandas; or a list: of
-            strings, which are texts, of mappings, which are records, of `Sample`s, or of `Path`s.
-            Texts and records without an id are "1", "2", ….
-        reading, words: as for `open_samples`; `format` and `ids` are for files.
+        source: a path as a `str` or `Path`; a data frame of polars or pandas, with the levels of
+            its index that have names; what `generate` returned; or a list: of strings, which are
+            texts, of mappings, which are records, of `Sample`s, or of `Path`s. Texts and records
+            without an id are "1", "2", ….
+        reading, words: as for `open_samples`; `format` and `ids="file"` are for files.
 
     Raises:
         InputError: with all problems there are.
@@ -105,22 +111,30 @@ def load_samples(
 
 
 def open_source(
-    source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
+    source: object,
     reading: ReadingOptions | None = None,
+    *,
+    convert: Convert = lambda item: item,
     **words: Any,
 ) -> Source:
     """Returns what `load_samples` takes, to be read one by one.
 
+    Args:
+        convert: returns what an item of a list stands for, such as the record of an object.
+
     Raises:
         UserError: as for `open_samples`.
     """
-    if isinstance(source, str | os.PathLike):
-        return open_samples([source], reading, **words)
-    records = records_of(source)
-    items: list[Any] = list(source) if records is None else [*records]
-    if items and all(isinstance(item, os.PathLike) for item in items):
-        return open_samples([p for p in items if isinstance(p, os.PathLike)], reading, **words)
-    return _in_memory(items, ReadingOptions.of(reading, **words))
+    reading = ReadingOptions.of(reading, **words)
+    texts = texts_of(source, convert, ids_named="id" in reading.mapping)
+    if isinstance(texts, list):
+        return open_samples(texts, reading)
+    if reading.source_file or reading.reference_files:
+        raise UserError("source_file and reference_files require files of plain text")
+    if reading.format or reading.ids == "file":
+        name = "format" if reading.format else "ids=file"
+        raise UserError(f"{name}: is for files; texts in memory do not accept this option")
+    return Source([texts], _rules(reading), reading.ids)
 
 
 def labels(paths: Sequence[str]) -> list[str]:
@@ -200,24 +214,6 @@ def _facts(read: Callable[[Path], LogFacts], path: Callable[[], Path]) -> LogFac
     return read(path())
 
 
-def _in_memory(items: Sequence[Any], reading: ReadingOptions) -> Source:
-    if reading.source_file or reading.reference_files:
-        raise UserError("source_file and reference_files require files of plain text")
-    if not items:
-        raise InputError(["no samples are given; expected a path or a list of texts or records"])
-    if all(isinstance(item, str) for item in items):
-        items = [{"text": text} for text in items]
-    items = [as_record(item) if isinstance(item, Sample) else item for item in items]
-    for n, item in enumerate(items, 1):
-        if not isinstance(item, Mapping):
-            raise InputError([f"item {n}: {kind(item)}; expected texts only, or records only"])
-
-    def rows() -> Iterator[Row]:
-        return ((n, item) for n, item in enumerate(items, 1))
-
-    return Source([Input("samples", "", rows, unit="item ")], _rules(reading), "given")
-
-
 def _rules(reading: ReadingOptions) -> Rules:
     return Rules(
         mapping=reading.mapping,
@@ -232,7 +228,9 @@ _OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.ope
 _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
 
 
-def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) -> Iterator[str]:
+def corpus_texts(
+    paths: PathLike | Iterable[PathLike | Mapping[str, Any]], progress: Progress = no_progress
+) -> Iterator[str]:
     """Yields the texts of all files in their order, as they are read; ids may repeat.
 
     A file of records (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, told by its suffix), standard
@@ -241,15 +239,18 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
     ends.
 
     Args:
-        paths: files, and what else `open_samples` reads.
+        paths: files, and what else `open_samples` reads; data frames and records, too.
         progress: called with the number of bytes just read of a file as it lies on disk.
 
     Raises:
         UserError: at the first thing that can't be read: which file and line, and the mend.
     """
     of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
-    for source in paths:
-        name, path = str(source), Path(source)
+    for name in items_of(paths, "texts", ids_named=True):
+        if isinstance(name, Input):
+            yield from (sample.text for sample in Source([name], Rules(), "any"))
+            continue
+        path = Path(name)
         suffix = path.suffix.lower()
         is_file = name != STDIN and not name.startswith(hub.PREFIX)
         if not is_file or suffix in of_records:

@@ -20,6 +20,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import TOML_BYTES
+from levelfield.core.paths import user_path
 from levelfield.io.problems import listed, printable
 from levelfield.io.writing import STDOUT, check_writable
 
@@ -327,7 +328,10 @@ def _named_in(toml: Path) -> Iterator[Path]:
     for value in _strings(_tables(toml)):
         if "\n" in value or "\0" in value or len(value) > _LONGEST_PATH:
             continue
-        pattern = str(toml.absolute().parent / Path(value).expanduser())
+        try:
+            pattern = str(toml.absolute().parent / user_path(value))
+        except UserError:  # a text that begins with ~
+            continue
         names = [pattern]
         if "{" in value:
             names = glob.glob(_PLACEHOLDER.sub("*", glob.escape(pattern)))  # noqa: PTH207

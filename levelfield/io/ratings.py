@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
 from levelfield.io import values
+from levelfield.io.formats.answers import ANNOTATION
 from levelfield.io.guesses import (
     field_guesses,
     id_mapping,
@@ -21,9 +22,8 @@ from levelfield.io.guesses import (
     source_guess,
 )
 from levelfield.io.problems import Problems, listed, printable, shown
-from levelfield.io.reading import PathLike
 from levelfield.io.records import FIELDS, BadRecord, Record, Rules, has, unmatched
-from levelfield.io.rows import Book, Places, inputs
+from levelfield.io.rows import Book, Places, Rows, inputs
 from levelfield.io.source import Input
 
 COLUMNS = ("aspect", "rater", "value")
@@ -51,14 +51,16 @@ class Rated:
         ratings: in the order of the files, without the missing ones.
         samples: id -> sample, with all its ratings, where the files say more of it than its id;
             where they hold no texts, its text is empty.
+        notes: what a reader must know of the ratings, such as what is left out.
     """
 
     ratings: tuple[Rating, ...]
     samples: Mapping[str, Sample]
+    notes: tuple[str, ...] = ()
 
 
 def load_ratings(
-    paths: Sequence[PathLike] | PathLike,
+    paths: Rows,
     *,
     format: str | None = None,
     mapping: Mapping[str, str] = {},
@@ -75,7 +77,7 @@ def load_ratings(
     sample (a comment, a time) says nothing of the sample and is left out.
 
     Args:
-        paths: files; `-` is standard input.
+        paths: files, data frames or records; `-` is standard input.
         format: of all files; by default what content and suffix of each say.
         mapping: our field -> their field; also of `aspect`, `rater` and `value`.
         optional: fields of the mapping that no record needs to have.
@@ -93,7 +95,7 @@ def load_ratings(
     rules = Rules(mapping={field: path for field, path in mapping.items() if field not in COLUMNS})
     columns = {name: mapping.get(name, name) for name in COLUMNS}
     book = _RatingBook(rules, columns, optional)
-    sources = inputs(paths, format)
+    sources = inputs(paths, "ratings", format, ids_named="id" in mapping)
     for source in sources:
         book.read(source)
     book.finish()
@@ -132,6 +134,8 @@ class _RatingBook(Book):
     def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
         super().__init__(Problems())
         self.ratings: dict[tuple[str, str, str], float] = {}
+        self._annotations: dict[tuple[str, str, str], str] = {}
+        self._doubled = 0
         self._places = Places()
         self._known: dict[str, _Known] = {}
         self._rules = rules
@@ -164,7 +168,7 @@ class _RatingBook(Book):
         rest = record
         rater = ""
         if not lacking:
-            columns = set(self._columns.values())
+            columns = {*self._columns.values(), ANNOTATION}
             rest = {name: value for name, value in record.items() if name not in columns}
             has_text = has_text and not values.absent(rest.get(text, "there"))
         elif self._has_ratings(record) and not values.absent(record.get(self._columns["rater"])):
@@ -203,11 +207,18 @@ class _RatingBook(Book):
         self._remember(source, place, sample, has_text=has_text)
         for aspect, name, value in entries:
             key = sys.intern(sample.id), sys.intern(aspect), sys.intern(name)
-            if key in self.ratings:
-                self._twice(place, key, record)
-            else:
+            annotation = "" if lacking else str(record.get(ANNOTATION) or "")
+            if key not in self.ratings:
                 self.ratings[key] = value
                 self._places.add(source, number)
+                if annotation:
+                    self._annotations[key] = annotation
+            elif annotation and (annotation, value) == (
+                self._annotations.get(key), self.ratings[key],
+            ):  # fmt: skip
+                self._doubled += 1
+            else:
+                self._twice(place, key, record)
         return ""
 
     def _add_plain(self, source: Input, number: int, record: Record) -> bool:
@@ -254,7 +265,11 @@ class _RatingBook(Book):
         return map_words({**named, **{o: t for o, t in mapping.items() if o != t}})
 
     def finish(self) -> None:
-        """Reports the fields that the user named and no record has."""
+        """Reports the fields that the user named and no record has, and notes what was twice."""
+        if self._doubled:
+            self.notes.append(
+                f"ratings that come twice with one {ANNOTATION} count once: {self._doubled:,}"
+            )
         for name, column in self._unseen.items() if self.fields else ():
             if name in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
@@ -275,7 +290,7 @@ class _RatingBook(Book):
             if record.texts_in or sample != Sample(id, "", ratings=sample.ratings):
                 samples[id] = sample
         ratings = (Rating(*key, value) for key, value in self.ratings.items())
-        return Rated(tuple(ratings), samples)
+        return Rated(tuple(ratings), samples, tuple(self.notes))
 
     def _one(self, place: str, record: Record, cells: bool) -> Iterator[tuple[str, str, float]]:
         """Yields the rating that a row is; none if its value is missing."""
@@ -294,9 +309,13 @@ class _RatingBook(Book):
             if column
             else several_columns(record, self._rules.mapping)
         )
+        place_of_first = self._places.of(key, self.ratings)
+        if key in self._annotations:
+            two = f"{self._annotations[key]} and {record.get(ANNOTATION)}"
+            place_of_first += f" ({ANNOTATION} {printable(two)})"
         self.problems.add(
             f"{place}: {printable(rater)} already rated {printable(aspect)} of id {shown(id)} at "
-            f"{self._places.of(key, self.ratings)}; remove one of the two ratings{mend}"
+            f"{place_of_first}; remove one of the two ratings{mend}"
         )
 
     def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:

@@ -4,21 +4,42 @@ from __future__ import annotations
 
 import abc
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
+from levelfield.core.errors import UserError
 from levelfield.io import values
+from levelfield.io.arguments import items_of
 from levelfield.io.opening import open_samples
 from levelfield.io.problems import Problems, Wrong, printable
 from levelfield.io.reading import PathLike
 from levelfield.io.records import Record
-from levelfield.io.source import Input
+from levelfield.io.source import Input, blank_note
+
+Rows = PathLike | Iterable[PathLike | Mapping[str, Any]]
+"""Files, data frames or records that hold no samples, or a list of them."""
 
 
-def inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence[Input]:
-    """Returns the files, each of which exists and is named once."""
-    files = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
-    return open_samples(files, format=format).inputs  # rows, not samples, are what is read here
+def inputs(
+    rows: Rows, noun: str, format: str | None = None, *, ids_named: bool = False
+) -> list[Input]:
+    """Returns the files, each of which exists and is named once, and what is in memory.
+
+    Args:
+        noun: what the rows are, for messages.
+        format: of the files.
+        ids_named: as for `records_of`.
+
+    Raises:
+        UserError: there are none, or no files for the format.
+    """
+    items = items_of(rows, noun, ids_named=ids_named)
+    files = [item for item in items if not isinstance(item, Input)]
+    if format is not None and items and not files:
+        raise UserError(f"format: is for files; {noun} in memory do not accept this option")
+    # rows, not samples, are what is read here
+    opened = iter(open_samples(files, format=format).inputs if files or not items else ())
+    return [item if isinstance(item, Input) else next(opened) for item in items]
 
 
 class Book(abc.ABC):
@@ -27,6 +48,7 @@ class Book(abc.ABC):
     Attributes:
         noun: what the records are, for messages.
         fields: of the first record, as far as the subclass reads them from it.
+        notes: what a reader must know of the records.
     """
 
     noun: ClassVar[str]
@@ -34,6 +56,7 @@ class Book(abc.ABC):
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
         self.fields: tuple[str, ...] = ()
+        self.notes: list[str] = []
 
     @abc.abstractmethod
     def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
@@ -49,9 +72,13 @@ class Book(abc.ABC):
 
     def read(self, source: Input) -> None:
         """Takes the readable records of a file and reports the others."""
-        first, is_empty = True, True
+        first, is_empty, blank = True, True, 0
+        state = source.state()
         try:
             for number, record in source.rows():
+                if not isinstance(record, Wrong) and source.is_blank(record):
+                    blank += 1
+                    continue
                 is_empty = False
                 if isinstance(record, Wrong):
                     self.problems.add(f"{source.place(number)}: {record}")
@@ -65,6 +92,10 @@ class Book(abc.ABC):
             reason = printable(error.strerror or str(error))
             self.problems.add(f"{source.name}: can't be read: {reason}")
             return
+        if change := source.change(state):
+            self.problems.add(change)
+        if blank:
+            self.notes.append(blank_note(source.name, blank))
         if is_empty:
             self.problems.add(f"no {self.noun} in {source.name}; is it the file you mean?")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +10,13 @@ from pathlib import PurePath
 from levelfield.core.errors import UserError
 from levelfield.core.signature import with_choices
 from levelfield.io import values
+from levelfield.io.arguments import items_of
 from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import MISSING, Record, field_of, has
-from levelfield.io.rows import Book, Places, inputs
+from levelfield.io.rows import Book, Places, Rows, inputs
 from levelfield.io.source import Input
 
 _OURS = frozenset({"id", "metric", "value", "signature"})
@@ -46,9 +46,7 @@ class ScoreColumn:
     elsewhere: bool = False
 
 
-def load_scores(
-    paths: Sequence[PathLike] | PathLike, *, mapping: Mapping[str, str] = {}
-) -> list[ScoreColumn]:
+def load_scores(paths: Rows, *, mapping: Mapping[str, str] = {}) -> list[ScoreColumn]:
     """Returns the values in files, by metric, in the order they come.
 
     A record that has `id`, `metric`, `value` (null if undefined) and `signature` is one that
@@ -58,7 +56,8 @@ def load_scores(
     metric, the file, the column and the sha256 of the file.
 
     Args:
-        paths: files in any format of samples; without a known suffix, JSONL; `-` is standard input.
+        paths: files in any format of samples; without a known suffix, JSONL; `-` is standard
+            input. Data frames or records of them.
         mapping: our field -> their field, of scores from elsewhere: `id` (several columns are
             joined, `system+segment`), `metric`, `score`, `metric.NAME`.
 
@@ -69,20 +68,19 @@ def load_scores(
 
     >>> load_scores("scores.csv", mapping={"metric.bleurt": "BLEURT"})  # doctest: +SKIP
     """
-    files = [paths] if isinstance(paths, str | os.PathLike) else paths
     book = _ScoreBook(mapping, Problems())
-    _read([(path, book) for path in files], mapping)
+    _read([(item, book) for item in items_of(paths, "scores", ids_named="id" in mapping)], mapping)
     return book.scores()
 
 
 def load_score_files(
-    paths: Sequence[PathLike], *, mapping: Mapping[str, str] = {}
-) -> list[tuple[str, ScoreColumn]]:
-    """`load_scores` of each file by itself, with the file; a column may be in one of them only."""
+    scores: Sequence[PathLike | Input], *, mapping: Mapping[str, str] = {}
+) -> list[list[ScoreColumn]]:
+    """`load_scores` of each by itself; a field of the mapping may be in only some of them."""
     problems = Problems()
-    books = [(path, _ScoreBook(mapping, problems)) for path in paths]
+    books = [(item, _ScoreBook(mapping, problems)) for item in scores]
     _read(books, mapping)
-    return [(os.fspath(path), column) for path, book in books for column in book.scores()]
+    return [book.scores() for _, book in books]
 
 
 def is_of_scores(field: str) -> bool:
@@ -90,7 +88,7 @@ def is_of_scores(field: str) -> bool:
     return field in _LONG or field.startswith(WIDE)
 
 
-def _read(files: Sequence[tuple[PathLike, _ScoreBook]], mapping: Mapping[str, str]) -> None:
+def _read(files: Sequence[tuple[PathLike | Input, _ScoreBook]], mapping: Mapping[str, str]) -> None:
     """Reads each file into its book.
 
     Raises:
@@ -104,11 +102,8 @@ def _read(files: Sequence[tuple[PathLike, _ScoreBook]], mapping: Mapping[str, st
                 f"mapping {printable(f'{name}={mapping[name]}')}: scores have no such field; there "
                 "are id, metric, score and metric.NAME"
             )
-    for path, book in files:
-        suffix = PurePath(path).suffix.lower()
-        has_format = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
-        (source,) = inputs([path], None if has_format else "jsonl")
-        book.read(source)
+    for item, book in files:
+        book.read(item if isinstance(item, Input) else _file(item))
     for _, book in files:
         book.problems.raise_if_any()
     fields = next((book.fields for _, book in files if book.fields), None)
@@ -122,6 +117,13 @@ def _read(files: Sequence[tuple[PathLike, _ScoreBook]], mapping: Mapping[str, st
                 f"mapping {printable(f'{name}={mapping[name]}')}: no scores have "
                 f"{shown(mapping[name])}; {alternative}"
             )
+
+
+def _file(path: PathLike) -> Input:
+    suffix = PurePath(path).suffix.lower()
+    has_format = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
+    (source,) = inputs([path], "scores", None if has_format else "jsonl")
+    return source
 
 
 @dataclass

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -20,6 +21,7 @@ from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
 from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
 from levelfield.io.streams import STDIN, content_digest, copy_limited, open_bytes, sha256
+from levelfield.io.values import absent
 from levelfield.io.writing import lasting_folder
 
 PROGRESS_EVERY = 1_000
@@ -59,6 +61,8 @@ class Input:
         unit, cells, is_table: as in `Format`.
         file: the file, or the folder, that holds the records; None where none does.
         facts: returns what a log says of all of its samples; None where there is no log.
+        content: returns the digest of records that no file holds.
+        parallel: what is read beside it, line by line.
     """
 
     name: str
@@ -69,17 +73,48 @@ class Input:
     is_table: bool = False
     file: Path | Spool | None = None
     facts: Callable[[], LogFacts] | None = None
+    content: Callable[[], str] = lambda: ""
+    parallel: tuple[Input, ...] = ()
 
     @functools.cached_property
     def digest(self) -> str:
-        """The sha256 of the file, or of the files in the folder; empty where there is none."""
+        """The sha256 of the file, or of the files in the folder; where there is none, the digest
+        of the records in memory."""
         path = self.file.file if isinstance(self.file, Spool) else self.file
         if path is None:
-            return ""
+            return self.content()
         if not path.is_dir():
             return sha256(path)
         files = sorted(file for file in path.iterdir() if file.is_file())
         return content_digest([(file.name, sha256(file)) for file in files])
+
+    def state(self) -> tuple[object, ...]:
+        """Returns size, time and identity of the files; equal for as long as none is written."""
+        states: list[object] = [i.state() for i in self.parallel]
+        if isinstance(self.file, Path):
+            try:
+                below = self.file.rglob("*") if self.file.is_dir() else [self.file]
+                for path in sorted(below):
+                    stat = path.stat()
+                    states.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
+            except OSError as error:
+                states.append(error.errno)
+        return tuple(states)
+
+    def change(self, state: tuple[object, ...]) -> str:
+        """Returns the problem that a file has been written since it had a state; else empty."""
+        if self.state() == state:
+            return ""
+        return f"{self.name}: changed while it was read; wait until it is complete, or read a copy"
+
+    def is_blank(self, record: Mapping[str, Any], required: Required = "text") -> bool:
+        """Returns whether a record is a row of empty cells, which spreadsheets leave in tables.
+
+        A single cell may be a text that is empty; as a request, which says nothing, it is blank.
+        """
+        is_row = self.cells or (self.is_table and self.unit == "row ")
+        may_be = (is_row and len(record) > 1) or (self.is_table and required != "text")
+        return may_be and all(map(_is_empty, record.values()))
 
     def place(self, number: int) -> str:
         return f"{self.name}:{self.unit}{number}" if number else self.name
@@ -89,12 +124,24 @@ class Input:
         return f"{self.label}:{number}" if self.label else str(number)
 
 
+def _is_empty(cell: object) -> bool:
+    if isinstance(cell, list | dict):
+        return not cell
+    return absent(cell) or (isinstance(cell, str) and cell.isspace())
+
+
+def blank_note(name: str, n: int) -> str:
+    """Says how many rows of empty cells an input has."""
+    return f"{name}: rows of empty cells are left out: {n:,}"
+
+
 class Source:
     """Samples that are read anew by every `iter`, so that they are never all in memory.
 
     Attributes:
         names: of the files, as in messages and `Census.files`.
         inputs: where the records come from.
+        notes: what a reader must know of the records, after `check`.
     """
 
     def __init__(
@@ -109,7 +156,8 @@ class Source:
         self._rules = rules
         self._ids = ids
         self._refusal = refusal
-        self._checked = False
+        self._states: list[tuple[object, ...]] | None = None
+        self._blank: Counter[str] = Counter()
 
     def as_requests(
         self, refusal: Callable[[Sample], str], required: Required = "prompt"
@@ -136,15 +184,32 @@ class Source:
         """Yields the samples in the order of the files.
 
         Raises:
-            InputError: at the first problem. After a `check` there are none, and ids are no more
-                remembered.
+            InputError: at the first problem. After a `check` the only one is that a file has been
+                written since, and ids are no more remembered.
         """
 
         def fail(problem: str) -> NoReturn:
+            self.check_unchanged()
             raise InputError([problem])
 
-        compared = not self._checked and self._ids != "any"
-        return (sample for sample, _ in self._read(fail, {} if compared else None))
+        compared = self._states is None and self._ids != "any"
+        for sample, _ in self._read(fail, {} if compared else None):
+            yield sample
+        self.check_unchanged()
+
+    def check_unchanged(self) -> None:
+        """Makes sure that the files are those that `check` has read; does nothing before it.
+
+        Raises:
+            InputError: one of them has been written since.
+        """
+        states = zip(self.inputs, self._states or (), strict=False)
+        if changes := [change for i, state in states if (change := i.change(state))]:
+            raise InputError(changes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(blank_note(name, n) for name, n in self._blank.items())
 
     def checked(self) -> Iterator[Sample]:
         """Yields the samples in one reading; who reads them has room for all.
@@ -170,14 +235,18 @@ class Source:
         self._rules = replace(self._rules, wanted=tuple(wanted))
         problems = Problems()
         tally = Tally()
+        self._blank.clear()
+        self._states = None
+        states = [i.state() for i in self.inputs]
         for sample, name in self._read(problems.add, None if self._ids == "any" else {}):
             tally.add(sample, name)
             if tally.n % PROGRESS_EVERY == 0:
                 progress(PROGRESS_EVERY)
         if tally.n % PROGRESS_EVERY:
             progress(tally.n % PROGRESS_EVERY)
+        self._states = states
+        self.check_unchanged()
         problems.raise_if_any()
-        self._checked = True
         return tally.census()
 
     def _read(
@@ -195,12 +264,17 @@ class Source:
             prefix = f"{source.label}/" if self._ids == "file" else ""
             system = source.label if len(self.inputs) > 1 else ""
             rows = 0
+            counts = self._states is None
             try:
                 for number, record in source.rows():
-                    rows += 1
                     if isinstance(record, Wrong):
+                        rows += 1
                         report(f"{source.place(number)}: {record}")
                         continue
+                    if source.is_blank(record, self._rules.required):
+                        self._blank[source.name] += counts
+                        continue
+                    rows += 1
                     if unseen:
                         fields = fields or tuple(record)
                         unseen = {o: t for o, t in unseen.items() if not has(record, o, t)}
@@ -264,7 +338,9 @@ class Parallel:
 
     def beside(self, outputs: Input) -> Input:
         """Returns the input with the fields `source` and `references`."""
-        return replace(outputs, rows=lambda: self._rows(outputs)) if self.all else outputs
+        if not self.all:
+            return outputs
+        return replace(outputs, rows=lambda: self._rows(outputs), parallel=self.all)
 
     @property
     def all(self) -> tuple[Input, ...]:

@@ -7,7 +7,6 @@ import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
+from levelfield.core.paths import user_path
 from levelfield.core.undefined import (
     STATES_NOT_NUMBERS,
     UNREADABLE,
@@ -162,7 +162,7 @@ def no_token(pair: ComparedTexts, *, text: bool) -> Undefined:
 
 @functools.lru_cache(maxsize=2)
 def _document_frequencies(file: str, model: TokenEncoder) -> Idf:
-    read = read_text(Path(file).expanduser(), errors="replace")
+    read = read_text(user_path(file), errors="replace")
     texts = [line for line in read.splitlines() if line.strip()]
     if not texts:
         raise UserError(f"idf={file}: the file has no text; give one with a text per line")

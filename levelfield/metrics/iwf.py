@@ -13,13 +13,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.paths import user_path
 from levelfield.io.fetch import fetch
 from levelfield.io.streams import read_bytes, read_text
 from levelfield.models.files import IWF_PEGASUS
@@ -60,7 +60,7 @@ def source_of(choice: str, model_type: str) -> str:
     if name == "wordfreq":
         return f"wordfreq-{language or 'en'}"
     try:
-        return "file@" + hashlib.sha256(read_bytes(Path(choice).expanduser())).hexdigest()[:12]
+        return "file@" + hashlib.sha256(read_bytes(user_path(choice))).hexdigest()[:12]
     except OSError as error:
         raise UserError(
             f"iwf={choice}: expected auto, published, wordfreq, wordfreq:LANGUAGE or a file with "
@@ -83,7 +83,7 @@ def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> Inve
     """
     if source.startswith("wordfreq-"):
         return _from_wordfreq(source.removeprefix("wordfreq-"), vocabulary, token_ids)
-    path = fetch(IWF_PEGASUS) if source.startswith("published@") else Path(choice).expanduser()
+    path = fetch(IWF_PEGASUS) if source.startswith("published@") else user_path(choice)
     try:
         lines = read_text(path).splitlines()
         values = np.array([float(line) for line in lines], np.float64)

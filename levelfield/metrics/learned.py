@@ -24,6 +24,7 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, group, option
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_SOURCE, UNREADABLE, Undefined
 from levelfield.metrics import environments
@@ -150,7 +151,7 @@ def _checkpoint(name: str) -> Checkpoint:
     Raises:
         ModelError: no such model, no network, or no COMET model.
     """
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if folder.is_dir():
         label, revision = folder.resolve().name, ""
     else:

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, option
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.io.toml import TomlTable, read_toml
 
@@ -223,7 +223,7 @@ def read_template(file: str) -> Template:
     Raises:
         UserError: there is no such file, or it is no template; names the field and the mend.
     """
-    path = Path(file).expanduser()
+    path = user_path(file)
     return _template(f"template {file}", path.stem, read_toml(path, file, kind="template"))
 
 

@@ -20,7 +20,6 @@ import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
+from levelfield.core.paths import user_path
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
 from levelfield.io.streams import read_text
 from levelfield.metrics.embedding import (
@@ -182,7 +182,7 @@ def _stop_words(file: str) -> frozenset[str]:
     if file == "none":
         return frozenset()
     try:
-        return frozenset(read_text(Path(file).expanduser()).split())
+        return frozenset(read_text(user_path(file)).split())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"stop_words={file}: the file can't be read; give one in UTF-8 with words separated "

@@ -19,13 +19,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.undefined import (
     EMPTY_TEXT,
@@ -102,7 +102,7 @@ def load_question(name: str) -> YesNoQuestion:
             f"there is no question '{name}'; there are {', '.join(shipped())}, or give a TOML file "
             "of your own: question=FILE.toml"
         )
-    questions = _parse(file, read_toml(Path(file).expanduser(), file, kind="file of questions"))
+    questions = _parse(file, read_toml(user_path(file), file, kind="file of questions"))
     if not mark and len(questions) == 1:
         return next(iter(questions.values()))
     if chosen not in questions:

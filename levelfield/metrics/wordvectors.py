@@ -15,6 +15,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.paths import user_path
 from levelfield.io.streams import copy_limited, open_bytes
 
 
@@ -119,7 +120,7 @@ class WordVectors:
 @functools.lru_cache(maxsize=2)
 def word_vectors(file: str) -> WordVectors:
     """Returns the vectors of a file, gone through once a process."""
-    return WordVectors(Path(file).expanduser())
+    return WordVectors(user_path(file))
 
 
 @functools.lru_cache(maxsize=4)
@@ -129,7 +130,7 @@ def label(file: str) -> str:
     Raises:
         UserError: it can't be read.
     """
-    path = Path(file).expanduser()
+    path = user_path(file)
     try:
         with open_bytes(path) as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()

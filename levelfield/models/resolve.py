@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import ModelError, first_line
+from levelfield.core.paths import existing_path
 from levelfield.io.http import asking_the_hub
 from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import kind, printable
@@ -313,11 +314,8 @@ def attribute_of(resolved: Resolved) -> str:
 
 def local_folder(name: str) -> Path | None:
     """Returns the folder of a name; None if there is none, or no folder can have the name."""
-    folder = Path(os.path.expanduser(name))  # noqa: PTH111, which leaves `~` of an unknown user
-    try:
-        return folder.resolve() if folder.is_dir() else None
-    except (OSError, ValueError):
-        return None
+    folder = existing_path(name)
+    return folder.resolve() if folder and folder.is_dir() else None
 
 
 def _folders(path: Path) -> list[Path]:

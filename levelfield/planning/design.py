@@ -194,6 +194,7 @@ class MetricPlanOptions(PowerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.against is None:
+            self.refuse(("between",), "plans without `against`, another metric,")
             return
         if self.r is None:
             raise UserError("against: needs r, the correlation of the metric itself")

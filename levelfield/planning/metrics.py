@@ -13,11 +13,12 @@ import scipy
 
 from levelfield.agree.compare import MetricComparison, compare
 from levelfield.agree.correlate import correlation_within
-from levelfield.agree.join import RatedScores, join, merged_columns
+from levelfield.agree.join import RatedScores, join, merged_columns, note_of_groups
 from levelfield.agree.sources import ManyScores, file_names, rating_table, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.io import Rated
+from levelfield.io.arguments import is_given
 from levelfield.planning.design import MetricPlanOptions
 from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
 from levelfield.stats.dependent import williams
@@ -151,9 +152,14 @@ def plan_metrics(
     chosen = MetricPlanOptions.of(chosen, **words)
     pilots: list[_Expected] = []
     pairs: list[MetricComparison] = []
-    if scores and not chosen.ratings:
+    left_out: list[str] = []
+    pilot = is_given(scores)
+    if pilot and not is_given(chosen.ratings):
         raise UserError("the scores of a pilot need its ratings; give --ratings FILE")
-    if scores:
+    if not pilot:
+        of_pilot = ("ratings", "mapping", "samples", "metrics", "aspects", "lower_is_better")
+        chosen.refuse(of_pilot, "plans without the scores of a pilot")
+    if pilot:
         columns, rated, samples = read_all(
             scores, chosen.ratings, chosen.samples, format=None, mapping=chosen.mapping
         )
@@ -162,6 +168,7 @@ def plan_metrics(
             aspects=chosen.aspects, metrics=chosen.metrics, flip=chosen.lower_is_better,
             samples=samples,
         )  # fmt: skip
+        left_out = note_of_groups(table.of_groups)
         pilots = list(_expected(table, rated, chosen))
         pairs = list(compare(table, alpha=chosen.alpha).comparisons)
         if not pilots:
@@ -170,7 +177,7 @@ def plan_metrics(
         raise UserError("nothing to plan from: give the scores of a pilot with --ratings, or --r")
     else:
         pilots = [_Expected("", "", chosen.r, chosen.rated_by or 1, chosen.agreement or math.nan)]
-    columns_of_plan = _columns(chosen, named=bool(scores), pairs=bool(pairs))
+    columns_of_plan = _columns(chosen, named=pilot, pairs=bool(pairs))
     values = [
         [row.get(column.key) for column in columns_of_plan]
         for row in itertools.chain(
@@ -200,7 +207,7 @@ def plan_metrics(
                 for p in pilots
             ]
         },
-        notes=tuple(_notes(pilots, pairs, chosen)),
+        notes=(*_notes(pilots, pairs, chosen), *left_out),
         choices=stated(chosen, "width", "power", "alpha", "r", "agreement", "rated_by")
         | (stated(chosen, "against", "between") if chosen.against is not None else {}),
         files=(*file_names(scores), *file_names(chosen.ratings), *file_names(chosen.samples)),

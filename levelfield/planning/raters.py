@@ -20,6 +20,7 @@ from levelfield.agree.sources import (
 )
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
+from levelfield.io.arguments import is_given
 from levelfield.planning.design import RaterPlanOptions
 from levelfield.planning.metrics import mean_reliability
 from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
@@ -95,21 +96,24 @@ def plan_raters(
     101
     """
     chosen = RaterPlanOptions.of(chosen, **words)
-    if ratings:
+    pilot = is_given(ratings)
+    if not pilot:
+        chosen.refuse(("format", "mapping", "aspects"), "plans without the ratings of a pilot")
+    if pilot:
         pilots = list(_pilots(ratings, chosen))
     elif chosen.agreement is None:
         raise UserError("nothing to plan from: give the ratings of a pilot, or --agreement")
     else:
         pilots = [_Expected("", chosen.agreement)]
     columns = (
-        *([PlanColumn("aspect", "aspect", str)] if ratings else []),
+        *([PlanColumn("aspect", "aspect", str)] if pilot else []),
         PlanColumn("raters", "raters", repeated=True),
         PlanColumn("items", "items"),
         PlanColumn("ratings", "ratings"),
         PlanColumn("reliability", "reliability of the mean", float),
     )
     values = [
-        [*([p.aspect] if ratings else []), k, n, None if n is None else n * k, reliability]
+        [*([p.aspect] if pilot else []), k, n, None if n is None else n * k, reliability]
         for p in pilots
         for k in chosen.raters
         for n in [items_for_width(p.agreement, k, chosen.width, design=p.design)]

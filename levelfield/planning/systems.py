@@ -227,6 +227,7 @@ def plan_systems(
     chosen = SystemPlanOptions.of(chosen, **words)
     pilots, foreign = _pilots(scores, chosen)
     if not pilots:
+        chosen.refuse(("samples", "mapping", "metrics"), "plans without the scores of a pilot")
         if chosen.sd is None:
             raise UserError(
                 "nothing to plan from: give the scores of a pilot with --samples, or --sd and "

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.io.writing import user_cache
+from levelfield.io.writing import FULL, user_cache
 
 _SCHEMA = 2
 _INFINITE = "the value is infinite"
@@ -35,6 +35,13 @@ CREATE TABLE IF NOT EXISTS segments (
 ) WITHOUT ROWID
 """
 _MEND = "`levelfield cache clear` removes it"
+_NOT_OF_THE_FILE = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
+"""Errors of a folder, a disk or rights, which no other content of the file would mend."""
 _ERRORS = (sqlite3.Error, MemoryError, UnicodeDecodeError)
 """What comes of a damaged file; the last if SQLite's message names what is in it."""
 
@@ -230,8 +237,20 @@ def _wait_for_turn(action: Callable[[], object]) -> None:
 
 
 def _unusable(path: Path, problem: str, error: BaseException) -> CacheError:
-    mend = "another process is busy with it" if _is_busy(error) else _MEND
-    return CacheError(f"cache {path} can't be {problem} ({_line(error)}); {mend}")
+    return CacheError(f"cache {path} can't be {problem} ({_line(error)}); {_mend(path, error)}")
+
+
+def _mend(path: Path, error: BaseException) -> str:
+    """Returns what helps; to clear a cache needs room and frees little, and not where it isn't."""
+    if _is_busy(error):
+        return "another process is busy with it"
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    elsewhere = "set $LEVELFIELD_CACHE to a folder"
+    if code == sqlite3.SQLITE_FULL or (isinstance(error, OSError) and error.errno in FULL):
+        return f"make room on the disk of {path.parent}, or {elsewhere} on another"
+    if isinstance(error, OSError) or code in _NOT_OF_THE_FILE:
+        return f"{elsewhere} that can be written"
+    return _MEND
 
 
 def _line(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,9 @@ from levelfield.core.options import distributed, keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import is_metric
 from levelfield.core.scores import Scores
+from levelfield.io.arguments import is_given, items_of
 from levelfield.io.frames import Framed
-from levelfield.io.opening import load_samples, open_source
+from levelfield.io.opening import Texts, load_samples, open_source
 from levelfield.io.reading import ReadingOptions
 from levelfield.io.source import Source
 from levelfield.io.tables import Table, TableColumn
@@ -24,11 +25,13 @@ from levelfield.scoring.options import DEFAULT as DEFAULT_METRICS
 from levelfield.scoring.options import CompareOptions, Note
 from levelfield.scoring.result import (
     Grouping,
+    ScoreResult,
     ScoreSummary,
     comparison_documents,
     group_document,
+    scores_within,
 )
-from levelfield.scoring.score import Texts, listed, measure, paths_of
+from levelfield.scoring.score import listed, measure, paths_of
 from levelfield.scoring.sensitivity import SHARE
 from levelfield.scoring.standing import Scale, p_value
 from levelfield.scoring.summary import MetricSummary, summarise
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 
 _SYSTEMS = Grouping("system")
+
+ManyScores = Scores | ScoreResult | Iterable[Scores] | Mapping[str, Scores]
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,7 +195,7 @@ def compare(
     chosen: CompareOptions | None = None,
     reading: ReadingOptions | None = None,
     *,
-    scores: Sequence[Scores] = (),
+    scores: ManyScores = (),
     stages: Stages = no_stages,
     note: Note = lambda _: None,
     **words: Any,
@@ -201,12 +206,14 @@ def compare(
     sample: `compare([Path("a.eval"), Path("b.eval")])`.
 
     Args:
-        texts: as for `score`; or what `score` returned, whose comparisons are taken as they are.
+        texts: as for `score`; or what `score` returned, whose comparisons are taken as they are:
+            it accepts no options, as they were chosen with `score`.
         metrics: what to compare them by, as for `score`; of logs, the names of scores that they
             hold. None stands for all scores of logs, else for `composite`.
         chosen: what is compared and how.
         reading: how files are read.
-        scores: values of the same samples that are there already.
+        scores: values of the same samples that are there already: `Scores`, several of them, or
+            what `score` returned.
         stages, note: as for `score`.
         words: options of `CompareOptions` and `ReadingOptions`, instead of those there.
 
@@ -223,21 +230,24 @@ def compare(
     ...     print(f"{metric.metric}: {c.a} - {c.b} = {c.difference:.1f}, n = {c.inputs}")
     chrf.references: copies - rewrites = -43.4, n = 2
     """
-    if isinstance(texts, ScoreSummary):
-        if texts.grouping.by != _SYSTEMS.by:
-            raise UserError(
-                f"these scores are grouped by {texts.grouping.by}; score with by='system'"
-            )
-        return _compared(texts.n, texts.summaries, texts.resampling)
     of_comparing, of_reading = distributed(words, CompareOptions, ReadingOptions)
     if metrics or chosen is None:
         of_comparing["metrics"] = listed(metrics)
     chosen = CompareOptions.of(chosen, **of_comparing)
-    if scores:
-        reading = ReadingOptions.of(reading, **of_reading)
+    reading = ReadingOptions.of(reading, **of_reading)
+    if isinstance(texts, ScoreSummary):
+        _refuse(chosen, reading, {**words, "metrics": metrics, "scores": scores})
+        if texts.grouping.by != _SYSTEMS.by:
+            raise UserError(
+                f"these scores are grouped by {texts.grouping.by}; score with by='system'"
+            )
+        return _compared(texts.n, texts.summaries, texts.resampling, texts.notes)
+    if is_given(scores):
+        chosen.accept_only(_OF_RESAMPLING, "scores that are there already")
         return _by_scores(texts, scores, chosen.scoring.resampling, reading)
-    source = open_source(texts, reading, **of_reading)
+    source = open_source(texts, reading)
     if (names := _logged_scores(chosen)) is not None and are_logs(source):
+        chosen.accept_only((*_OF_RESAMPLING, "metrics", "direction", "cache"), "scores of logs")
         return _by_logs(source, names, chosen)
     if chosen.direction:
         raise UserError("--direction applies to scores of logs; metrics have their own")
@@ -249,6 +259,19 @@ def compare(
         note=note,
     )
     return _compared(result.n, result.summaries, result.resampling, result.notes)
+
+
+_OF_RESAMPLING = ("seed", "family", "margin")
+
+
+def _refuse(chosen: CompareOptions, reading: ReadingOptions, given: Mapping[str, object]) -> None:
+    """Refuses options for a result, whose comparisons are there already."""
+    subject = "results of score, which has these options itself,"
+    for name, value in given.items():
+        if is_given(value):
+            raise UserError(f"{name}: {subject} do not accept this option")
+    chosen.accept_only((), subject)
+    reading.accept_only((), subject)
 
 
 def _logged_scores(chosen: CompareOptions) -> list[str] | None:
@@ -267,12 +290,15 @@ def _by_logs(source: Source, names: Sequence[str], chosen: CompareOptions) -> Sy
 
 
 def _by_scores(
-    texts: Texts, scores: Sequence[Scores], resampling: Resampling, reading: ReadingOptions
+    texts: Texts, scores: ManyScores, resampling: Resampling, reading: ReadingOptions
 ) -> SystemComparisons:
+    several = items_of(scores, "scores", (Scores,), convert=scores_within)
+    if any(not isinstance(item, Scores) for item in several):
+        raise UserError("scores: expected Scores, which say which end is better")
     tally = RunTally()
     for sample in load_samples(texts, reading):
         tally.add(sample, _SYSTEMS.group(sample))
-    for metric_scores in scores:
+    for metric_scores in several:
         tally.add_scores(metric_scores)
     try:
         summaries = summarise(tally, resampling=resampling)

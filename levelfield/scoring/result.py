@@ -16,6 +16,7 @@ from levelfield.core.scores import Scores
 from levelfield.core.strings import natural, number_document
 from levelfield.io.census import Census
 from levelfield.io.frames import Framed
+from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import Table
 from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.gallery import Gallery
@@ -317,6 +318,23 @@ class ScoreResult(ScoreSummary):
     """
 
     scores: Mapping[str, Scores] = field(default_factory=dict)
+
+
+def scores_within(value: object) -> object:
+    """Returns the list of scores that a result of `score`, or its `scores`, holds; else the value.
+
+    Raises:
+        UserError: a summary lacks the values of the texts.
+    """
+    if isinstance(value, ScoreSummary):
+        if not isinstance(value, ScoreResult):
+            raise UserError("scores: a summary without the values of texts; pass those as well")
+        value = value.scores
+    if isinstance(value, Mapping):
+        several = [*value.values()]
+        if several and all(isinstance(item, Scores | ScoreColumn) for item in several):
+            return several
+    return value
 
 
 _GROUP_SCHEMA = {

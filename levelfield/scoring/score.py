@@ -13,7 +13,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,10 +33,10 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate, tie_note, ties
 from levelfield.core.strings import json_text
 from levelfield.io.census import Census
-from levelfield.io.opening import open_source
+from levelfield.io.opening import Texts, open_source
 from levelfield.io.outputs import KINDS, FileHead
 from levelfield.io.problems import printable
-from levelfield.io.reading import PathLike, ReadingOptions
+from levelfield.io.reading import ReadingOptions
 from levelfield.io.source import Source
 from levelfield.io.writing import STDOUT, atomic_writer
 from levelfield.scoring.gallery import Gallery
@@ -105,10 +105,6 @@ def _signatures(path: str) -> dict[str, str]:
     return signatures
 
 
-Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
-"""A path; or a list of texts, records, samples or paths."""
-
-
 @keywords(ScoreOptions, ReadingOptions)
 def score(
     texts: Texts,
@@ -125,8 +121,9 @@ def score(
     Does what `levelfield score` does, with the command's words and defaults.
 
     Args:
-        texts: a path as a `str` or `Path`; a data frame of polars or pandas; or a list: of strings,
-            which are texts, of records, of `Sample`s, or of `Path`s.
+        texts: as for `load_samples`: a path as a `str` or `Path`; a data frame of polars or pandas;
+            what `generate` returned; or a list: of strings, which are texts, of records, of
+            `Sample`s, or of `Path`s.
         metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
             that the texts have the fields for.
         chosen: what is scored and how.
@@ -176,7 +173,7 @@ def paths_of(texts: Texts) -> tuple[str, ...]:
     """The files among what `score` is given."""
     if isinstance(texts, str | os.PathLike):
         return (os.fspath(texts),)
-    if isinstance(texts, Sequence):
+    if isinstance(texts, list | tuple):
         return tuple(os.fspath(item) for item in texts if isinstance(item, os.PathLike))
     return ()
 
@@ -219,7 +216,11 @@ def measure(
         note(lost)
     criteria = joint_criteria(options, metrics)
     grouping = Grouping.choose(options.by, census)
+    if not grouping.compares:
+        options.refuse(("family", "margin"), f"texts by {grouping.by}, which are not compared,")
     corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
+    if not corpora:
+        options.refuse(("corpus_by",), "metrics of single texts")
     if corpora and options.execution.shard:
         raise UserError(
             f"--shard: {corpora[0].states.metric.name} has a value for a group of texts, and a "
@@ -232,7 +233,7 @@ def measure(
     states = [corpus.states for corpus in corpora]
     tally = RunTally()
     parts_of = PartTally({m.name: names for m in of_samples if (names := part_names(m))})
-    notes: list[str] = []
+    notes: list[str] = [*source.notes]
     tied: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         stack.enter_context(time_limit(options.execution.time_limit))
@@ -270,6 +271,7 @@ def measure(
                 _write_scores(scores, out_file)
                 _write_parts(scores, parts_file)
             each(partition)
+        source.check_unchanged()
         of_corpora = tuple(group_states.scores() for group_states in states)
         for scores in of_corpora:
             _write_scores(scores, out_file)

@@ -216,8 +216,7 @@ class _Work:
             answers, problems=outcome.problems, failure=outcome.failure, attempts=outcome.attempts
         )
         if not isinstance(task.system.source, FilesSource):
-            record = replace(record, cost=_cost(kept, outcome))
-            record = _together(self.store.record(key), record)
+            record = self._together(task, replace(record, cost=_cost(kept, outcome)))
         answered = [request for request in task.requests if request.id in answers]
         samples = [_sample(key, r, answers[r.id], task.system.postprocess) for r in answered]
         self.store.finish(key, record, [answers[r.id] for r in answered], samples)
@@ -240,21 +239,35 @@ class _Work:
             outcome = ask(keep=answers.append)
             self.progress(len(answers))
             return answers, outcome
-        kept = self.store.resume(key, task.mark)
+        kept, record = self.store.resume(key, task.mark), self.store.record(key)
         self.progress(len(kept))
         if len(kept) == len(task.requests):
             return kept, AskOutcome()
         before_s = max((timed.wall_s for timed in kept), default=0.0)
         earlier = [timed.answer for timed in kept]
+        attempts = before = max(
+            self.store.attempts(key, task.mark), record.attempts if record else 0
+        )
+
+        def start(number: int) -> None:
+            nonlocal attempts
+            attempts = before + number
+
         with self.store.keeping(key, task.mark) as write:
 
             def keep(timed: TimedAnswer) -> None:
-                timed = replace(timed, wall_s=before_s + timed.wall_s)
+                timed = replace(timed, wall_s=before_s + timed.wall_s, attempt=attempts)
                 write(timed)
                 kept.append(timed)
                 self.progress(1)
 
-            return kept, ask(keep=keep, earlier=earlier)
+            return kept, ask(keep=keep, earlier=earlier, started=start)
+
+    def _together(self, task: _Task, record: CellRecord) -> CellRecord:
+        """Returns the record of a run with what earlier runs did, killed ones among them."""
+        record = _together(self.store.record(task.key), record)
+        attempts = max(record.attempts, self.store.attempts(task.key, task.mark))
+        return replace(record, attempts=attempts)
 
     def _fail(self, task: _Task, error: Exception) -> None:
         """Records why a cell could not be finished; its answers stay as they are."""
@@ -273,7 +286,7 @@ class _Work:
             record = task.record(answered, failure=reason)
             # where nothing can be written, that can't be written either
             with contextlib.suppress(LevelfieldError, OSError):
-                self.store.write_record(key, _together(self.store.record(key), record))
+                self.store.write_record(key, self._together(task, record))
         status = status_of(self.store, key, task.mark, len(task.requests))
         self._report(replace(status, state="failed", failure=reason))
 

@@ -13,6 +13,7 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
+from levelfield.core.paths import existing_path, user_path
 from levelfield.core.progress import Stages, no_stages, time_limit
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
@@ -287,7 +288,7 @@ class Study:
             UserError: there are no texts yet, or a file is broken.
         """
         if self.plan is None:
-            folder = Path(self.path).expanduser()
+            folder = user_path(self.path)
             return layout_of(folder).cells(folder)
         store = StudyStore(self.plan.out)
         ignores_control = self.plan.ignores_control
@@ -316,7 +317,7 @@ class Study:
     def _weights(self, cells: Sequence[Cell]) -> Mapping[str, float] | None:
         if self.plan:
             return {dataset.name: dataset.weight for dataset in self.plan.datasets}
-        return layout_of(Path(self.path).expanduser()).weights(cells)
+        return layout_of(user_path(self.path)).weights(cells)
 
 
 @keywords(StudyCalibrateOptions)
@@ -367,9 +368,8 @@ def load_study(path: str | os.PathLike[str]) -> Study:
         InputError: with everything that is wrong in it, one line each.
     """
     name = os.fspath(path)
-    # `os.path` says no where `pathlib` raises; `load_plan` then says what is wrong with the name
-    if os.path.isdir(os.path.expanduser(name)):  # noqa: PTH111, PTH112
-        return Study(Path(name).resolve().name, name, None)
+    if (folder := existing_path(name)) and folder.is_dir():
+        return Study(folder.resolve().name, name, None)
     plan = load_plan(name)
     return Study(plan.name, name, plan)
 

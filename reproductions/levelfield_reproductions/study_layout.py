@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
 from levelfield.datasets.lpf import PublishedRun
@@ -59,7 +60,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
     Raises:
         UserError: there is no run, or a file or folder is not as the study's are.
     """
-    where = Path(folder).expanduser()
+    where = user_path(folder)
     files = _published_files(where)
     if not files:
         raise UserError(

@@ -310,6 +310,30 @@ def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwrit
     assert "study's cell" in run("score", file, "-m", words, "--out", cell, *force).complaint
 
 
+def test_a_text_in_a_study_file_that_begins_with_a_tilde_is_no_path(run: Run, write: Write):
+    write("study.toml", '[[systems]]\nname = "a"\nfiles = "~nobody-here/x"\nnote = "~ so"\n')
+    write("a.jsonl", '{"text": "The lake."}\n')
+    for _ in range(2):
+        ran = run("score", "a.jsonl", "-m", "diversity.distinct-1", "--out", "s.jsonl")
+        assert ran.code == 0, ran
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("score", "a.jsonl", "-m", "diversity.distinct-1", "--out", "~nobody-here/s.jsonl"),
+        ("score", "a.jsonl", "-m", "composite.coherence", "-o", "scales=~nobody-here/s.toml"),
+        ("score", "a.jsonl", "-m", "control", "-o", "judges=~nobody-here/j.toml"),
+        ("score", "hf:~nobody-here/x"),
+        ("score", "~nobody-here/x.jsonl"),
+        ("study", "report", "~nobody-here/study.toml"),
+    ],
+)
+def test_a_home_of_nobody_is_the_users_mistake(run: Run, write: Write, words: tuple[str, ...]):
+    write("a.jsonl", '{"text": "The lake.", "control": {"sentiment": "positive"}}\n')
+    assert "~nobody-here" in run(*words).complaint
+
+
 @pytest.mark.parametrize("name", ["log", "~/log"])
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_a_file_that_an_option_names_is_an_input_as_well(

@@ -67,6 +67,17 @@ def test_each_line_of_plain_text_is_a_prompt(tmp_path):
     assert [(a.id, a.prompt) for a in answers] == [("prompts:1", "The lake"), ("prompts:2", "Once")]
 
 
+def test_empty_lines_and_rows_are_no_requests(tmp_path):
+    file, table, notes = tmp_path / "prompts.txt", tmp_path / "rows.csv", []
+    file.write_text("The lake\n\nOnce\n \n", encoding="utf-8")
+    table.write_text('prompt\nThe lake\n""\n', encoding="utf-8")
+    answers = generate(file, control={}, note=notes.append).answers
+    assert [(a.id, a.prompt) for a in answers] == [("prompts:1", "The lake"), ("prompts:3", "Once")]
+    assert notes == [f"{file}: rows of empty cells are left out: 2"]
+    assert len(generate(table, control={}).answers) == 1
+    assert [a.prompt for a in generate([""], control={}).answers] == [""]
+
+
 def test_labels_are_for_requests_that_name_none():
     own = {"id": "a", "prompt": "x", "control": {"sentiment": "mixed"}}
     result = generate([own, {"id": "b", "prompt": "x"}])

@@ -50,7 +50,7 @@ def test_choices_are_read_as_they_were_written(
     assert load_comparisons(path, {}) == choices
 
 
-def _read(folder: Path, *records: dict[str, str]) -> list[PairChoice]:
+def _read(folder: Path, *records: dict[str, object]) -> list[PairChoice]:
     path = folder / "choices.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return load_comparisons(path, _SAMPLES)
@@ -70,8 +70,10 @@ def test_samples_say_systems_and_prompt(tmp_path: Path) -> None:
         ({"a": "plain", "b": "florid", "better": "terse"}, 'found "terse"'),
     ],
 )
-def test_an_error_names_file_and_line(tmp_path: Path, record: dict[str, str], words: str) -> None:
-    first = {"a": "plain", "b": "florid", "better": "a"}
+def test_an_error_names_file_and_line(
+    tmp_path: Path, record: dict[str, object], words: str
+) -> None:
+    first: dict[str, object] = {"a": "plain", "b": "florid", "better": "a"}
     with pytest.raises(InputError, match=rf"choices\.jsonl:2: .*{words}"):
         _read(tmp_path, first, record)
 
@@ -86,3 +88,58 @@ def test_two_texts_of_one_system(tmp_path: Path) -> None:
     choices = [PairChoice("plain", "plain", outcome, "", "", "p") for outcome in (0.0, 1.0)]
     write_comparisons(tmp_path / "choices.jsonl", choices)
     assert load_comparisons(tmp_path / "choices.jsonl", {}) == choices
+
+
+def _pair(**fields: object) -> dict[str, object]:
+    return {"samples": [["s1"], ["s2"]], "item": 3, "aspect": None, **fields}
+
+
+@pytest.mark.parametrize(("better", "outcome"), [(0, 1.0), (1, 0.0), (-1, 0.5)])
+def test_an_exported_choice_is_the_place_of_a_text(
+    tmp_path: Path, better: int, outcome: float
+) -> None:
+    (choice,) = _read(tmp_path, _pair(better=better))
+    assert choice == PairChoice(
+        "plain", "florid", outcome, "", "", "Weather", "s1", "s2", "3",
+        "equal" if better == -1 else "",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("better", ["0", "zebra", 7, 0.5, True, None, [0], -2])
+def test_an_exported_choice_of_anything_else_is_an_error(tmp_path: Path, better: object) -> None:
+    with pytest.raises(InputError, match=r"choices\.jsonl:2: better: expected the number 0 or 1"):
+        _read(tmp_path, _pair(better=0), _pair(better=better))
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (_pair(ranks=[1, "x"]), r"ranks\[2\]: expected a number"),
+        (_pair(ranks=[1]), "ranks: expected 2 numbers"),
+        (_pair(ranks="12"), "ranks: expected 2 numbers"),
+        (_pair(ranks=[1, float("nan")]), "ranks: expected a number, found NaN"),
+        (_pair(ranks=[1, 2], samples=[[["s1"]], ["s2"]]), "samples: expected a string"),
+        (_pair(ranks=[1, 2], samples=["s1", "s2"]), "samples: expected a list of lists"),
+        (_pair(ranks=[], samples=[]), "samples: expected a list of lists"),
+        (_pair(ranks=[1, 2, 3], samples=[["s1"]] * 501), "samples: 501 ids; at most 500"),
+        (_pair(better=0, samples=[["s1"], ["s2"], ["s1"]]), "better: expected the number"),
+        (_pair(better=0, rater=["ann"]), "rater: expected a string"),
+    ],
+)
+def test_a_broken_ranking_is_an_error_with_its_place(
+    tmp_path: Path, record: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InputError, match=rf"choices\.jsonl:1: {words}"):
+        _read(tmp_path, record)
+
+
+@pytest.mark.parametrize("word", ["tie", "Tie (bothbad)", "both", "draw: equal", "bothbad"])
+def test_words_for_a_tie(tmp_path: Path, word: str) -> None:
+    (choice,) = _read(tmp_path, {"a": "x", "b": "y", "better": word})
+    assert choice.outcome == 0.5
+
+
+@pytest.mark.parametrize("word", ["equalizer", "tie-breaker", "samey", "drawn", "both2"])
+def test_a_name_that_begins_as_a_tie_is_no_tie(tmp_path: Path, word: str) -> None:
+    with pytest.raises(InputError, match="better: expected"):
+        _read(tmp_path, {"a": "x", "b": "y", "better": word})

@@ -11,11 +11,13 @@ import sys
 import threading
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
+from levelfield.io import open_samples
 from levelfield.io.opening import corpus_texts
 
 TEXTS = ["It rained.", "", "Ça va 🙂\u2028still one", "It rained."]
@@ -106,3 +108,12 @@ def test_what_can_be_read_only_once_is_read(tmp_path, monkeypatch):
     writer.join()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RECORDS)))
     assert list(corpus_texts(["-"])) == TEXTS
+
+
+def test_one_path_is_no_list_of_letters_and_a_frame_no_list_of_names(tmp_path):
+    path = tmp_path / "c.txt"
+    path.write_bytes(LINES)
+    assert list(corpus_texts(path)) == list(corpus_texts(str(path))) == TEXTS
+    assert list(corpus_texts(pl.DataFrame({"text": TEXTS, "n": range(4)}))) == TEXTS
+    with pytest.raises(UserError, match="files: records in memory"):
+        open_samples(pl.DataFrame({"text": TEXTS}))

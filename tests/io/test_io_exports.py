@@ -150,6 +150,37 @@ def test_two_questions_about_one_instance_are_two_aspects(tmp_path: Path):
     assert ratings(path) == [("i", "parts/clear", "u", 4.0), ("i", "parts/kind", "u", 2.0)]
 
 
+def potato_file(path: Path, *labels: dict[str, object]) -> Path:
+    lines = [
+        {"instance_id": f"i{n}", "user_id": "u", "labels": answer}
+        for n, answer in enumerate(labels)
+    ]
+    return write_lines(path / "a.jsonl", lines)
+
+
+def test_the_number_one_of_potato_is_a_value(tmp_path: Path):
+    path = potato_file(tmp_path, *({"quality": {"scale": n}} for n in (1, 2, 4)))
+    assert [value for *_, value in ratings(path)] == [1, 2, 4]
+    path = potato_file(tmp_path, *({"quality": n} for n in (1, 0, 4)))
+    assert [value for *_, value in ratings(path)] == [1, 0, 4]
+
+
+def test_keys_of_named_options_are_no_numbers(tmp_path: Path):
+    moods = [{"mood": {name: key}} for name, key in (("glad", "1"), ("even", "2"), ("sad", "3"))]
+    (problem,) = problems(potato_file(tmp_path, *moods, moods[0]))
+    assert 'no answer is a number: the questions are "mood"' in problem
+    scale = [{"mood": {f"scale_{n}": str(n)}} for n in (1, 2, 3)]
+    assert [value for *_, value in ratings(potato_file(tmp_path, *scale))] == [1, 2, 3]
+
+
+def test_an_aspect_has_one_name_however_many_options_an_answer_has(tmp_path: Path):
+    both, single = {"clear": "4", "kind": "2"}, {"clear": "3"}
+    path = potato_file(tmp_path, {"parts": single}, {"parts": both}, {"parts": single})
+    assert [aspect for _, aspect, *_ in ratings(path)] == ["parts/clear"] * 2 + [
+        "parts/kind", "parts/clear",
+    ]  # fmt: skip
+
+
 # pearmut
 
 
@@ -348,6 +379,34 @@ def test_two_ratings_of_one_rater_for_one_text_are_refused(tmp_path: Path):
     path.write_text(json.dumps([task(1, (7, controls), (7, controls))]))
     (problem,) = problems(path)
     assert f'7 already rated quality of id "1" at {path}:task 1' in problem
+
+
+def test_an_annotation_that_comes_twice_counts_once(tmp_path: Path):
+    path, copy = tmp_path / "project.json", tmp_path / "copy.json"
+    path.write_text(json.dumps([*STUDIO, *STUDIO]))
+    copy.write_text(json.dumps(STUDIO))
+    assert ratings(path) == STUDIO_RATINGS
+    note = "ratings that come twice with one annotation_id count once: "
+    assert load_ratings([path]).notes == (f"{note}5",)
+    assert load_ratings([path, copy]).notes == (f"{note}10",)
+    assert agreement(path).notes()[0] == f"{note}5"
+    assert not load_ratings(copy).notes
+
+
+def test_short_forms_that_come_twice_count_once(tmp_path: Path):
+    path = tmp_path / "project.csv"
+    line = '1,"text 1",7,11,1.5,"[{""rating"": 4}]"\n'
+    path.write_text("id,text,annotator,annotation_id,lead_time,quality\n" + line * 2)
+    assert ratings(path) == [("1", "quality", "7", 4.0)]
+
+
+def test_an_annotator_who_answers_again_is_named_with_both_annotations(tmp_path: Path):
+    again = task(1, (7, {"quality": ("rating", 1)}))
+    again["annotations"][0]["id"] = 999  # type: ignore[index]
+    path = tmp_path / "project.json"
+    path.write_text(json.dumps([*STUDIO, again]))
+    (problem,) = problems(path)
+    assert "(annotation_id 100 and 999); remove one of the two ratings" in problem
 
 
 def rows_of_six_texts() -> list[dict[str, object]]:

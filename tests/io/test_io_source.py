@@ -35,6 +35,47 @@ def test_iterating_without_a_check_stops_at_the_first_problem(write):
         next(twice)
 
 
+LINES = '{"text": "x"}\n{"text": "y"}\n'
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.write_text(LINES + '{"text": "z"}\n'),
+        lambda path: path.write_text(LINES[:14]),
+        lambda path: path.write_text(""),
+        lambda path: path.write_text(LINES + '{"te'),
+        lambda path: os.utime(path, ns=(1, 1)),  # as many bytes, others perhaps
+        lambda path: path.unlink(),
+        lambda path: path.with_name("b").write_text(LINES) and path.with_name("b").replace(path),
+    ],
+)
+def test_a_file_that_changes_between_two_passes_is_an_error(write, change):
+    path = Path(write("a.jsonl", LINES))
+    source = open_samples([path])
+    assert source.check().n == 2
+    change(path)
+    with pytest.raises(InputError, match=r"^a\.jsonl: changed while it was read"):
+        list(source)
+    with pytest.raises(InputError, match="changed while it was read"):
+        source.check_unchanged()
+
+
+def test_a_file_that_changes_during_a_check_is_an_error(write):
+    path = Path(write("a.jsonl", LINES))
+    source = open_samples([path])
+    with pytest.raises(InputError, match="changed while it was read"):
+        source.check(progress=lambda _: os.utime(path, ns=(1, 1)))
+
+
+def test_lines_beside_the_texts_may_not_change_either(write):
+    source = open_samples([write("a.txt", "x\ny\n")], source_file=write("s.txt", "1\n2\n"))
+    source.check()
+    write("s.txt", "1\n2\n3\n")
+    with pytest.raises(InputError, match="changed while it was read"):
+        list(source)
+
+
 def test_ids_may_repeat_where_they_mean_nothing(write):
     source = open_samples([write("b.jsonl", '{"text": "x", "id": 1}\n' * 2)], ids="any")
     for _ in range(2):

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from levelfield.core.errors import InputError, UserError
-from levelfield.io import load_samples, load_scores, open_samples
+from levelfield.io import load_ratings, load_samples, load_scores, open_samples
+from levelfield.io.comparisons import load_comparisons
 
 
 def test_csv_rows_are_numbered_by_the_line_they_begin_in(read):
@@ -230,3 +231,49 @@ def test_unreadable_parquet_is_one_line(problems, tmp_path, damage):
         damage = whole[:10] + b"x" * 30 + whole[40:]
     (found,) = problems("a.parquet", damage)
     assert found.startswith("a.parquet: can't be read as Parquet")
+
+
+BLANK = "prompt,text\np0,The lake.\n,\n , \np1,A day.\n,\n"
+
+
+def test_rows_of_empty_cells_are_no_texts_and_are_counted(write):
+    source = open_samples([write("a.csv", BLANK)])
+    assert source.check().n == 2
+    assert [sample.id for sample in source] == ["a:2", "a:5"]
+    assert source.notes == ("a.csv: rows of empty cells are left out: 3",)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.parquet"])
+def test_rows_of_empty_cells_are_left_out_of_every_table(write, name):
+    rows = {"prompt": ["p0", None, "p1"], "text": ["The lake.", None, "A day."]}
+    frame = pl.DataFrame(rows)
+    write(name, "")
+    if name == "a.tsv":
+        frame.write_csv(name, separator="\t")
+    else:
+        frame.write_parquet(name)
+    assert [s.prompt for s in load_samples(name)] == ["p0", "p1"]
+    for library in (frame, frame.to_pandas()):
+        assert [s.prompt for s in load_samples(library)] == ["p0", "p1"]
+
+
+def test_a_text_may_be_empty_where_a_row_says_something(read):
+    assert [s.text for s in read("a.csv", 'text\n""\nA day.\n')] == ["", "A day."]
+    assert [s.text for s in read("b.csv", "prompt,text\np0,\n")] == [""]
+    assert [s.text for s in read("c.txt", "\nA day.\n")] == ["", "A day."]
+
+
+def test_a_table_of_empty_rows_holds_nothing(problems):
+    assert problems("a.csv", "prompt,text\n,\n") == [
+        "no samples in a.csv; is it the file you mean?"
+    ]
+
+
+def test_rows_of_empty_cells_are_no_ratings_scores_or_choices(write):
+    rated = load_ratings(write("r.csv", "id,aspect,rater,value\n1,q,a,3\n,,,\n2,q,a,4\n"))
+    assert [r.value for r in rated.ratings] == [3, 4]
+    assert rated.notes == ("r.csv: rows of empty cells are left out: 1",)
+    (column,) = load_scores(write("s.csv", "id,metric.m\n1,0.5\n,\n"))
+    assert column.values == {"1": 0.5}
+    choices = load_comparisons(write("c.csv", "a,b,better\nx,y,a\n,,\n"), {})
+    assert len(choices) == 1

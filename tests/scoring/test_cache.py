@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import math
 import multiprocessing
 import pickle
@@ -555,3 +556,44 @@ def test_a_cache_that_is_a_folder_or_in_use_is_not_cleared_and_says_so(
         with pytest.raises(CacheError, match="in use"):
             clear_cache(cache_path())
     assert cache_path().exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "mend"),
+    [
+        (sqlite3.SQLITE_FULL, "make room on the disk of .*, or set .LEVELFIELD_CACHE"),
+        (sqlite3.SQLITE_READONLY, "set .LEVELFIELD_CACHE to a folder that can be written"),
+        (sqlite3.SQLITE_IOERR | 3 << 8, "set .LEVELFIELD_CACHE to a folder that can be written"),
+        (sqlite3.SQLITE_CORRUPT, "`levelfield cache clear` removes it"),
+        (sqlite3.SQLITE_BUSY, "another process is busy with it"),
+    ],
+)
+def test_what_mends_a_cache_is_said_by_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, code: int, mend: str
+) -> None:
+    class Failing:
+        in_transaction = False
+
+        def execute(self, *_: object) -> None:
+            error = sqlite3.OperationalError("no luck")
+            error.sqlite_errorcode = code
+            raise error
+
+    with closing(SegmentCache(cache_path())) as cache:
+        whole = cache._db
+        monkeypatch.setattr(cache, "_db", Failing())
+        with pytest.raises(CacheError, match=mend):
+            cache.put("m", {b"k": Segment(0.5, None, cut=False, parts=None)})
+        monkeypatch.setattr(cache, "_db", whole)
+
+
+def test_a_full_disk_is_not_mended_by_clearing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(CacheError, match="make room") as caught:
+        SegmentCache(tmp_path / "new" / "cache.sqlite")
+    assert "cache clear" not in str(caught.value)

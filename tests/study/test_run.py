@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 from studies import KEY, command, lines, plan
 
-from levelfield.study.cells import CellKey
+from levelfield.study.ask.requests import TimedAnswer, requests_of
+from levelfield.study.cells import CellKey, SystemAnswer
+from levelfield.study.fingerprint import fingerprint
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan
 from levelfield.study.run import run
 from levelfield.study.status import CellStatus, study_status
@@ -129,6 +131,7 @@ def test_after_kill_9_only_what_was_not_answered_is_asked_again(tmp_path: Path, 
     assert cost is not None
     assert cost.texts == 12
     assert cost.wall_s >= 10 * 0.1  # the time before the kill is in it
+    assert StudyStore(study.out).record(KEY).attempts == 2  # type: ignore[union-attr]
 
 
 def test_ctrl_c_ends_the_system_says_so_and_loses_nothing(tmp_path: Path) -> None:
@@ -269,6 +272,24 @@ def test_a_cell_that_fails_does_not_keep_the_others_and_is_tried_again(
     assert third.cells[0].answered == 3
     assert StudyStore(study.out).record(KEY).attempts == 3  # type: ignore[union-attr]
     assert len(third.cells[0].problems) == 1
+
+
+@pytest.mark.parametrize(("kept", "attempts"), [(4, 1), (3, 2)])
+def test_a_run_that_is_killed_before_its_record_counts_as_an_attempt(
+    tmp_path: Path, log: Path, kept: int, attempts: int
+) -> None:
+    study = plan(tmp_path, command("well", log))
+    store = StudyStore(study.out)
+    wanted = requests_of(study, KEY)
+    store.folder(KEY).mkdir(parents=True)
+    with store.keeping(KEY, fingerprint(study, KEY, wanted)) as keep:
+        for request in wanted[:kept]:
+            keep(TimedAnswer(SystemAnswer(request.id, "So.")))
+    assert run(study).counts == {"done": 1}
+    assert len(lines(log)) == 4 - kept
+    assert store.record(KEY).attempts == attempts  # type: ignore[union-attr]
+    assert run(study).counts == {"done": 1}
+    assert store.record(KEY).attempts == attempts  # type: ignore[union-attr]
 
 
 @pytest.mark.slow

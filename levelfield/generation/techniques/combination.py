@@ -7,13 +7,13 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Control
 from levelfield.generation.control_text import (
     control_text,
@@ -234,7 +234,7 @@ class Combination(LocalTechnique):
         super().__post_init__()
         named: Mapping[str, Any] = {}
         if isinstance(self.terms, str) and self.terms:
-            named = read_toml(Path(self.terms).expanduser())
+            named = read_toml(user_path(self.terms))
         elif not isinstance(self.terms, str):
             named = self.terms
         problems: list[str] = []

@@ -11,6 +11,10 @@ from levelfield.io.formats.text import Row
 from levelfield.io.json_input import number_of
 from levelfield.io.problems import Wrong, listed, shown
 
+ANNOTATION = "annotation_id"
+"""The field of a rating that says which answer of an annotator it belongs to: two ratings of one
+annotation are the same, such as in an export that holds its tasks twice."""
+
 _SCALE = re.compile(r"scale[_-](\d+)")
 """How Potato names a point of a scale."""
 

@@ -1,6 +1,6 @@
 """Exports of Label Studio: JSON, JSON-MIN, and CSV or TSV.
 
-What is read of a task: `id`, `data`, and of those `annotations` that are not cancelled
+What is read of a task: `id`, `data`, and of those `annotations` that are not cancelled `id`,
 `completed_by` and in `result` the ratings, numbers and single choices; a `data.id` goes before the
 task's `id`. Predictions and answers about a part of a text are not read. The short forms name the
 annotator `annotator`; of them ratings and numbers are read.
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from levelfield.io.formats.answers import ratings_among
+from levelfield.io.formats.answers import ANNOTATION, ratings_among
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
 from levelfield.io.formats.text import Row, json_list
@@ -21,7 +21,7 @@ from levelfield.io.json_input import list_of, object_of, parse_json
 from levelfield.io.problems import Wrong, kind
 from levelfield.io.records import FIELDS
 
-_SHORT = {"annotator", "annotation_id", "lead_time"}
+_SHORT = {"annotator", ANNOTATION, "lead_time"}
 _NUMBERS = ("rating", "number")
 _PLACE = ("start", "end", "x", "y")
 
@@ -65,6 +65,7 @@ def _of_task(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
     for annotation in map(object_of, list_of(task["annotations"])):
         if annotation.get("was_cancelled"):
             continue
+        shared = {**sample, ANNOTATION: annotation.get("id")}
         author = annotation.get("completed_by")
         if isinstance(author, Mapping):
             author = author.get("email", author.get("id"))
@@ -80,11 +81,11 @@ def _of_task(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
             answers += choices if len(choices) == 1 else []
             for answer in answers:
                 aspect = str(result.get("from_name"))
-                yield {**sample, "rater": str(author), "aspect": aspect, "value": answer}
+                yield {**shared, "rater": str(author), "aspect": aspect, "value": answer}
 
 
 def _of_row(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    sample = {"id": row.get("id"), **_fields(row)}
+    sample = {"id": row.get("id"), **_fields(row), ANNOTATION: row.get(ANNOTATION)}
     for column, cell in row.items():
         answers = cell
         if isinstance(cell, str) and cell.startswith("[{"):

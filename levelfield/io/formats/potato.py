@@ -3,13 +3,18 @@ an annotator, `annotated_instances.jsonl` of older versions, and the folder that
 of the annotators.
 
 What is read of an answer: `instance_id`, `user_id`, `labels` (`label_annotations`), that is, the
-question, the option and its value, and `displayed_text`. An option that is marked counts as the
-number in its name, such as `4` or `scale_4`. Spans, links and times are not read.
+question, the option and its value, and `displayed_text`. Spans, links and times are not read.
+
+An option that is marked counts as the number in its name, such as `4` or `scale_4`. So does one
+whose value is the key that Potato gave it: of a question with several options of which an answer
+has one, and each always with the same value. Where an answer to a question has several options,
+each option is an aspect, in all answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +32,6 @@ _OLD = "annotated_instances.jsonl"
 _ANSWERS = "instance_id_to_label_to_value"
 _JOINTS = (":::", ".")
 """Between a question and an option in names of columns; the first is that of older versions."""
-
-_MARKED = (True, "true", "True")
 
 
 def is_potato(preview: Preview) -> bool:
@@ -56,24 +59,65 @@ def potato_ratings(path: Path) -> Iterator[Row]:
     return ratings_among(_answers(path))
 
 
+@dataclass
+class _Question:
+    """What all answers to a question have in common.
+
+    Attributes:
+        values: option -> the values that it has, two at most.
+        is_several: whether an answer has several options.
+    """
+
+    values: dict[str, list[Any]] = field(default_factory=dict)
+    is_several: bool = False
+
+    def add(self, options: Mapping[str, Any]) -> None:
+        self.is_several = self.is_several or len(options) > 1
+        for option, value in options.items():
+            values = self.values.setdefault(option, [])
+            if len(values) < 2 and value not in values:
+                values.append(value)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether values are the keys of options, of which raters choose one."""
+        constant = all(len(values) == 1 for values in self.values.values())
+        return len(self.values) > 1 and not self.is_several and constant
+
+
+def _is_marked(value: object) -> bool:
+    return value is True or value in ("true", "True")
+
+
 def _answers(path: Path) -> Iterator[tuple[int, dict[str, Any] | Wrong]]:
+    questions: dict[str, _Question] = {}
+    for _, record in _records(path):
+        if not isinstance(record, Wrong):
+            for question, options in _labels(record):
+                questions.setdefault(question, _Question()).add(options)
     for number, record in _records(path):
         if isinstance(record, Wrong):
             yield number, record
             continue
-        labels = object_of(record.get("labels", record.get("label_annotations")))
         text = record.get("displayed_text")
         sample = {
             "id": record.get("instance_id", record.get("id")),
             "rater": record.get("user_id", record.get("user")),
             **({"text": text} if isinstance(text, str) else {}),
         }
-        for question, options in labels.items():
-            options = options if isinstance(options, Mapping) else {"": options}
+        for question, options in _labels(record):
+            shared = questions.get(question, _Question())
             for option, value in options.items():
-                aspect = f"{question}/{option}" if len(options) > 1 else question
-                answer = option if value in _MARKED else value
+                aspect = f"{question}/{option}" if shared.is_several else question
+                answer = option if shared.has_keys or _is_marked(value) else value
                 yield number, {**sample, "aspect": aspect, "value": answer}
+
+
+def _labels(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields each question of an answer with its options."""
+    labels = object_of(record.get("labels", record.get("label_annotations")))
+    for question, options in labels.items():
+        yield question, options if isinstance(options, Mapping) else {"": options}
 
 
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:

@@ -20,11 +20,11 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.core.paths import user_path
 from levelfield.io.toml import TomlTable, read_toml
 
 TEXT, GAP = "<text>", "<gap>"
@@ -83,7 +83,7 @@ def load_aspect(name: str) -> Aspect:
     """
     if name in shipped():
         return shipped()[name]
-    path = Path(name).expanduser()
+    path = user_path(name)
     if not name.endswith(".toml"):
         raise UserError(
             f"there is no aspect '{name}'; there are {', '.join(shipped())}, or give a TOML file"

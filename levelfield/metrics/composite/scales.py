@@ -12,11 +12,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.core.paths import user_path
 from levelfield.core.strings import json_text
 from levelfield.io.toml import TomlTable, read_toml
 
@@ -102,7 +102,7 @@ def _shipped() -> Scales:
 
 @functools.lru_cache(maxsize=4)
 def _own(choice: str) -> Scales:
-    path = Path(choice).expanduser()
+    path = user_path(choice)
     return _parsed(choice, read_toml(path, choice, kind="file of scales"))
 
 

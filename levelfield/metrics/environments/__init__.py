@@ -24,6 +24,7 @@ import platformdirs
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.limits import ANSWER_BYTES
+from levelfield.core.paths import user_path
 from levelfield.io.writing import file_replacement, is_temporary
 
 Said = Callable[[str], None]
@@ -99,10 +100,10 @@ def folder(name: str, path: str | Path = "") -> Path:
     """Where an environment lies: `path`, else in `$LEVELFIELD_ENVIRONMENTS`, else in the user's
     data folder."""
     if path:
-        return Path(path).expanduser().absolute()
+        return user_path(path).absolute()
     chosen = os.environ.get("LEVELFIELD_ENVIRONMENTS")
     root = Path(chosen) if chosen else platformdirs.user_data_path("levelfield") / "environments"
-    return root.expanduser().absolute() / name
+    return user_path(root).absolute() / name
 
 
 def look(name: str, path: str | Path = "") -> Environment | None:

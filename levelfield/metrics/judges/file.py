@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.core.paths import existing_path, user_path
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.metrics.aspects import TEXT
 from levelfield.metrics.judges.judge import Judge, Spelling
@@ -184,7 +185,7 @@ def _check(row: TomlTable) -> None:
 def _judge(values: Mapping[str, Any], folder: Path | None) -> Judge:
     def beside(path: str) -> str:
         """Folders and files are named from where the TOML file is."""
-        place = folder / Path(path).expanduser() if folder and path else None
+        place = folder / user_path(path) if folder and path else None
         return str(place) if place and place.exists() else path
 
     return Judge(
@@ -231,11 +232,11 @@ def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
         elif same_name := [j for j in shipped.judges if j.name == word]:
             matches = same_name
         elif word.endswith(".toml"):
-            path = Path(word).expanduser()
+            path = user_path(word)
             file = read_judges(word, read_toml(path, word, kind="judges file"), path.parent)
             matches = file.judges
             spellings += file.spellings
-        elif "/" in word or (word and Path(word).expanduser().is_dir()):
+        elif "/" in word or ((folder := existing_path(word)) and folder.is_dir()):
             matches = _on_the_spot(word, loading)
         else:
             all_names = [*shipped.presets, *dict.fromkeys(j.name for j in shipped.judges)]

@@ -16,6 +16,7 @@ from scipy.special import expit, log_softmax, softmax
 
 from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.paths import existing_path
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
 from levelfield.models.causal_tokens import CausalTokens
@@ -55,7 +56,7 @@ class Encoder:
     @classmethod
     def of(cls, name: str, resolved: Resolved, layers: int, depth: int = 0) -> Encoder:
         """Returns the encoder as a head trained now names it."""
-        if Path(name).expanduser().is_dir():
+        if (path := existing_path(name)) and path.is_dir():
             name = str(resolved.path)
         elif name not in (OFFLINE_MODEL, OFFLINE_LM):
             name = f"{resolved.name}@{resolved.revision}"

@@ -147,11 +147,13 @@ class TimedAnswer:
         wall_s: seconds from the start of its attempt, and those of earlier attempts up to the
             last answer of each.
         peak_bytes: most memory held in that attempt so far; None if unknown.
+        attempt: number of its attempt, those of earlier runs counted.
     """
 
     answer: SystemAnswer
     wall_s: float = 0.0
     peak_bytes: int | None = None
+    attempt: int = 1
 
 
 class ProblemCounts:

@@ -218,6 +218,7 @@ def answer(
     earlier: Collection[SystemAnswer] = (),
     stop: threading.Event | None = None,
     process: TechniqueProcess | None = None,
+    started: Callable[[int], object] = lambda _: None,
 ) -> AskOutcome:
     """Asks a system for the answers that are not known yet.
 
@@ -240,6 +241,7 @@ def answer(
         earlier: answers of an earlier run.
         stop: when set, the command is ended and what is open stays open.
         process: of a technique; without it, one of this cell's own.
+        started: called with the number of each attempt before it begins.
     """
     intake = Intake(requests, earlier)
     if isinstance(source, FilesSource):
@@ -263,6 +265,7 @@ def answer(
     with contextlib.nullcontext() if process else contextlib.closing(endpoint):
         while not intake.is_complete() and attempts <= source.retries:
             attempts += 1
+            started(attempts)
             attempt = Attempt(attempts, intake, keep, stop or threading.Event(), spent_s)
             end = attempt.run(endpoint, key.seed, source.timeout_s, stderr)
             peak = max(peak or 0, attempt.peak_bytes or 0) or None

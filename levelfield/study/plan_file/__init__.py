@@ -15,6 +15,7 @@ from typing import Any
 from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.core.options import Options, json_schema, option, schema_document
+from levelfield.core.paths import user_path
 from levelfield.generation.contract import Decoding, rewrites
 from levelfield.generation.table import make_technique
 from levelfield.io.problems import printable, shown
@@ -140,7 +141,7 @@ def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
     plan = Plan(
         name=fields["name"] or "",
         file=file,
-        out=file.parent / Path(out).expanduser(),
+        out=file.parent / user_path(out),
         datasets=datasets,
         controls=controls,
         systems=read_systems(top, systems, controls, defaults, budgets),

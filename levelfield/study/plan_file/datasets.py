@@ -10,6 +10,7 @@ from typing import Any
 from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS
 from levelfield.core.options import Options, option
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample
 from levelfield.datasets.prompts import PROMPT_SETS
 from levelfield.io import FORMATS, open_samples, values
@@ -105,7 +106,7 @@ def _sources(table: TomlTable, name: str, folder: Path) -> list[Sample]:
             )
     if not name:
         return []
-    path = str(folder / Path(name).expanduser())
+    path = str(folder / user_path(name))
     records = open_samples([path], ids="any").as_requests(
         lambda sample: "" if sample.source else "the source is empty", "source"
     )
@@ -131,7 +132,7 @@ def _prompts(table: TomlTable, fields: Mapping[str, Any], folder: Path) -> dict[
         if key in table and wants not in table:
             table.wrong_field(key, f"goes with {wants} only")
     if file := fields["file"]:
-        return _prompts_of_file(table, folder / Path(file).expanduser(), file, fields["field"])
+        return _prompts_of_file(table, folder / user_path(file), file, fields["field"])
     ids, prompts = fields["ids"], fields["prompts"] or PROMPT_SETS.get(fields["set"], ())
     if "prompts" in table and prompts and ids and len(ids) != len(prompts):
         table.wrong_field("ids", f"{len(ids)} ids for {len(prompts)} prompts; give one for each")

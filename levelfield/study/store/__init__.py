@@ -190,6 +190,11 @@ class StudyStore:
             return [TimedAnswer(parse_answer(line)) for line in self.read_lines(key, _ANSWERS)]
         return []
 
+    def attempts(self, key: CellKey, fingerprint: Fingerprint) -> int:
+        """Returns how often the system was started for the answers that came one by one."""
+        journal = read_journal(self.folder(key) / _PARTIAL)
+        return journal.attempts if journal.fingerprint == fingerprint.answers else 0
+
     def set_aside(self, key: CellKey) -> bool:
         """Resets a cell as if it had never run; returns whether there were answers.
 

@@ -90,11 +90,13 @@ class Journal:
         fingerprint: of the answers; None if there is no such file or nothing in it.
         answers: the first to each id.
         whole_bytes: of the file, up to the end of the last whole line.
+        attempts: number of times that the system was started, up to the last answer.
     """
 
     fingerprint: str | None
     answers: list[TimedAnswer]
     whole_bytes: int
+    attempts: int = 0
 
 
 def read_journal(path: Path) -> Journal:
@@ -110,14 +112,17 @@ def read_journal(path: Path) -> Journal:
     except (ValueError, KeyError, TypeError):
         return Journal(None, [], 0)
     answers: dict[str, TimedAnswer] = {}
+    attempts = 0
     for line in lines:
         # whatever is no answer is a request that is asked again
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, UserError):
             record = without_digest(parse_json(line.decode()))
             answer = parse_answer(record)
-            timed = TimedAnswer(answer, float(record["wall_s"]), record["peak_bytes"])
+            attempt = int(record.get("attempt", 1))
+            timed = TimedAnswer(answer, float(record["wall_s"]), record["peak_bytes"], attempt)
+            attempts = max(attempts, attempt)
             answers.setdefault(answer.id, timed)
-    return Journal(fingerprint, list(answers.values()), len(whole))
+    return Journal(fingerprint, list(answers.values()), len(whole), attempts)
 
 
 @contextlib.contextmanager
@@ -152,7 +157,7 @@ def answer_record(answer: SystemAnswer) -> dict[str, Any]:
 
 def _timed_record(timed: TimedAnswer) -> dict[str, Any]:
     cost = {"wall_s": round(timed.wall_s, 3), "peak_bytes": timed.peak_bytes}
-    return answer_record(timed.answer) | cost
+    return answer_record(timed.answer) | cost | {"attempt": timed.attempt}
 
 
 State = Literal["done", "texts", "partial", "failed", "missing", "stale"]
@@ -198,6 +203,8 @@ class CellRecord:
             KeyError, TypeError: the object is no record.
         """
         fields = {field.name: record[field.name] for field in dataclasses.fields(cls)}
+        if not all(isinstance(fields[count], int) for count in ("asked", "answered", "attempts")):
+            raise TypeError("a count is no number")
         return cls(
             **fields
             | {

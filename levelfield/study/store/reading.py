@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +13,8 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import UNDECIDED, is_tie
-from levelfield.io import as_record, atomic_writer
-from levelfield.io.problems import printable
+from levelfield.io import as_record, atomic_writer, values
+from levelfield.io.problems import Wrong, listed, printable
 from levelfield.io.tables import csv_text
 from levelfield.io.writing import file_replacement
 from levelfield.study.cells import Cell, CellKey, GroupValue
@@ -37,14 +36,13 @@ def read_cell(store: StudyStore, key: CellKey) -> Cell:
         return Cell(key, failure="not finished; `levelfield study run` continues it")
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     signatures: dict[str, str] = {}
-    for row in store.read_lines(key, "scores.jsonl"):
-        scores[row["metric"]][row["id"]] = _value(row["value"])
+    for row in _rows_with(store, key, "scores.jsonl", "metric", "id"):
+        scores[row["metric"]][row["id"]] = row["value"]
         signatures[row["metric"]] = row["signature"]
     samples = tuple(store.samples(key))
     groups = []
-    for row in store.read_lines(key, "groups.jsonl"):
-        value = _value(row["value"])
-        groups.append(GroupValue(row["metric"], row["value_asked"], value, row["n"]))
+    for row in _rows_with(store, key, "groups.jsonl", "metric", "value_asked", "n"):
+        groups.append(GroupValue(row["metric"], row["value_asked"], row["value"], row["n"]))
         signatures[row["metric"]] = row["signature"]
     return Cell(
         key,
@@ -75,14 +73,14 @@ def _votes(
     votes: dict[str, dict[str, dict[str, str]]] = {}
     meanings: dict[tuple[str, str], str] = {}
     wrong: list[tuple[str, str, str]] = []
-    for row in store.read_lines(key, "parts.jsonl"):
+    for row in _rows_with(store, key, "parts.jsonl", "metric", "id", "part"):
         if row["metric"] != VOTES:
             continue
         attribute, _, rest = row["part"].partition("/")
         judge, _, label = rest.rpartition(": ")
         label = "" if label == UNDECIDED else label
         target = controls.get(row["id"], {}).get(attribute)
-        if row["score"] == 1 and isinstance(target, str):
+        if row.get("score") == 1 and isinstance(target, str):
             meanings[attribute, label] = label = target
         else:
             wrong.append((attribute, judge, row["id"]))
@@ -96,14 +94,50 @@ def _votes(
 def _ties(store: StudyStore, key: CellKey, signatures: Mapping[str, str]) -> Mapping[str, int]:
     tied = {
         (row["metric"], row["id"])
-        for row in store.read_lines(key, "parts.jsonl")
+        for row in _rows_with(store, key, "parts.jsonl", "metric", "id", "part")
         if is_tie(signatures.get(row["metric"], ""), row["part"])
     }
     return Counter(metric for metric, _ in tied)
 
 
-def _value(value: float | None) -> float:
-    return math.nan if value is None else value
+def _rows_with(
+    store: StudyStore, key: CellKey, name: str, *fields: str
+) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a file of values: with these fields, a value and a signature.
+
+    A cell of an older version has no seal that vouches for its files.
+
+    Raises:
+        UserError: a row lacks a field, or its value is no number.
+    """
+    read = {**_FIELDS_OF_VALUES, **{field: values.string for field in fields if field != "n"}}
+    for number, row in enumerate(store.read_lines(key, name), 1):
+        problem = ""
+        if lacking := [field for field in fields if field not in row]:
+            problem = f"there is no {listed(lacking)}"
+        row = {"signature": "", "value": None, **row}
+        try:
+            for field in row.keys() & read.keys():
+                row[field] = _converted(field, row[field], read[field])
+        except Wrong as wrong:
+            problem = problem or str(wrong)
+        if problem:
+            where = printable(str(store.folder(key) / name))
+            mend = "remove measured.json beside it, and `levelfield study measure` makes it again"
+            raise UserError(f"{where}:{number}: {problem}; {mend}")
+        yield row
+
+
+_FIELDS_OF_VALUES: Mapping[str, Callable[[Any, bool], Any]] = {
+    "n": values.whole, "signature": values.string, "value": values.score,
+}  # fmt: skip
+
+
+def _converted(field: str, value: object, read: Callable[[Any, bool], Any]) -> Any:
+    try:
+        return read(value, False)
+    except Wrong as wrong:
+        raise wrong.inside(field) from None
 
 
 Exported = Literal["texts", "scores"]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from levelfield.core.errors import UserError
 from levelfield.core.limits import SURVEYS
 from levelfield.core.options import Options, choices, json_schema, option, schema_document
+from levelfield.core.paths import user_path
 from levelfield.io.problems import printable, shown
 from levelfield.io.records import Rules
 from levelfield.io.streams import read_bytes
@@ -292,7 +293,7 @@ def _completion(top: TomlTable) -> LastPage:
 
 def _sample_files(top: TomlTable, names: Sequence[str], folder: Path) -> tuple[Path, ...]:
     """Returns the files; none if one is not there."""
-    files = [folder / Path(name).expanduser() for name in names]
+    files = [folder / user_path(name) for name in names]
     for n, (name, file) in enumerate(zip(names, files, strict=True), 1):
         if not file.is_file():
             reason = "is a folder" if file.is_dir() else "there is no such file"
@@ -328,7 +329,7 @@ def _read_words(top: TomlTable, folder: Path) -> tuple[Words, tuple[Path, ...]]:
         inner.finish()
         if not name:
             continue
-        file = folder / Path(name).expanduser()
+        file = folder / user_path(name)
         try:
             pages[page] = read_bytes(file).decode("utf-8-sig")
             files.append(file)

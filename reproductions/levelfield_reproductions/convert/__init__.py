@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, choices, make, option, parsed, underscored
+from levelfield.core.paths import user_path
 from levelfield.io.json_input import read_json
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import folder_replacement
@@ -131,7 +132,7 @@ def convert(
     if layout not in LAYOUTS:
         raise UserError(f"there is no layout '{layout}'; there are {', '.join(LAYOUTS)}")
     entry = LAYOUTS[layout]
-    source, out = Path(source).expanduser(), Path(out).expanduser()
+    source, out = user_path(source), user_path(out)
     if not source.exists():
         raise UserError(f"there is no file or folder {source}; expected {entry.files}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

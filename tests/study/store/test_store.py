@@ -286,6 +286,34 @@ def measured(store: StudyStore) -> StudyStore:
     return store
 
 
+def test_a_cell_without_seals_is_read(measured: StudyStore) -> None:
+    without_seals(measured)
+    row = {"id": "S/1", "metric": "m", "value": "inf"}  # of a version without signatures
+    (measured.folder(KEY) / "scores.jsonl").write_text(json.dumps(row) + "\n")
+    cell = read_cell(measured, KEY)
+    assert cell.scores == {"m": {"S/1": math.inf}}
+    assert cell.signatures == {"m": "", "d": "d|v"}
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [("scores.jsonl", "metric"), ("scores.jsonl", "id"), ("parts.jsonl", "part"),
+     ("parts.jsonl", "metric"), ("groups.jsonl", "n"), ("groups.jsonl", "value_asked")],
+)  # fmt: skip
+def test_a_row_without_a_field_in_a_cell_without_seals_is_named(
+    measured: StudyStore, name: str, lacking: str
+) -> None:
+    without_seals(measured)
+    path = measured.folder(KEY) / name
+    row = {field: value for field, value in VALUES[name][0].items() if field != lacking}
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=rf'{name}:1: there is no "{lacking}"; remove measured'):
+        read_cell(measured, KEY)
+    path.write_text(json.dumps({**VALUES[name][0], "value": "high"}) + "\n")
+    with pytest.raises(UserError, match=rf"{name}:1: value: expected a number"):
+        read_cell(measured, KEY)
+
+
 def test_whatever_bit_of_a_cell_is_flipped_it_is_read_as_it_was_or_refused(
     measured: StudyStore,
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Control, Wanted
 from levelfield.datasets.prompts import wordlist
 from levelfield.datasets.registry import dataset
@@ -84,7 +85,7 @@ def wanted_tokens(
 def bag_label(bag: str = "") -> str:
     """How signatures name the bags."""
     if bag:
-        return f"{Path(bag).name}@{sha256(Path(bag).expanduser())[:12]}"
+        return f"{Path(bag).name}@{sha256(user_path(bag))[:12]}"
     lexicon = importlib.metadata.version("vaderSentiment") if _has_lexicon() else "unavailable"
     return f"vaderSentiment@{lexicon},{_TOPICS}@{dataset(_TOPICS).commit[:12]}"
 
@@ -105,7 +106,7 @@ def _bag(bag: str, attribute: str, value: Wanted) -> tuple[tuple[str, ...], str]
 
 def _of_file(bag: str) -> tuple[str, ...]:
     try:
-        lines = Path(bag).expanduser().read_text(encoding="utf-8").splitlines()
+        lines = user_path(bag).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise UserError(f"bag '{bag}': expected a text file with one word per line") from error
     words = tuple(line.strip() for line in lines if line.strip())

@@ -13,6 +13,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.core.paths import user_path
 from levelfield.core.sample import Control, Wanted, wanted_values
 from levelfield.io.problems import listed
 from levelfield.io.streams import content_digest
@@ -138,7 +139,7 @@ def _table(file: str, kind: str) -> Iterator[TomlTable]:
     """
     shipped_file = resources.files(__package__) / f"{kind}.toml"
     problems: list[str] = []
-    path = Path(file).expanduser() if file else shipped_file
+    path = user_path(file) if file else shipped_file
     table = TomlTable(read_toml(path, file, kind=kind), "", problems)
     yield table
     table.finish()

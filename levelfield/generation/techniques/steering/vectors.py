@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.paths import user_path
 from levelfield.generation.guides import weights_on_base
 from levelfield.generation.techniques.steering.intervention import LowRankEdit
 from levelfield.io.problems import shown
@@ -58,7 +59,7 @@ class VectorFile:
         if parts is None:
             raise UserError(f"vectors has {shown(words)}; {expected}")
         label, minus, name, layer = parts.groups()
-        path = Path(name).expanduser()
+        path = user_path(name)
         if (path.suffix != ".gguf") != (layer is not None):
             raise UserError(
                 f"vectors has {shown(words)}; {expected}: a GGUF file names its layers itself"

@@ -1,0 +1,160 @@
+"""What callers in Python pass for files: paths, data frames, records, objects, told apart by type.
+
+Every public function that reads texts, scores, ratings or choices converts its argument here, so
+that all of them take the same things and refuse the others in the same words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from levelfield.core.errors import InputError
+from levelfield.core.sample import Sample
+from levelfield.io.formats.text import Row
+from levelfield.io.frames import Framed, records_of
+from levelfield.io.problems import kind, listed
+from levelfield.io.records import Record, as_record
+from levelfield.io.source import Input
+from levelfield.io.streams import content_digest
+
+Convert = Callable[[object], object]
+"""Returns what an object stands for: itself, or a list of others."""
+
+
+def items_of(
+    value: object,
+    noun: str,
+    objects: tuple[type, ...] = (),
+    *,
+    convert: Convert = lambda item: item,
+    ids_named: bool = False,
+) -> list[Any]:
+    """Returns the files, inputs in memory and objects that an argument stands for, in its order.
+
+    A path is a string. A data frame is an `Input`, and so are all records of a list together.
+
+    Args:
+        value: a path, a data frame, an object, or a list of paths, records, data frames or objects.
+        noun: what the argument holds, for messages and the names of inputs.
+        objects: the types that are passed on as they are.
+        convert: called with each value first.
+        ids_named: as for `records_of`.
+
+    Raises:
+        InputError: it is of another type.
+    """
+    value = convert(value)
+    if isinstance(value, (str, os.PathLike, Input, *objects)):
+        several: Iterable[object] = [value]
+    elif (rows := records_of(value, ids_named=ids_named)) is not None:
+        several = [in_memory(rows, noun, is_table=True)]
+    else:
+        several = _iterated(value, noun)
+    items: list[Any] = []
+    records: list[Record] = []
+    for number, element in enumerate(several, 1):
+        item = convert(element)
+        if isinstance(item, list) and item is not element:
+            items += item
+        elif isinstance(item, (Input, *objects)):
+            items.append(item)
+        elif isinstance(item, str | os.PathLike):
+            items.append(os.fspath(item))
+        elif isinstance(item, Mapping):
+            if not records:
+                items.append(in_memory(records, noun))
+            records.append(item)
+        elif (rows := records_of(item, ids_named=ids_named)) is not None:
+            items.append(in_memory(rows, f"{noun} {number}", is_table=True))
+        else:
+            raise InputError(
+                [f"{noun}: item {number} is {_description(item)}; expected {_EXPECTED}"]
+            )
+    return items
+
+
+def texts_of(
+    value: object, convert: Convert = lambda item: item, *, ids_named: bool = False
+) -> list[str] | Input:
+    """Returns the files that an argument of texts stands for, or its records as an input.
+
+    A path is a file; strings in a list are texts.
+
+    Raises:
+        InputError: it is of another type, a list has items of several kinds, or it holds nothing.
+    """
+    if isinstance(value, str | os.PathLike):
+        return [os.fspath(value)]
+    records = records_of(value, ids_named=ids_named)
+    is_table = records is not None
+    if records is None:
+        samples = getattr(value, "samples", None) if isinstance(value, Framed) else None
+        several = samples if isinstance(samples, Sequence) else _iterated(value, "texts")
+        items = [as_record(i) if isinstance(i, Sample) else convert(i) for i in several]
+        paths = [os.fspath(item) for item in items if isinstance(item, os.PathLike)]
+        if items and len(paths) == len(items):
+            return paths
+        if all(isinstance(item, str) for item in items):
+            items = [{"text": item} for item in items]
+        for number, item in enumerate(items, 1):
+            if not isinstance(item, Mapping):
+                raise InputError(
+                    [
+                        f"texts: item {number} is {_description(item)}; expected texts only, or "
+                        "records only, or paths only"
+                    ]
+                )
+        records = [dict(item) for item in items if isinstance(item, Mapping)]
+    if not records:
+        raise InputError(["no samples are given; expected a path or a list of texts or records"])
+    return in_memory(records, "samples", is_table=is_table)
+
+
+def in_memory(records: Sequence[Record], name: str, *, is_table: bool = False) -> Input:
+    """Returns records as an input."""
+
+    def rows() -> Iterator[Row]:
+        return ((n, {str(k): v for k, v in r.items()}) for n, r in enumerate(records, 1))
+
+    unit = "row " if is_table else "item "
+    return Input(name, "", rows, unit, is_table=is_table, content=partial(_digest, records))
+
+
+def _digest(records: Sequence[Record]) -> str:
+    return content_digest([dict(record) for record in records])
+
+
+def is_given(value: object) -> bool:
+    """Returns whether an argument holds anything: neither None nor an empty list."""
+    return value is not None and not (isinstance(value, list | tuple | str) and not value)
+
+
+_EXPECTED = "a path, a data frame of polars or pandas, or a list"
+
+
+def _iterated(value: object, noun: str) -> Iterable[object]:
+    """Returns the items of a collection that has an order.
+
+    Raises:
+        InputError: the value is no such collection.
+    """
+    if isinstance(value, Mapping):
+        raise InputError(
+            [
+                f"{noun}: a mapping with the keys {listed(value)}, expected {_EXPECTED}; for one "
+                "record pass [record], and for columns polars.DataFrame(columns)"
+            ]
+        )
+    if isinstance(value, set | frozenset):
+        raise InputError([f"{noun}: a set, which has no order; pass a list"])
+    is_text = isinstance(value, bytes | bytearray) or hasattr(value, "read")
+    if is_text or hasattr(value, "columns") or not isinstance(value, Iterable):
+        raise InputError([f"{noun}: {_description(value)}, expected {_EXPECTED}"])
+    return value
+
+
+def _description(value: object) -> str:
+    return "None" if value is None else kind(value)
