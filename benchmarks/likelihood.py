@@ -170,11 +170,13 @@ def main() -> None:
     model = TorchCausalModel(network, tokenizer)
     encoder = load_model("encoder", OFFLINE_MODEL, loading)
     LOADERS["encoder", "torch"] = lambda *_: encoder
+    serve(model)
+    # before the noted model, since a judge shares passes with a model that is not wrapped
+    chosen = choose(JUDGES.get(arguments.attribute, ""), loading)
+    judges = [load(judge, chosen, loading) for judge in chosen]
     serve(noted := NotedModel(model))
     scored(family, samples)
     serve(model)
-    chosen = choose(JUDGES.get(arguments.attribute, ""), loading)
-    judges = [load(judge, chosen, loading) for judge in chosen]
     parts = list(noted.log_p)
     in_loop = parts[:: math.ceil(len(parts) / arguments.loop)] if arguments.loop else []
     texts = [
