@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from levelfield.core.paths import existing_path
+
 _PROBES: Mapping[str, tuple[str, ...]] = {
     "": (),
     "models": ("torch", "transformers"),
@@ -53,7 +55,10 @@ def is_here(model: str) -> bool:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = content.get("encoder") or content.get("model")  # which it stands on
         return not isinstance(base, str) or is_here(base)
-    return bool(model.strip()) and (Path(model).expanduser().is_dir() or _in_hub_cache(model))
+    folder = existing_path(model.strip())
+    return (folder is not None and folder.is_dir()) or (
+        bool(model.strip()) and _in_hub_cache(model)
+    )
 
 
 def _in_hub_cache(model: str) -> bool:
