@@ -257,6 +257,14 @@ def test_a_long_log_is_not_held(tmp_path: Path):
     assert peak < 6_000_000
 
 
+def test_a_sample_of_too_many_values_is_refused_before_it_is_parsed(written, monkeypatch):
+    monkeypatch.setattr("levelfield.io.json_input.RECORD_VALUES", 2_000)
+    sample = inspect_sample(1, 1, {}, store={"x": [{}] * 1_500})
+    assert "more than 2,000 values in one record" in problem(
+        written(inspect_log("m", {}, samples=[sample]))
+    )
+
+
 def test_the_item_is_the_sample_and_the_content_what_was_asked(written):
     (first, *_) = load_samples(written(LOG))
     logged = logged_scores(first)

@@ -20,7 +20,13 @@ from levelfield.io.archive import Archive, ArchiveError
 from levelfield.io.formats.chat import asked, message_text
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
-from levelfield.io.json_input import list_of, number_of, object_of
+from levelfield.io.json_input import (
+    TooManyValuesError,
+    check_values,
+    list_of,
+    number_of,
+    object_of,
+)
 from levelfield.io.json_stream import JsonStream
 from levelfield.io.logged import LOGGED, LogFacts, logged_field
 from levelfield.io.problems import Wrong, kind, printable
@@ -148,7 +154,11 @@ def _header(archive: Archive) -> dict[str, Any]:
 def _parsed(archive: Archive, place: int | str) -> Any:
     name = archive.names[place] if isinstance(place, int) else place
     try:
-        return json.loads(archive.read(place))
+        content = archive.read(place)
+        check_values(content)
+        return json.loads(content)
+    except TooManyValuesError as error:
+        raise ArchiveError(f"{name}: {error}") from None
     except RecursionError:
         raise ArchiveError(f"{name}: lists or objects nested too deeply") from None
     except ArchiveError:

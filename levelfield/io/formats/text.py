@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.limits import LIST_BYTES
-from levelfield.io.json_input import DECODER, reason
+from levelfield.io.json_input import DECODER, check_values, reason
 from levelfield.io.problems import Wrong, kind, shown
 from levelfield.io.streams import lines
 
@@ -37,6 +37,7 @@ def jsonl(path: Path) -> Iterator[Row]:
         if not line:
             continue
         try:
+            check_values(line)
             record, end = decode(line, _next(line, 0) if line[0] in _SPACE else 0)
             if end < len(line):
                 raise json.JSONDecodeError("more after the end of the value", line, end)
