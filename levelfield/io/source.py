@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -72,14 +73,15 @@ class Input:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The sha256 of the file, or of the files in the folder; empty where there is none."""
+        """The sha256 of the file, or of the files below the folder; empty where there is none."""
         path = self.file.file if isinstance(self.file, Spool) else self.file
         if path is None:
             return ""
         if not path.is_dir():
             return sha256(path)
-        files = sorted(file for file in path.iterdir() if file.is_file())
-        return content_digest([(file.name, sha256(file)) for file in files])
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        names = [file.relative_to(path).as_posix() for file in files]
+        return content_digest([*zip(names, map(sha256, files), strict=True)])
 
     def place(self, number: int) -> str:
         return f"{self.name}:{self.unit}{number}" if number else self.name
@@ -180,6 +182,7 @@ class Source:
         """
         unseen = dict(self._rules.mapping)
         fields: Iterable[str] = ()
+        models = {} if "system" in self._rules.mapping else self._shared_models
         for index, source in enumerate(self.inputs):
             prefix = f"{source.label}/" if self._ids == "file" else ""
             system = source.label if len(self.inputs) > 1 else ""
@@ -190,6 +193,8 @@ class Source:
                     if isinstance(record, Wrong):
                         report(f"{source.place(number)}: {record}")
                         continue
+                    if index in models and record.get("system") == models[index]:
+                        record = {**record, "system": source.label}
                     if unseen:
                         fields = fields or tuple(record)
                         unseen = {o: t for o, t in unseen.items() if not has(record, o, t)}
@@ -228,6 +233,18 @@ class Source:
                 report(f"no samples in {source.name}; is it the file you mean?")
         for name, column in unseen.items() if fields else ():
             report(unmatched(name, column, fields))
+
+    @functools.cached_property
+    def _shared_models(self) -> dict[int, str]:
+        """Input -> the model of its log, where another log is of the same model.
+
+        Their samples have the names of their files as systems: two prompts of a model, or two runs
+        of it, are what is to be told apart.
+        """
+        logs = enumerate(self.inputs if len(self.inputs) > 1 else ())
+        models = {i: file.facts().model for i, file in logs if file.facts is not None}
+        counts = Counter(models.values())
+        return {i: model for i, model in models.items() if model and counts[model] > 1}
 
     def _used_twice(self, id: str, here: int, first: int) -> str:
         places = [self.inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]

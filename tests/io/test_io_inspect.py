@@ -78,12 +78,15 @@ def test_facts_are_the_means_that_the_log_states(written):
     assert facts.notes == ()
 
 
-def test_epochs_are_seeds_with_ids_of_their_own(written):
+def test_epochs_are_draws_within_an_item_and_no_seeds(written):
     values = {(id, epoch): "C" for id in (1, 2) for epoch in (1, 2)}
     samples = load_samples(written(inspect_log("m", {"match": values}, epochs=2)))
-    assert [(s.id, s.seed) for s in samples] == [("1/1", 1), ("1/2", 2), ("2/1", 1), ("2/2", 2)]
-    assert {s.id: logged_scores(s).item for s in samples} == {
-        "1/1": "1", "1/2": "1", "2/1": "2", "2/2": "2",
+    assert [(s.id, s.seed, s.extra["epoch"]) for s in samples] == [
+        ("1/1", None, 1), ("1/2", None, 2), ("2/1", None, 1), ("2/2", None, 2),
+    ]  # fmt: skip
+    logged = {s.id: logged_scores(s) for s in samples}
+    assert {id: (of_log.item, of_log.draw) for id, of_log in logged.items()} == {
+        "1/1": ("1", 1), "1/2": ("1", 2), "2/1": ("2", 1), "2/2": ("2", 2),
     }  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def test_a_sample_in_chunks_is_read_with_its_attachments(tmp_path: Path):
         "samples/7_epoch_2/messages/0.json": [],
         "samples/7_epoch_2/attachments/0.json": ["a", "b"],
         "samples/7_epoch_2/attachments/2.json": ["c", "the fourth"],
-        "header.json": {n: v for n, v in LOG.items() if n not in ("samples", "reductions")},
+        "header.json": {n: LOG[n] for n in ("version", "status", "eval")},
     }
     with zipfile.ZipFile(path, "w") as file:
         for name, member in members.items():
@@ -181,7 +184,8 @@ def test_logs_of_2024_keep_header_and_results_apart(tmp_path: Path):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("start.json", json.dumps({"version": 2, "eval": LOG["eval"]}))
         file.writestr("samples/1_epoch_1.json", json.dumps(LOG["samples"][0]))
-        file.writestr("results.json", json.dumps({"status": "success", "results": LOG["results"]}))
+        results = {"scores": LOG["results"]["scores"]}
+        file.writestr("results.json", json.dumps({"status": "success", "results": results}))
     (log,) = open_samples([path]).inputs
     assert log.facts().means["lakes", "match"] == pytest.approx(0.5, abs=1e-12)
     assert load_samples(path)[0].dataset == "lakes"
@@ -201,8 +205,9 @@ def test_an_empty_log_is_refused(written):
     assert problem(path) == f"no samples in {path}; is it the file you mean?"
 
 
-def test_two_samples_of_one_id_are_refused(written):
-    path = written(inspect_log("m", {}, samples=[inspect_sample(1, 1, {})] * 2))
+def test_two_samples_of_one_id_in_a_document_are_refused(tmp_path: Path):
+    log = inspect_log("m", {}, samples=[inspect_sample(1, 1, {})] * 2)
+    path = write_inspect_json(tmp_path / "log.json", log)
     assert 'sample 2: id "1" was used at' in problem(path)
 
 
@@ -211,7 +216,7 @@ def test_two_samples_of_one_id_are_refused(written):
     [
         (7, "expected a sample, which is an object with an id"),
         ({"input": "x"}, "expected a sample, which is an object with an id"),
-        ({"id": 1, "epoch": "two"}, "seed: expected a whole number"),
+        ({"id": 1, "epoch": "two"}, "epoch: expected a whole number"),
     ],
 )
 def test_a_malformed_sample_is_named(tmp_path: Path, sample: object, message: str):

@@ -141,17 +141,44 @@ def test_a_difference_is_that_of_pairs_of_one_sample_with_the_test_of_sign_flips
     assert (c.low, c.high) == pytest.approx((tests.low[0], tests.high[0]), rel=1e-9)
 
 
-def test_epochs_are_seeds_of_the_test(tmp_path: Path):
-    of_a, of_b = letters(9, 30, 3), letters(10, 30, 3)
+def test_epochs_are_averaged_within_items(tmp_path: Path):
+    of_a, of_b = letters(9, 12, 3), letters(10, 12, 3)  # few enough for all signs to be tried
     found = compare(inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}, epochs=3))
     ((_, c),) = found
-    assert "3 seeds each: t test with prompts and seeds as samples" in c.note
     of_samples: dict[int, list[float]] = defaultdict(list)
     for (id, epoch), value in of_a.items():
         of_samples[id].append(number(value) - number(of_b[id, epoch]))
-    assert c.difference == pytest.approx(
-        np.mean([np.mean(d) for d in of_samples.values()]), abs=1e-12
-    )
+    d = np.array([np.mean(values) for values in of_samples.values()])
+    assert c.difference == pytest.approx(d.mean(), abs=1e-12)
+    n = d.size
+    tests = sign_flips(d[:, None] / n, np.full((n, 1), 1 / n), mid=np.array([False]))
+    assert c.p == pytest.approx(tests.p[0], rel=1e-9)
+    assert (c.low, c.high) == pytest.approx((tests.low[0], tests.high[0]), rel=1e-9)
+    assert c.inputs == 12
+
+
+def binary_epochs(seed: int, n: int, epochs: int, lift: float) -> dict[tuple[int, int], object]:
+    """Right or wrong: items differ in how hard they are, epochs by chance alone."""
+    draw = np.random.default_rng(seed)
+    hard = np.random.default_rng(5).beta(1, 1, n)
+    right = draw.random((n, epochs)) < np.clip(hard + lift, 0, 1)[:, None]
+    return {(i, e + 1): "C" if right[i, e] else "I" for i in range(n) for e in range(epochs)}
+
+
+def test_more_epochs_make_a_difference_more_certain(tmp_path: Path):
+    widths = []
+    for epochs in (1, 2, 5):
+        of_a, of_b = (binary_epochs(s, 150, epochs, lift) for s, lift in ((1, 0.0), (2, 0.1)))
+        files = inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}, epochs=epochs)
+        ((_, c),) = compare(files)
+        d = np.array([
+            np.mean([number(of_b[i, e + 1]) - number(of_a[i, e + 1]) for e in range(epochs)])
+            for i in range(150)
+        ])  # fmt: skip
+        t = 1.976 * d.std(ddof=1) / np.sqrt(150)
+        assert c.high - c.low == pytest.approx(2 * t, rel=0.05)
+        widths.append(c.high - c.low)
+    assert widths[0] > 1.2 * widths[1] > 1.5 * widths[2]
 
 
 def test_samples_that_only_one_log_has_are_named(tmp_path: Path):
