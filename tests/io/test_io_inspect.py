@@ -281,3 +281,100 @@ def test_the_item_is_the_sample_and_the_content_what_was_asked(written):
     assert logged_scores(other).content != logged.content
     (same, *_) = load_samples(written(LOG, "same"))
     assert logged_scores(same).content == logged.content
+
+
+def with_results(samples: list[dict], **results: object) -> dict:
+    log = inspect_log("m", {"match": {(1, 1): "C"}}, samples=samples)
+    return {**log, "results": {**log["results"], **results}}
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_ids_may_have_slashes(written, epochs: int):
+    ids = [f"HumanEval/{i}" for i in range(12)]
+    samples = [
+        {**inspect_sample(1, epoch, {"match": "C"}), "id": id}
+        for id in ids
+        for epoch in range(1, epochs + 1)
+    ]
+    path = written(with_results(samples, total_samples=12 * epochs))
+    logged = [logged_scores(s) for s in load_samples(path)]
+    assert [of_log.item for of_log in logged] == [id for id in ids for _ in range(epochs)]
+
+
+@pytest.mark.parametrize("zstandard", [False, True])
+def test_of_a_sample_that_was_run_again_the_last_run_counts(tmp_path: Path, zstandard: bool):
+    first, second = (inspect_sample(1, 1, {"match": value}) for value in "IC")
+    log = with_results([first, inspect_sample(2, 1, {}), second], total_samples=2)
+    path = write_inspect_eval(tmp_path / "log.eval", log, zstandard=zstandard)
+    samples = load_samples(path)
+    assert [s.id for s in samples] == ["1", "2"]
+    assert logged_scores(samples[0]).scores == {"match": 1.0}
+    (read,) = open_samples([path]).inputs
+    assert read.facts().notes == ("samples run again, of which the last run counts: 1",)
+
+
+def test_fewer_samples_than_the_results_state_are_an_error_with_both_counts(written):
+    path = written(with_results([inspect_sample(i, 1, {}) for i in range(3)], total_samples=24))
+    assert problem(path) == (
+        f"{path}: holds 3 of the 24 samples that its results state; copy it again"
+    )
+    stopped = with_results([inspect_sample(1, 1, {})], total_samples=24, logged_samples=1)
+    assert len(load_samples(written(stopped, "stopped"))) == 1
+    cancelled = {**with_results([inspect_sample(1, 1, {})], total_samples=24), "status": "error"}
+    assert len(load_samples(written(cancelled, "cancelled"))) == 1
+
+
+def test_a_list_is_told_from_a_number(written):
+    sample = inspect_sample(1, 1, {"list": [1, 0.5], "words": ["a", "b"], "number": 2})
+    logged = logged_scores(load_samples(written(inspect_log("m", {}, samples=[sample])))[0])
+    assert logged.scores == {"number": 2.0}
+    assert logged.lists == {"list": (1.0, 0.5), "words": ()}
+
+
+def test_a_score_has_a_value_or_a_reason(written):
+    samples = [
+        inspect_sample(1, 1, {"q": "C"}),
+        inspect_sample(2, 1, {"q": "I"}),
+        inspect_sample(3, 1, {"q": float("nan")}),
+        inspect_sample(4, 1, {"q": float("nan")}),
+        inspect_sample(5, 1, {"q": "good"}),
+    ]
+    samples[1]["scores"]["q"]["explanation"] = "Grade not found in model output: none"
+    samples[2]["scores"]["q"]["reason"] = "scoring_failed"
+    samples[3]["scores"]["q"]["metadata"] = {"unscored_reason": "my_reason"}
+    logged = [
+        logged_scores(s) for s in load_samples(written(inspect_log("m", {}, samples=samples)))
+    ]
+    assert [of_log.reasons.get("q") for of_log in logged] == [
+        None, "the grader gave no grade", "the scorer failed", "unscored: my_reason",
+        "its value is not a number",
+    ]  # fmt: skip
+    assert [math.isnan(of_log.scores["q"]) for of_log in logged] == [False, *[True] * 4]
+    assert [of_log.counted for of_log in logged] == [{}, {"q": 0.0}, {}, {}, {"q": 0.0}]
+
+
+def test_attachments_are_found_in_time_that_grows_with_the_log(tmp_path: Path):
+    from levelfield.io.archive import Archive
+    from levelfield.io.formats.inspect_log import _Attachments
+
+    names = [f"samples/{i}_epoch_1/attachments/0.json" for i in range(2_000)]
+
+    class Names(list):
+        reads = 0
+
+        def __iter__(self):
+            Names.reads += 1
+            return super().__iter__()
+
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in names:
+            file.writestr(name, '["a", "b"]')
+    with Archive(path) as archive:
+        archive.names = Names(archive.names)
+        attachments = _Attachments(archive)
+        resolve = [attachments.of(f"{i}_epoch_1") for i in range(2_000)]
+        assert Names.reads == 1
+        assert resolve[1_999]("1") == "b"
+        assert resolve[0]("7") == resolve[0]("x") == ""
+        assert attachments.of("none_epoch_1") is None

@@ -193,7 +193,7 @@ def _header_of(path: Path, notes: list[str]) -> dict[str, Any]:
         with Archive(path) as archive:
             again = sum(map(bool, map(_SAMPLE.fullmatch, archive.names))) - len(_places(archive))
             if again:
-                notes.append(f"{again:,} of its samples were run again: the last run counts")
+                notes.append(f"samples run again, of which the last run counts: {again:,}")
             return _header(archive)
     header: dict[str, Any] = {}
     with open_bytes(path) as file:
