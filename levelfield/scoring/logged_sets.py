@@ -8,14 +8,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.direction import Direction
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores
+from levelfield.core.scores import Scores, mean_of_defined
 from levelfield.core.strings import natural
 from levelfield.io.logged import LoggedScores
 from levelfield.scoring.corpus_values import Aggregation, rate, rates, shares_of_value
@@ -90,6 +89,8 @@ class LoggedSet:
         self._systems: list[str] = []
         self._seeds: list[int | None] = []
         self._draws = array("q")
+        self._cells = array("q")
+        self._codes: dict[tuple[str, str], int] = {}
         self._columns: dict[str, _Column] = {}
         self._reasons: dict[int, str] = {}
 
@@ -104,6 +105,11 @@ class LoggedSet:
             pool._systems += part._systems
             pool._seeds += part._seeds
             pool._draws += part._draws
+            pool._cells.extend(cell + len(pool._codes) for cell in part._cells)
+            pool._codes |= {
+                (s, f"{name}/{item}"): len(pool._codes) + cell
+                for (s, item), cell in part._codes.items()
+            }
             pool._reasons |= {start + row: why for row, why in part._reasons.items()}
             for system, items in part.items.items():
                 contents = {f"{name}/{item}": content for item, content in items.items()}
@@ -124,6 +130,7 @@ class LoggedSet:
         self._systems.append(system)
         self._seeds.append(sample.seed)
         self._draws.append(logged.draw)
+        self._cells.append(self._codes.setdefault((system, logged.item), len(self._codes)))
         self.items.setdefault(system, {})[logged.item] = logged.content
         self.remarks.update((system, remark) for remark in logged.remarks)
         for name, value in logged.scores.items():
@@ -169,13 +176,17 @@ class LoggedSet:
             counted: whether what the log counts is taken where a value is undefined.
         """
         values = self._values(score, counted=counted)
-        of_items = [
-            (reduce or fmean)([float(values[row]) for row in rows if not math.isnan(values[row])])
-            for (name, _), rows in self._by_item().items()
-            if name == system and not np.isnan(values[rows]).all()
-        ]
-        defined = [value for value in of_items if not math.isnan(value)]
-        return math.fsum(defined) / len(defined) if defined else math.nan
+        rows = self._of(system) & ~np.isnan(values)
+        cells = np.array(self._cells, dtype=np.intp)[rows]
+        if reduce is None:
+            sums, draws = np.bincount(cells, weights=values[rows]), np.bincount(cells)
+            means = sums[draws > 0] / draws[draws > 0]
+        else:
+            of_items: dict[int, list[float]] = {}
+            for row in self._in_order(rows):
+                of_items.setdefault(self._cells[row], []).append(float(values[row]))
+            means = np.array([reduce(draws) for draws in of_items.values()], dtype=np.float64)
+        return mean_of_defined(means[~np.isnan(means)])
 
     def corpus_value(self, score: str, system: str, aggregation: Aggregation) -> float:
         """Returns the value that the documents of a system make together."""
@@ -239,12 +250,11 @@ class LoggedSet:
         """Returns the number of samples of a system."""
         return self._systems.count(system)
 
-    def _by_item(self) -> dict[tuple[str, str], list[int]]:
-        """Returns system and item -> the rows of its draws, in their order."""
-        rows: dict[tuple[str, str], list[int]] = {}
-        for row in np.argsort(np.array(self._draws), kind="stable").tolist():
-            rows.setdefault((self._systems[row], self._items[row]), []).append(row)
-        return rows
+    def _in_order(self, rows: Bools) -> list[int]:
+        """Returns rows in the order of their draws."""
+        draws = np.array(self._draws, dtype=np.intp)
+        order = np.argsort(draws, kind="stable")
+        return [int(row) for row in order[rows[order]]]
 
     def _of(self, system: str) -> Bools:
         return np.array([name == system for name in self._systems], dtype=np.bool_)
@@ -297,8 +307,12 @@ class LoggedSet:
     ) -> MetricSummary:
         """Returns the summary of one value an item, made of its draws."""
         values = self._values(score.name)
+        of_items: dict[int, list[int]] = {}
+        for row in self._in_order(np.ones(values.size, np.bool_)):
+            of_items.setdefault(self._cells[row], []).append(row)
         items = LoggedSet()
-        for (system, item), draws in self._by_item().items():
+        for draws in of_items.values():
+            system, item = self._systems[draws[0]], self._items[draws[0]]
             defined = [float(values[row]) for row in draws if not math.isnan(values[row])]
             value = reduction.reduce(defined) if defined else math.nan
             why = {} if value == value else {score.name: self._reason(draws[0], score.name)}
