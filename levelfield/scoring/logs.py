@@ -378,7 +378,7 @@ class _Choice:
                 kind, values = PERPLEXITY, of_corpus
         counted = {s: of_set.mean(score, s, counted=True) for s in systems}
         agrees = all(
-            is_equal(values[s], claim) or (kind is None and is_equal(counted[s], claim))
+            _is_rounded(values[s], claim) or (kind is None and _is_rounded(counted[s], claim))
             for s, claim in stated.items()
         )
         directions = [self.facts[s].directions.get((dataset, key)) for s in systems]
@@ -567,3 +567,15 @@ def _opened(source: Source) -> list[_Log]:
 def is_equal(mean: float, stated: float) -> bool:
     """Returns whether a mean of samples is the one that a log states."""
     return abs(mean - stated) <= _EQUAL * max(1.0, abs(stated))
+
+
+_FEWEST_DIGITS = 2
+"""Decimals of a stated value that is taken for one that was rounded."""
+
+
+def _is_rounded(mean: float, stated: float) -> bool:
+    """Returns whether what a log states is a mean of samples, perhaps with fewer decimals."""
+    digits = len(repr(stated).partition(".")[2])
+    return is_equal(mean, stated) or (
+        digits >= _FEWEST_DIGITS and abs(mean - stated) <= 0.5 * 10.0**-digits
+    )

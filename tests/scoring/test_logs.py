@@ -774,3 +774,13 @@ def test_scores_of_two_logs_of_one_model_keep_them_apart(tmp_path: Path):
     assert {s.system for s in load_samples(files[0])} == {"lab/a"}
     renamed = load_samples(files, ids="file", mapping={"system": "dataset"})
     assert {s.system for s in renamed} == {"lakes"}
+
+
+def test_a_stated_mean_may_be_rounded(tmp_path: Path):
+    files = []
+    for name, right in (("a", 23), ("b", 11)):
+        values = {(i, 1): "C" if i < right else "I" for i in range(24)}
+        log = inspect_log(name, {"q": values}, stated={"q": round(right / 24, 3)})
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    ((summary, c),) = compare(files)
+    assert verdict(c, summary.direction) == "a > b"

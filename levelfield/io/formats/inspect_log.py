@@ -155,10 +155,17 @@ def inspect_facts(path: Path) -> LogFacts:
 
 def _graders(score: Mapping[str, Any], evaluation: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the models that give a score; none if no model does."""
-    role = object_of(evaluation.get("model_roles")).get("grader")
     models = object_of(score.get("params")).get("model")
     if not models and score.get("scorer") in _MODEL_GRADED:
-        models = role or evaluation.get("model")
+        models = _grader(evaluation) or evaluation.get("model")
+    return _model_names(models)
+
+
+def _grader(evaluation: Mapping[str, Any]) -> object:
+    return object_of(evaluation.get("model_roles")).get("grader")
+
+
+def _model_names(models: object) -> tuple[str, ...]:
     several = models if isinstance(models, list) else [models]
     names = (object_of(model).get("model", model) for model in several)
     return tuple(name for name in names if isinstance(name, str) and name)
@@ -180,9 +187,7 @@ def _settings(header: Mapping[str, Any]) -> dict[str, str]:
             **object_of(evaluation.get("model_generate_config")),
             **{name: config.get(name) for name in _LIMITS},
             **{f"scorer {score.get('name')}": score.get("options") for score in scorers},
-            "grader": object_of(object_of(evaluation.get("model_roles")).get("grader")).get(
-                "model"
-            ),
+            "grader": ", ".join(_model_names(_grader(evaluation))),
         }
     )
 
