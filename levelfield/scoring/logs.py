@@ -218,24 +218,17 @@ class _Groups:
     """
 
     def __init__(self, facts: Collection[LogFacts], sets: Mapping[str, LoggedSet]) -> None:
-        self._members: dict[str, tuple[str, ...]] = {}
-        for of_log in facts:
-            self._members = {**of_log.groups, **self._members}
+        members = {group: names for of_log in facts for group, names in of_log.groups.items()}
+        self._members = {
+            group: [name for name in names if group not in _below(name, members)]
+            for group, names in members.items()
+        }
         self._scores = {key for of_log in facts for key in of_log.means}
         self.sets: dict[str, LoggedSet] = {}
         for group in self._members:
-            within = {name: sets[name] for name in self._data_sets(group) if name in sets}
-            if within:
+            within = {name: sets[name] for name in _below(group, members) if name in sets}
+            if within and group not in sets:
                 self.sets[group] = LoggedSet.pooled(within)
-
-    def _data_sets(self, group: str, above: tuple[str, ...] = ()) -> list[str]:
-        names: list[str] = []
-        for member in self._members.get(group, ()):
-            if member in self._members:
-                names += [] if member in above else self._data_sets(member, (*above, group))
-            else:
-                names.append(member)
-        return list(dict.fromkeys(names))
 
     def has(self, group: str, score: str) -> bool:
         """Returns whether a log states a score of a group."""
@@ -250,6 +243,17 @@ class _Groups:
             for member in self._members.get(group, ())
             if (member, score) in titles
         }
+
+
+def _below(name: str, members: Mapping[str, Sequence[str]]) -> dict[str, None]:
+    """Returns a data set or group with all that is in it, in their order."""
+    names, left = dict[str, None](), [name]
+    while left:
+        name = left.pop()
+        if name not in names:
+            names[name] = None
+            left += reversed(members.get(name, ()))
+    return names
 
 
 @dataclass(frozen=True)
@@ -289,19 +293,26 @@ class _Choice:
             return
         if of_set.are_lists(score):
             aggregation = self._of_lists(dataset, score, systems, of_set)
-            if aggregation is None:
-                if not is_group:
-                    notes.append(
-                        f"{title}: left out: a list for each sample, of which no value of the "
-                        "corpus is known that is the one stated"
-                    )
-                return
-            yield self._chosen(dataset, score, title, systems, of_set, aggregation, notes)
+            if aggregation is not None:
+                yield self._chosen(dataset, score, systems, of_set, aggregation, notes)
+            elif not is_group:
+                notes.append(
+                    f"{title}: left out: a list for each sample, of which no value of the corpus "
+                    "is known that is the one stated"
+                )
             return
+        for key, kind in self._reductions(dataset, score, systems, notes):
+            yield self._chosen(dataset, score, systems, of_set, kind, notes, key=key)
+
+    def _reductions(
+        self, dataset: str, score: str, systems: Sequence[str], notes: list[str]
+    ) -> Iterator[tuple[str, Reduction | None]]:
+        """Yields the ways in which the logs reduce draws: what they state it of, and how."""
         reducers = {
             system: self.facts[system].reducers.get((dataset, score), (_MEAN,))
             for system in systems
         }
+        title = self.titles.title(dataset, score)
         shared = [
             name
             for name in reducers[systems[0]]
@@ -313,22 +324,23 @@ class _Choice:
                 f"{title}: the logs reduce the draws of a sample otherwise, {differing}; compared "
                 "are means over draws"
             )
-        for name in shared or [_MEAN]:
+            yield score, None
+        for name in shared:
             is_first = all(names[0] == name for names in reducers.values())
-            key = score if is_first or not shared else f"{score},{name}"
+            key = score if is_first else f"{score},{name}"
             title = self.titles.title(dataset, key)
             reduce = reducer_named(name)
-            kind = None if name == _MEAN or reduce is None else Reduction(name, reduce)
             if reduce is None:
                 notes.append(
                     f"{title}: the logs reduce the draws of a sample by {name}, which is not known "
                     "here; compared are means over draws"
                 )
-            elif kind is not None:
+            elif name != _MEAN:
                 notes.append(
                     f"{title}: one value for the draws of a sample, by {name} as in the logs"
                 )
-            yield self._chosen(dataset, key, title, systems, of_set, kind, notes, name=score)
+            is_mean = name == _MEAN or reduce is None
+            yield key, None if is_mean or reduce is None else Reduction(name, reduce)
 
     def _of_lists(
         self, dataset: str, score: str, systems: Sequence[str], of_set: LoggedSet
@@ -353,22 +365,21 @@ class _Choice:
     def _chosen(
         self,
         dataset: str,
-        key: str,
-        title: str,
+        score: str,
         systems: Sequence[str],
         of_set: LoggedSet,
         kind: Reduction | Aggregation | None,
         notes: list[str],
         *,
-        name: str = "",
+        key: str = "",
     ) -> _Compared:
         """Returns what is compared, with a direction if the logs state one of the same value.
 
         Args:
-            key: of what the logs state.
-            name: of the score in the logs, if it is not the key.
+            key: of what the logs state, if it is not the name of the score.
         """
-        score = name or key
+        key = key or score
+        title = self.titles.title(dataset, key)
         stated = self._stated(dataset, key, systems)
         chosen = LoggedScore(score, title, "", "none", kind)
         values = _values(of_set, chosen, systems)

@@ -784,3 +784,14 @@ def test_a_stated_mean_may_be_rounded(tmp_path: Path):
         files.append(write_inspect_json(tmp_path / f"{name}.json", log))
     ((summary, c),) = compare(files)
     assert verdict(c, summary.direction) == "a > b"
+
+
+def test_groups_that_hold_each_other_end(tmp_path: Path, capsys):
+    runs = grouped_runs(tmp_path)
+    for run in runs:
+        (results,) = run.glob("results_*")
+        document = json.loads(results.read_text())
+        document["group_subtasks"]["first"] += ["all", "first"]
+        results.write_text(json.dumps(document))
+    print_comparisons(compare(runs))
+    assert "parts" in capsys.readouterr().out
