@@ -5,6 +5,7 @@ These tests run where `inspect-ai` and `lm-eval` are installed; the models are s
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -25,17 +26,26 @@ def inspect_logs(tmp_path: Path):
     """Runs a task of Inspect with two models, and returns their logs."""
     inspect_ai = pytest.importorskip("inspect_ai", reason="inspect-ai is not installed")
     from inspect_ai.dataset import Sample
-    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
     from inspect_ai.solver import generate
+
+    def answer(name: str, text: str) -> ModelOutput:
+        output = ModelOutput.from_content(name, text)
+        output.usage = ModelUsage()  # else Inspect counts tokens, for which it needs a network
+        return output
 
     def logs(scorer: object, share: tuple[float, float], log_format: str, **words) -> list[Path]:
         files = []
         for name, right in zip(("weak", "strong"), share, strict=True):
             draw = random.Random(name)
-            answers = (
-                ModelOutput.from_content(name, "GRADE: C yes" if draw.random() < right else "no")
-                for _ in range(10_000)
-            )
+            grades = itertools.cycle(["GRADE: C", "GRADE: I", "?"])
+
+            def answers(*_, name=name, right=right, draw=draw) -> ModelOutput:
+                return answer(name, "yes" if draw.random() < right else "no")
+
+            def graded(*_, name=name, grades=grades) -> ModelOutput:
+                return answer(name, next(grades))
+
             task = inspect_ai.Task(
                 dataset=[
                     Sample(id=f"Lakes/{i}", input=f"Is lake {i} deep?", target="yes")
@@ -48,7 +58,10 @@ def inspect_logs(tmp_path: Path):
             )
             (log,) = inspect_ai.eval(
                 task,
-                model=get_model(f"mockllm/{name}", custom_outputs=answers),
+                model=get_model(f"mockllm/{name}", custom_outputs=answers, memoize=False),
+                model_roles={
+                    "grader": get_model(f"mockllm/{name}", custom_outputs=graded, memoize=False)
+                },
                 log_dir=str(tmp_path / name),
                 log_format=log_format,
                 display="none",
