@@ -122,6 +122,7 @@ def lm_eval_runs(tmp_path: Path):
     lm_eval = pytest.importorskip("lm_eval", reason="lm-eval is not installed")
     from lm_eval.api.model import LM
     from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
 
     class Stub(LM):
         def __init__(self, name: str, gain: float) -> None:
@@ -144,25 +145,38 @@ def lm_eval_runs(tmp_path: Path):
     lines = [{"q": f"Is lake {i} deep?", "a": "yes"} for i in range(_ITEMS)]
     documents.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def runs(output_type: str, metrics: list[str]) -> list[Path]:
+    def task(name: str, output_type: str, metrics: list[str]) -> dict[str, object]:
+        is_rolling = output_type.endswith("rolling")
+        return {
+            "task": name,
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": str(documents)}},
+            "test_split": "test",
+            "output_type": output_type,
+            "doc_to_text": "" if is_rolling else "{{q}}",
+            "doc_to_target": "{{q}}" if is_rolling else "{{a}}",
+            "metric_list": [{"metric": metric} for metric in metrics],
+        }
+
+    def runs(output_type: str, metrics: list[str], *, tasks: int = 1) -> list[Path]:
+        names = [f"lakes{i}" for i in range(tasks)]
+        group = {
+            "group": "waters",
+            "task": names,
+            "aggregate_metric_list": [{"metric": metrics[0], "weight_by_size": True}],
+        }
+        configs = {name: task(name, output_type, metrics) for name in names} | {"waters": group}
+        (tmp_path / "tasks").mkdir()
+        for name, config in configs.items():  # JSON is YAML
+            (tmp_path / "tasks" / f"{name}.yaml").write_text(json.dumps(config))
+        manager = TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False)
         folders = []
         for name, gain in (("weak", 0.0), ("strong", 1.5)):
-            out = tmp_path / name
-            tracker = EvaluationTracker(output_path=str(out))
+            tracker = EvaluationTracker(output_path=str(tmp_path / name))
             results = lm_eval.simple_evaluate(
                 model=Stub(name, gain),
-                tasks=[
-                    {
-                        "task": "lakes",
-                        "dataset_path": "json",
-                        "dataset_kwargs": {"data_files": {"test": str(documents)}},
-                        "test_split": "test",
-                        "output_type": output_type,
-                        "doc_to_text": "" if output_type.endswith("rolling") else "{{q}}",
-                        "doc_to_target": "{{q}}" if output_type.endswith("rolling") else "{{a}}",
-                        "metric_list": [{"metric": metric} for metric in metrics],
-                    }
-                ],
+                tasks=["waters" if tasks > 1 else "lakes0"],
+                task_manager=manager,
                 evaluation_tracker=tracker,
                 bootstrap_iters=0,
             )
@@ -170,9 +184,9 @@ def lm_eval_runs(tmp_path: Path):
             tracker.general_config_tracker.model_name_sanitized = name
             samples = results.pop("samples")
             tracker.save_results_aggregated(results=results, samples=samples)
-            for task, of_task in samples.items():
-                tracker.save_results_samples(task_name=task, samples=of_task)
-            folders.append(out)
+            for name_of_task, of_task in samples.items():
+                tracker.save_results_samples(task_name=name_of_task, samples=of_task)
+            folders.append(tmp_path / name)
         return folders
 
     return runs
@@ -200,3 +214,13 @@ def test_perplexities_of_lm_eval_are_those_that_it_states(lm_eval_runs, output_t
         if summary.metric != "acc,none":
             assert summary.direction == "lower"
             assert verdict(c, summary.direction) == "strong > weak"
+
+
+def test_groups_of_lm_eval_have_the_values_that_it_states(lm_eval_runs):
+    found = compare(lm_eval_runs("generate_until", ["exact_match"], tasks=3))
+    names = ["waters", *(f"lakes{i}" for i in range(3))]
+    assert [s.metric for s in found.summaries] == [f"{name}.exact_match,none" for name in names]
+    assert found.summaries[0].comparisons[0].inputs == 3 * _ITEMS
+    assert set(found.parts.values()) == {"waters.exact_match,none"}
+    assert len(found.stated) == 8
+    assert all_stated(found)
