@@ -26,6 +26,9 @@ from levelfield.io.problems import Wrong, kind
 LOGGED = "logged"
 """The field of a record."""
 
+MOST_DRAWS = (1 << 32) - 1
+"""The largest number of a draw."""
+
 
 @dataclass(frozen=True)
 class LoggedScores:
@@ -129,7 +132,7 @@ def logged_scores(sample: Sample) -> LoggedScores | None:
     item, draw = logged.get("item", sample.id), logged.get("draw", 0)
     if not isinstance(item, str | int) or item == "":
         raise Wrong(f"expected the name of a sample, found {kind(item)}", f"{LOGGED}.item")
-    if not isinstance(draw, int):
+    if not isinstance(draw, int) or abs(draw) > MOST_DRAWS:
         raise Wrong(f"expected a whole number, found {kind(draw)}", f"{LOGGED}.draw")
     return LoggedScores(
         str(item),

@@ -217,6 +217,7 @@ def test_two_samples_of_one_id_in_a_document_are_refused(tmp_path: Path):
         (7, "expected a sample, which is an object with an id"),
         ({"input": "x"}, "expected a sample, which is an object with an id"),
         ({"id": 1, "epoch": "two"}, "epoch: expected a whole number"),
+        ({"id": 1, "epoch": 10**40}, "epoch: expected a whole number"),
     ],
 )
 def test_a_malformed_sample_is_named(tmp_path: Path, sample: object, message: str):

@@ -795,3 +795,37 @@ def test_groups_that_hold_each_other_end(tmp_path: Path, capsys):
         results.write_text(json.dumps(document))
     print_comparisons(compare(runs))
     assert "parts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("draw", ["two", 1.5, 10**40])
+def test_a_draw_that_is_no_number_is_named(tmp_path: Path, draw: object):
+    for name in "ab":
+        logged = {"item": "q", "draw": draw, "scores": {"match": 1}}
+        (tmp_path / f"{name}.jsonl").write_text(
+            json.dumps({"id": "q", "text": "x", "system": name, "logged": logged})
+        )
+    with pytest.raises(InputError, match=r"a\.jsonl: id q: logged\.draw: expected a whole number"):
+        compare([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+
+
+def test_a_log_of_json_lines_may_give_reasons_and_draws(tmp_path: Path):
+    for name, values in (("a", (1, None, 0, 1)), ("b", (0, 1, 1, 0))):
+        lines = [
+            {
+                "text": "x",
+                "system": name,
+                "logged": {
+                    "item": f"q{i // 2}",
+                    "draw": i % 2,
+                    "scores": {"f1": value},
+                    "reasons": {} if value is not None else {"f1": "no grade"},
+                },
+            }
+            for i, value in enumerate(values)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = compare([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    ((summary, c),) = found
+    assert (c.inputs, c.difference) == (2, pytest.approx(0.25))
+    assert summary.reasons == {"no grade": 1}
+    assert found.notes == ("a: 1 of 4 samples have no value of f1: no grade",)

@@ -21,7 +21,7 @@ from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
 from levelfield.io.json_input import list_of, number_of, object_of
 from levelfield.io.json_stream import JsonStream, json_value
-from levelfield.io.logged import LOGGED, LogFacts, logged_field, setting_values
+from levelfield.io.logged import LOGGED, MOST_DRAWS, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.streams import content_digest, open_bytes
 
@@ -156,7 +156,11 @@ def _record(
 ) -> dict[str, Any] | Wrong | None:
     """Returns the record of an instance; None for a request that isn't its answer."""
     instance, trial = object_of(state.get("instance")), state.get("train_trial_index", 0)
-    if not isinstance(instance.get("id"), str | int) or not isinstance(trial, int):
+    if (
+        not isinstance(instance.get("id"), str | int)
+        or not isinstance(trial, int)
+        or (abs(trial) > MOST_DRAWS)
+    ):
         return Wrong("expected a request with instance.id and train_trial_index")
     item = str(instance["id"])
     scores = stats.get((item, trial), {})

@@ -30,7 +30,7 @@ from levelfield.io.json_input import (
     object_of,
 )
 from levelfield.io.json_stream import JsonStream
-from levelfield.io.logged import LOGGED, LogFacts, logged_field, setting_values
+from levelfield.io.logged import LOGGED, MOST_DRAWS, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, kind, printable
 from levelfield.io.streams import content_digest, open_bytes
 
@@ -314,7 +314,7 @@ def _record(
     evaluation = object_of(header.get("eval"))
     config = object_of(evaluation.get("config"))
     epoch = sample.get("epoch", 1)
-    if not isinstance(epoch, int):
+    if not isinstance(epoch, int) or abs(epoch) > MOST_DRAWS:
         return Wrong(f"expected a whole number, found {kind(epoch)}", "epoch")
     several = config.get("epochs") not in (None, 1) or epoch != 1
     item, turns = str(sample["id"]), _turns(sample.get("input"), follow)
