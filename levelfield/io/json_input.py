@@ -68,16 +68,22 @@ class TooManyValuesError(ValueError):
 def check_values(text: str | bytes) -> None:
     """Checks that JSON has no more than `RECORD_VALUES` values, before it is parsed.
 
-    Commas and brackets within strings count as well.
-
     Raises:
         TooManyValuesError: it may have more.
     """
-    if len(text) <= RECORD_VALUES:
-        return
-    signs = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
-    if sum(map(text.count, signs)) > RECORD_VALUES:  # type: ignore[arg-type]
+    if has_many_values(text):
         raise TooManyValuesError(f"more than {RECORD_VALUES:,} values in one record")
+
+
+def has_many_values(text: str | bytes) -> bool:
+    """Returns whether JSON may have more than `RECORD_VALUES` values.
+
+    Commas and brackets within strings count as well.
+    """
+    if len(text) <= RECORD_VALUES:
+        return False
+    signs = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+    return sum(map(text.count, signs)) > RECORD_VALUES  # type: ignore[arg-type]
 
 
 def reason(error: Exception) -> str:
