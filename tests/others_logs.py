@@ -199,8 +199,16 @@ def write_lm_eval(
     model: str = "lakes/small",
     stated: Mapping[tuple[str, str], float] = {},
     higher: Mapping[str, bool] = {"exact_match": True, "perplexity": False},
+    groups: Mapping[str, Sequence[str]] = {},
+    stem: str = "results",
+    **more: Any,
 ) -> Path:
-    """A run: `results_DATE.json` and `samples_TASK_DATE.jsonl`, with the means of its lines."""
+    """A run: `results_DATE.json` and `samples_TASK_DATE.jsonl`, with the means of its lines.
+
+    Args:
+        groups: group -> its tasks and groups; it has the means over the documents of the tasks.
+        more: fields of the results.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, dict[str, object]] = {}
     for task, lines in tasks.items():
@@ -218,19 +226,38 @@ def write_lm_eval(
             of_task[name] = stated.get((task, name), sum(values) / len(values))
             of_task[f"{metric}_stderr,{filter}"] = "N/A"
         results[task] = of_task
+
+    def lines_of(group: str) -> list[Mapping[str, Any]]:
+        members = groups.get(group)
+        if members is None:
+            return list(tasks[group])
+        return [line for member in members for line in lines_of(member)]
+
+    of_groups: dict[str, dict[str, object]] = {}
+    for group in groups:
+        columns = defaultdict(list)
+        for line in lines_of(group):
+            for metric in line["metrics"]:
+                columns[f"{metric},{line['filter']}"].append(float(line[metric]))
+        of_groups[group] = {"alias": group} | {
+            score: stated.get((group, score), sum(values) / len(values))
+            for score, values in columns.items()
+        }
     document = {
         "results": results,
-        "group_subtasks": {task: [] for task in tasks},
+        **({"groups": of_groups} if groups else {}),
+        "group_subtasks": {task: [] for task in tasks} | {g: [*m] for g, m in groups.items()},
         "configs": {task: {"task": task, "output_type": "generate_until"} for task in tasks},
         "versions": dict.fromkeys(tasks, 1.0),
         "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {task: dict(higher) for task in tasks},
+        "higher_is_better": {task: dict(higher) for task in (*tasks, *groups)},
         "n-samples": {},
         "config": {"model": "hf", "model_args": f"pretrained={model},dtype=float32"},
         "model_name": model,
         "model_name_sanitized": model.replace("/", "__"),
+        **more,
     }
-    (folder / f"results_{date}.json").write_text(json.dumps(document, indent=2), encoding="utf-8")
+    (folder / f"{stem}_{date}.json").write_text(json.dumps(document, indent=2), encoding="utf-8")
     return folder
 
 

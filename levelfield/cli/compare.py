@@ -30,9 +30,9 @@ def compare(
 
     Reads logs of Inspect (.eval, .json), folders of lm-evaluation-harness and of HELM, and what
     `levelfield score` reads. Logs are compared by the scores that they hold for their samples,
-    paired by sample, with epochs and trials as seeds; --metric then selects some of these scores.
-    Other files, and logs given with a metric of `levelfield metrics`, are scored. Prints means with
-    95 % intervals, and differences with their intervals, tests and verdicts.
+    paired by sample, with epochs averaged within samples; --metric then selects some of these
+    scores. Other files, and logs given with a metric of `levelfield metrics`, are scored. Prints
+    means with 95 % intervals, and differences with their intervals, tests and verdicts.
     """
     from levelfield.scoring.compare import compare
 

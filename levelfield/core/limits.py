@@ -17,6 +17,9 @@ LINE_BYTES = 1 << 26
 LIST_BYTES = 1 << 28
 """Size of a file that is parsed whole: a JSON list."""
 
+RECORD_VALUES = 1 << 23
+"""Values of one record, which as objects take far more memory than as text."""
+
 STREAM_BYTES = 1 << 32
 """Size of standard input or of another pipe, which is copied to a temporary file."""
 

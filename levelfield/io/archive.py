@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import itertools
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from levelfield.core.limits import LIST_BYTES
@@ -15,6 +18,15 @@ ZSTANDARD = 93
 
 _LOCAL_HEADER = 30
 _NEVER_IN_TEXT = "\x01"
+
+_FRAME = 0xFD2FB528
+"""The number that a frame of Zstandard begins with (RFC 8878)."""
+
+_RUN, _COMPRESSED, _RESERVED = 1, 2, 3
+"""Kinds of blocks: one byte repeated, compressed, and none that there is; others are raw."""
+
+_BLOCK_BYTES = 1 << 17
+"""The most that a compressed block unpacks to."""
 
 
 class ArchiveError(ValueError):
@@ -53,7 +65,8 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
         """Returns the content of a member: by its place in `names`, or the last one of a name.
 
         Raises:
-            ArchiveError: it is damaged, too long, or packed by a method that can't be read here.
+            ArchiveError: it is damaged, too long, or packed by a method that can't be read here;
+                or its length or checksum isn't the one in the zip file's directory.
             OSError: the file can't be read.
         """
         member = self._members[place] if isinstance(place, int) else self._last[place]
@@ -61,9 +74,10 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
             raise ArchiveError(f"{member.filename}: more than {LIST_BYTES:,} bytes")
         try:
             if member.compress_type == ZSTANDARD:
-                return without_zstandard(self._packed(member))
+                return _as_listed(member, without_zstandard(self._packed(member)))
             if member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                return self._zip.read(member)
+                with self._zip.open(member) as file:  # `ZipFile.read` unpacks without a bound
+                    return file.read(member.file_size + 1)
         except (zipfile.BadZipFile, zlib.error, struct.error, EOFError) as error:
             raise ArchiveError(f"{member.filename}: damaged: {error}") from None
         except (RuntimeError, ValueError) as error:  # encrypted, among others
@@ -83,16 +97,36 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
             return file.read(member.compress_size)
 
 
+def _as_listed(member: zipfile.ZipInfo, content: bytes) -> bytes:
+    """Returns a text with what the reader of tables took away, as the directory describes it.
+
+    Raises:
+        ValueError: no such text has the length and the checksum that the directory states.
+    """
+    choices = itertools.product((b"", codecs.BOM_UTF8), (b"\n", b"\r\n"), (0, 1))
+    for mark, line_end, last in choices:
+        added = len(mark) + content.count(b"\n") * (len(line_end) - 1) + last * len(line_end)
+        if len(content) + added != member.file_size:
+            continue
+        whole = mark + content.replace(b"\n", line_end) + last * line_end
+        if zlib.crc32(whole) == member.CRC:
+            return whole
+    raise ValueError("damaged: its length or checksum is not the one in the directory")
+
+
 def without_zstandard(packed: bytes) -> bytes:
     """Returns a text of lines without control characters, such as JSON, that Zstandard packed.
 
-    The reader of tables unpacks it: as a table of one column, a line is a row.
+    The reader of tables unpacks it: as a table of one column, a line is a row. A byte order mark,
+    carriage returns before line ends, and the last line end are lost.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: it is damaged, or may be longer than `LIST_BYTES`.
     """
     import polars as pl
 
+    if sum(_block_sizes(packed)) > LIST_BYTES:
+        raise ValueError(f"may unpack to more than {LIST_BYTES:,} bytes")
     try:
         lines = pl.read_csv(
             packed,
@@ -107,3 +141,36 @@ def without_zstandard(packed: bytes) -> bytes:
         first = str(error).partition("\n")[0][:120]
         raise ValueError(f"can't be unpacked: {first}") from None
     return "\n".join(line or "" for line in lines.to_series()).encode()
+
+
+def _block_sizes(packed: bytes) -> Iterator[int]:
+    """Yields the most bytes that each block of Zstandard unpacks to, without unpacking any.
+
+    Raises:
+        ValueError: the frames and blocks are not whole.
+    """
+    at = 0
+    while at < len(packed):
+        if _number(packed, at, 4) != _FRAME:
+            raise ValueError("damaged: not a frame of Zstandard")
+        descriptor = _number(packed, at + 4, 1)
+        is_single = descriptor >> 5 & 1
+        of_size = (is_single, 2, 4, 8)[descriptor >> 6]
+        at += 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + of_size
+        is_last = False
+        while not is_last:
+            header = _number(packed, at, 3)
+            is_last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+            if kind == _RESERVED:
+                raise ValueError("damaged: a block of Zstandard of an unknown kind")
+            yield _BLOCK_BYTES if kind == _COMPRESSED else size
+            at += 3 + (1 if kind == _RUN else size)
+        at += 4 * (descriptor >> 2 & 1)
+    if at > len(packed):
+        raise ValueError("damaged: it ends within a block of Zstandard")
+
+
+def _number(packed: bytes, at: int, size: int) -> int:
+    if at + size > len(packed):
+        raise ValueError("damaged: it ends within a frame of Zstandard")
+    return int.from_bytes(packed[at : at + size], "little")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.limits import RECORD_VALUES
 from levelfield.io.problems import shown
 from levelfield.io.streams import read_text
 
@@ -50,17 +51,44 @@ def parse_json(text: str) -> Any:
     """Returns the value in a JSON text.
 
     Raises:
-        ValueError: it is not JSON, an object has a name twice, or it is nested too deeply.
+        ValueError: it is not JSON, an object has a name twice, it is nested too deeply, or has too
+            many values.
     """
+    check_values(text)
     try:
         return DECODER.decode(text)
     except RecursionError as error:
         raise ValueError(reason(error)) from None
 
 
+class TooManyValuesError(ValueError):
+    """A record that takes too much memory as objects."""
+
+
+def check_values(text: str | bytes) -> None:
+    """Checks that JSON has no more than `RECORD_VALUES` values, before it is parsed.
+
+    Raises:
+        TooManyValuesError: it may have more.
+    """
+    if has_many_values(text):
+        raise TooManyValuesError(f"more than {RECORD_VALUES:,} values in one record")
+
+
+def has_many_values(text: str | bytes) -> bool:
+    """Returns whether JSON may have more than `RECORD_VALUES` values.
+
+    Commas and brackets within strings count as well.
+    """
+    if len(text) <= RECORD_VALUES:
+        return False
+    signs = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+    return sum(map(text.count, signs)) > RECORD_VALUES  # type: ignore[arg-type]
+
+
 def reason(error: Exception) -> str:
     """Returns why JSON can't be read, in a few words."""
-    if isinstance(error, NameTwiceError):
+    if isinstance(error, NameTwiceError | TooManyValuesError):
         return str(error)
     if isinstance(error, json.JSONDecodeError):
         line = f"line {error.lineno} " if "\n" in error.doc.rstrip("\n") else ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from levelfield.core.limits import LIST_BYTES
+from levelfield.io.json_input import check_values
 from levelfield.io.streams import open_bytes
 
 _CHUNK = 1 << 16
@@ -83,11 +84,12 @@ class JsonStream:
         """Returns the value that comes next.
 
         Raises:
-            ValueError: it is not JSON, or longer than `most`.
+            ValueError: it is not JSON, longer than `most`, or has too many values.
         """
         if not self.next:
             raise self._wrong("the document ends where a value is expected")
         while True:
+            check_values(self._text)
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:

@@ -85,8 +85,9 @@ class Input:
             return self.content()
         if not path.is_dir():
             return sha256(path)
-        files = sorted(file for file in path.iterdir() if file.is_file())
-        return content_digest([(file.name, sha256(file)) for file in files])
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        names = [file.relative_to(path).as_posix() for file in files]
+        return content_digest([*zip(names, map(sha256, files), strict=True)])
 
     def state(self) -> tuple[object, ...]:
         """Returns size, time and identity of the files; equal for as long as none is written."""
@@ -260,6 +261,7 @@ class Source:
         """
         unseen = dict(self._rules.mapping)
         fields: Iterable[str] = ()
+        models = {} if "system" in self._rules.mapping else self._shared_models
         for index, source in enumerate(self.inputs):
             prefix = f"{source.label}/" if self._ids == "file" else ""
             system = source.label if len(self.inputs) > 1 else ""
@@ -275,6 +277,8 @@ class Source:
                         self._blank[source.name] += counts
                         continue
                     rows += 1
+                    if index in models and record.get("system") == models[index]:
+                        record = {**record, "system": source.label}
                     if unseen:
                         fields = fields or tuple(record)
                         unseen = {o: t for o, t in unseen.items() if not has(record, o, t)}
@@ -313,6 +317,18 @@ class Source:
                 report(f"no samples in {source.name}; is it the file you mean?")
         for name, column in unseen.items() if fields else ():
             report(unmatched(name, column, fields))
+
+    @functools.cached_property
+    def _shared_models(self) -> dict[int, str]:
+        """Input -> the model of its log, where another log is of the same model.
+
+        Their samples have the names of their files as systems: two prompts of a model, or two runs
+        of it, are what is to be told apart.
+        """
+        logs = enumerate(self.inputs if len(self.inputs) > 1 else ())
+        models = {i: file.facts().model for i, file in logs if file.facts is not None}
+        counts = Counter(models.values())
+        return {i: model for i, model in models.items() if model and counts[model] > 1}
 
     def _used_twice(self, id: str, here: int, first: int) -> str:
         places = [self.inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]

@@ -58,6 +58,7 @@ class SystemComparisons(Framed):
         resampling: how intervals and tests are drawn.
         notes: what a reader must know, such as which samples one of two logs has alone.
         stated: metric and system -> the mean that the system's log states.
+        parts: metric of a data set -> that of the group of data sets which has its samples, too.
     """
 
     n: int
@@ -65,6 +66,7 @@ class SystemComparisons(Framed):
     resampling: Resampling = DEFAULT
     notes: tuple[str, ...] = ()
     stated: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[MetricSummary, Comparison]]:
         """Every comparison with the metric that it is under."""
@@ -92,6 +94,7 @@ class SystemComparisons(Framed):
             "metrics": [
                 {
                     "metric": s.metric,
+                    **({"part_of": self.parts[s.metric]} if s.metric in self.parts else {}),
                     "signature": s.signature,
                     "higher_is_better": higher_is_better(s.direction),
                     "systems": [
@@ -286,7 +289,9 @@ def _logged_scores(chosen: CompareOptions) -> list[str] | None:
 def _by_logs(source: Source, names: Sequence[str], chosen: CompareOptions) -> SystemComparisons:
     resampling = chosen.scoring.resampling
     logged = compare_logs(source, scores=names, directions=chosen.direction, resampling=resampling)
-    return SystemComparisons(logged.n, logged.summaries, resampling, logged.notes, logged.stated)
+    return SystemComparisons(
+        logged.n, logged.summaries, resampling, logged.notes, logged.stated, logged.parts
+    )
 
 
 def _by_scores(

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-import numpy as np
-
-from levelfield.core.arrays import Floats
 from levelfield.core.direction import Direction
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores
 from levelfield.core.signature import with_choices
-from levelfield.core.strings import natural
 from levelfield.io.hub import ReadOnce
 from levelfield.io.logged import LogFacts, LoggedScores, is_logged, logged_scores
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.source import Input, Source
-from levelfield.scoring.summary import MetricSummary, adjusted, unadjusted
-from levelfield.scoring.tally import RunTally
+from levelfield.scoring.corpus_values import AGGREGATIONS, BITS, PERPLEXITY, Aggregation
+from levelfield.scoring.logged_sets import LoggedScore, LoggedSet, Reduction
+from levelfield.scoring.reducers import reducer_named
+from levelfield.scoring.summary import MetricSummary, adjusted
 from levelfield.stats.resampling import Resampling
 
-NO_SCORE = "no score in the log"
-"""Why a value is undefined."""
-
-_MOST_NAMED = 5
 _EQUAL = 1e-9
 """Two means are equal if they differ by no more than this share of the larger of 1 and the mean."""
+
+_MEAN = "mean"
+_NOT_SET = "not set"
+_UNDIRECTED = "the logs say which end is better of another value than this one"
 
 
 @dataclass(frozen=True)
@@ -40,16 +35,18 @@ class LoggedSummaries:
 
     Attributes:
         n: samples of all logs.
-        summaries: one a score, or one a data set and score.
-        notes: what a reader must know: which samples and scores one log has alone, and where a log
-            contradicts its own samples.
-        stated: score and system -> the mean that the log itself states.
+        summaries: one a score, or one a data set or group and score.
+        notes: what a reader must know: which samples and scores one log has alone, where a log
+            contradicts its own samples, and in what settings the logs differ.
+        stated: score and system -> the value that the log itself states.
+        parts: score of a data set or group -> that of the group whose samples hold its own.
     """
 
     n: int
     summaries: tuple[MetricSummary, ...]
     notes: tuple[str, ...]
     stated: Mapping[tuple[str, str], float]
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 def are_logs(source: Source) -> bool:
@@ -110,84 +107,6 @@ class _Log:
             yield sample, self.names[sample.system], logged or LoggedScores(sample.id, {})
 
 
-class _SetOfLogs:
-    """The samples of one data set in all logs.
-
-    Attributes:
-        tally: of the samples, each an input of its own.
-        items: system -> item -> what stands for the content of what was asked.
-    """
-
-    def __init__(self) -> None:
-        self.tally = RunTally()
-        self.items: dict[str, dict[str, str]] = {}
-        self._ids: list[str] = []
-        self._systems: list[str] = []
-        self._values: dict[str, array[float]] = {}
-
-    def add(self, id: str, sample: Sample, system: str, logged: LoggedScores) -> None:
-        """Takes in a sample; scores that it does not have are undefined."""
-        self.tally.add(
-            replace(
-                sample, id=id, dataset="", source=logged.item, prompt="", context=(), control={}
-            ),
-            system,
-        )
-        self.items.setdefault(system, {})[logged.item] = logged.content
-        for score, value in logged.scores.items():
-            column = self._values.setdefault(score, array("d"))
-            column.extend([math.nan] * (len(self._ids) - len(column)))
-            column.append(value)
-        self._ids.append(id)
-        self._systems.append(system)
-
-    def scores(self) -> Iterator[tuple[str, list[str]]]:
-        """Yields each score with the systems that have values of it, in the order of the logs."""
-        for score in self._values:
-            values = self._column(score)
-            defined = itertools.compress(self._systems, ~np.isnan(values))
-            yield score, list(dict.fromkeys(defined))
-
-    def compare(self, score: str, title: str, signature: str, direction: Direction) -> None:
-        """Has a score compared, under a title."""
-        values = self._column(score)
-        undefined = itertools.compress(self._ids, np.isnan(values))
-        self.tally.add_scores(
-            Scores(
-                metric=title,
-                ids=tuple(self._ids),
-                values=values,
-                undefined=dict.fromkeys(undefined, NO_SCORE),
-                signature=signature,
-                direction=direction,
-            )
-        )
-
-    def _column(self, score: str) -> Floats:
-        values = np.full(len(self._ids), np.nan)
-        column = np.array(self._values[score], dtype=np.float64)
-        values[: column.size] = column
-        return values
-
-    def notes(self) -> Iterator[str]:
-        """Yields which samples one of two systems has alone, and which were asked otherwise."""
-        for a, b in itertools.combinations(self.items, 2):
-            of_a, of_b = self.items[a], self.items[b]
-            for system, rival in ((a, b), (b, a)):
-                items = self.items[system]
-                if alone := [item for item in items if item not in self.items[rival]]:
-                    yield (
-                        f"{len(alone):,} of {len(items):,} samples of {system} are not in {rival}: "
-                        f"{_list(alone)}"
-                    )
-            shared = [item for item in of_a if of_a[item] and of_b.get(item)]
-            if otherwise := [item for item in shared if of_a[item] != of_b[item]]:
-                yield (
-                    f"{len(otherwise):,} of {len(shared):,} samples were asked otherwise in {a} "
-                    f"than in {b}: {_list(otherwise)}; they are paired by their ids"
-                )
-
-
 def compare_logs(
     source: Source,
     *,
@@ -197,9 +116,11 @@ def compare_logs(
 ) -> LoggedSummaries:
     """Compares the systems of logs by the scores of their samples.
 
-    A sample of one log and one of another are a pair if data set and item are the same; epochs and
-    trials are seeds. Each data set has comparisons of its own. In means every item weighs the same,
-    as in the means that logs state.
+    A sample of one log and one of another are a pair if data set and item are the same; epochs are
+    draws within an item, and trials that share their examples are seeds. Each data set has
+    comparisons of its own, and each group of data sets those of all its samples. In means every
+    item weighs the same, as in the means that logs state. p is adjusted over the comparisons of a
+    score in all data sets, those within a group by themselves.
 
     Args:
         source: whose inputs are the logs; ids may be the same in two of them.
@@ -218,45 +139,364 @@ def compare_logs(
         raise UserError(
             f"one system only ({', '.join(facts)}); name a second log to compare it with"
         )
-    sets: dict[str, _SetOfLogs] = {}
-    n = 0
+    n, sets = 0, dict[str, LoggedSet]()
     for place, log in enumerate(logs):
         for sample, system, logged in log.samples():
             n += 1
-            of_set = sets.setdefault(sample.dataset, _SetOfLogs())
+            of_set = sets.setdefault(sample.dataset, LoggedSet())
             of_set.add(f"{place}/{sample.id}", sample, system, logged)
     notes = [f"{system}: {note}" for system, of_log in facts.items() for note in of_log.notes]
-    table = _Titles(sets, scores, directions)
+    groups = _Groups(facts.values(), sets)
+    table = _Titles({**groups.sets, **sets}, scores, directions)
+    choice = _Choice(facts, digests, table)
     summaries: list[MetricSummary] = []
-    stated: dict[tuple[str, str], float] = {}
-    for dataset, of_set in sets.items():
-        if len(of_set.items) < 2:
-            notes.append(f"{table.title(dataset, '')}: only in {', '.join(of_set.items)}")
+    compared: list[_Compared] = []
+    for dataset, of_set in {**groups.sets, **sets}.items():
+        is_group = dataset in groups.sets
+        if len(of_set.systems) < 2:
+            if not is_group:
+                notes.append(f"{table.title(dataset, '')}: only in {', '.join(of_set.systems)}")
             continue
-        of_dataset = f"{dataset}: " if table.several else ""
-        notes += [f"{of_dataset}{note}" for note in of_set.notes()]
+        wanted: list[_Compared] = []
         for score, systems in of_set.scores():
-            title = table.title(dataset, score)
-            if not table.wanted(dataset, score):
+            if not table.wanted(dataset, score) or (is_group and not groups.has(dataset, score)):
                 continue
-            if len(systems) < 2:
-                notes.append(f"{title}: {f'only in {systems[0]}' if systems else 'no values'}")
-                continue
-            key = dataset, score
-            direction = table.direction(
-                dataset, score, [facts[s].directions.get(key) for s in systems]
-            )
-            files = {system: digests[system] for system in systems}
-            of_set.compare(score, title, with_choices(f"logged.{title}", files), direction)
-            means = {system: facts[system].means.get(key) for system in systems}
-            stated |= {(title, system): m for system, m in means.items() if m is not None}
-        summaries += unadjusted(of_set.tally, by_input=True, resampling=resampling)
+            wanted += choice.compared(dataset, score, systems, of_set, is_group, notes)
+        if not is_group:
+            of_dataset = f"{dataset}: " if table.several else ""
+            notes += [f"{of_dataset}{note}" for note in of_set.notes()]
+            names = list(dict.fromkeys(c.score.name for c in wanted))
+            notes += [f"{of_dataset}{note}" for note in _reasons(of_set, names)]
+        of_scores = of_set.summaries([c.score for c in wanted], resampling)
+        summaries += (c.noted(s) for c, s in zip(wanted, of_scores, strict=True))
+        compared += wanted
     if not summaries:
         why = "; ".join(notes) or "they hold none"
         raise UserError(f"no two of these logs have a score in common: {why}")
     resampling.check_metrics([s.metric for s in summaries])
-    notes += _contradictions(summaries, stated)
-    return LoggedSummaries(n, tuple(adjusted(summaries, resampling)), tuple(notes), stated)
+    parts = groups.parts(compared)
+    return LoggedSummaries(
+        n,
+        tuple(_adjusted(summaries, compared, parts, resampling)),
+        (*notes, *_settings(logs), *_self_graded(facts, compared)),
+        {(c.score.title, system): value for c in compared for system, value in c.stated.items()},
+        parts,
+    )
+
+
+class _Compared(NamedTuple):
+    """A score of a data set or group.
+
+    Attributes:
+        dataset: the data set or group.
+        score: what is compared.
+        stated: system -> the value that its log states.
+        is_undirected: whether logs state an end that is better of another value than this one.
+    """
+
+    dataset: str
+    score: LoggedScore
+    stated: Mapping[str, float]
+    is_undirected: bool
+
+    def noted(self, summary: MetricSummary) -> MetricSummary:
+        """Returns the summary of the score with notes on why no end is better."""
+        if not self.is_undirected:
+            return summary
+        comparisons = (
+            replace(c, note="; ".join(filter(None, [c.note, _UNDIRECTED])))
+            for c in summary.comparisons
+        )
+        return replace(summary, comparisons=tuple(comparisons))
+
+
+class _Groups:
+    """The groups of data sets that logs have.
+
+    Attributes:
+        sets: group -> the samples of all data sets in it.
+    """
+
+    def __init__(self, facts: Collection[LogFacts], sets: Mapping[str, LoggedSet]) -> None:
+        members = {group: names for of_log in facts for group, names in of_log.groups.items()}
+        self._members = {
+            group: [name for name in names if group not in _below(name, members)]
+            for group, names in members.items()
+        }
+        self._scores = {key for of_log in facts for key in of_log.means}
+        self.sets: dict[str, LoggedSet] = {}
+        for group in self._members:
+            within = {name: sets[name] for name in _below(group, members) if name in sets}
+            if within and group not in sets:
+                self.sets[group] = LoggedSet.pooled(within)
+
+    def has(self, group: str, score: str) -> bool:
+        """Returns whether a log states a score of a group."""
+        return (group, score) in self._scores
+
+    def parts(self, compared: Sequence[_Compared]) -> dict[str, str]:
+        """Returns the title of each score of a member of a group -> that of the group's score."""
+        titles = {(c.dataset, c.score.name): c.score.title for c in compared}
+        return {
+            titles[member, score]: title
+            for (group, score), title in titles.items()
+            for member in self._members.get(group, ())
+            if (member, score) in titles
+        }
+
+
+def _below(name: str, members: Mapping[str, Sequence[str]]) -> dict[str, None]:
+    """Returns a data set or group with all that is in it, in their order."""
+    names, left = dict[str, None](), [name]
+    while left:
+        name = left.pop()
+        if name not in names:
+            names[name] = None
+            left += reversed(members.get(name, ()))
+    return names
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """How scores of logs are compared.
+
+    Attributes:
+        facts: system -> what its log says of all samples.
+        digests: system -> what stands for the content of its log.
+        titles: of the scores.
+    """
+
+    facts: Mapping[str, LogFacts]
+    digests: Mapping[str, str]
+    titles: _Titles
+
+    def compared(
+        self,
+        dataset: str,
+        score: str,
+        systems: Sequence[str],
+        of_set: LoggedSet,
+        is_group: bool,
+        notes: list[str],
+    ) -> Iterator[_Compared]:
+        """Yields what is compared of a score: none, or one for each way to reduce its draws.
+
+        Args:
+            systems: that have the score.
+            is_group: whether the data set is a group of others.
+            notes: what a reader must know is added here.
+        """
+        title = self.titles.title(dataset, score)
+        if len(systems) < 2:
+            if not is_group:
+                notes.append(f"{title}: {f'only in {systems[0]}' if systems else 'no values'}")
+            return
+        if of_set.are_lists(score):
+            aggregation = self._of_lists(dataset, score, systems, of_set)
+            if aggregation is not None:
+                yield self._chosen(dataset, score, systems, of_set, aggregation, notes)
+            elif not is_group:
+                notes.append(
+                    f"{title}: left out: a list for each sample, of which no value of the corpus "
+                    "is known that is the one stated"
+                )
+            return
+        for key, kind in self._reductions(dataset, score, systems, notes):
+            yield self._chosen(dataset, score, systems, of_set, kind, notes, key=key)
+
+    def _reductions(
+        self, dataset: str, score: str, systems: Sequence[str], notes: list[str]
+    ) -> Iterator[tuple[str, Reduction | None]]:
+        """Yields the ways in which the logs reduce draws: what they state it of, and how."""
+        reducers = {
+            system: self.facts[system].reducers.get((dataset, score), (_MEAN,))
+            for system in systems
+        }
+        title = self.titles.title(dataset, score)
+        shared = [
+            name
+            for name in reducers[systems[0]]
+            if all(name in names for names in reducers.values())
+        ]
+        if not shared:
+            differing = ", ".join(f"{s} by {' and '.join(names)}" for s, names in reducers.items())
+            notes.append(
+                f"{title}: the logs reduce the draws of a sample otherwise, {differing}; compared "
+                "are means over draws"
+            )
+            yield score, None
+        for name in shared:
+            is_first = all(names[0] == name for names in reducers.values())
+            key = score if is_first else f"{score},{name}"
+            title = self.titles.title(dataset, key)
+            reduce = reducer_named(name)
+            if reduce is None:
+                notes.append(
+                    f"{title}: the logs reduce the draws of a sample by {name}, which is not known "
+                    "here; compared are means over draws"
+                )
+            elif name != _MEAN:
+                notes.append(
+                    f"{title}: one value for the draws of a sample, by {name} as in the logs"
+                )
+            is_mean = name == _MEAN or reduce is None
+            yield key, None if is_mean or reduce is None else Reduction(name, reduce)
+
+    def _of_lists(
+        self, dataset: str, score: str, systems: Sequence[str], of_set: LoggedSet
+    ) -> Aggregation | None:
+        """Returns how lists of a score make the value that logs state, by its name or by trial."""
+        if not of_set.are_pairs(score):
+            return None
+        names = [self.facts[s].aggregations.get((dataset, score), "") for s in systems]
+        if (name := next(filter(None, names), "")) in AGGREGATIONS:
+            return AGGREGATIONS[name]
+        stated = self._stated(dataset, score, systems)
+        for aggregation in (PERPLEXITY, BITS):
+            values = {s: of_set.corpus_value(score, s, aggregation) for s in stated}
+            if stated and _all_equal(values, stated):
+                return aggregation
+        return None
+
+    def _stated(self, dataset: str, key: str, systems: Sequence[str]) -> dict[str, float]:
+        values = {s: self.facts[s].means.get((dataset, key)) for s in systems}
+        return {s: value for s, value in values.items() if value is not None}
+
+    def _chosen(
+        self,
+        dataset: str,
+        score: str,
+        systems: Sequence[str],
+        of_set: LoggedSet,
+        kind: Reduction | Aggregation | None,
+        notes: list[str],
+        *,
+        key: str = "",
+    ) -> _Compared:
+        """Returns what is compared, with a direction if the logs state one of the same value.
+
+        Args:
+            key: of what the logs state, if it is not the name of the score.
+        """
+        key = key or score
+        title = self.titles.title(dataset, key)
+        stated = self._stated(dataset, key, systems)
+        chosen = LoggedScore(score, title, "", "none", kind)
+        values = _values(of_set, chosen, systems)
+        if kind is None and stated and not _all_equal(values, stated):
+            of_corpus = {s: of_set.corpus_value(score, s, PERPLEXITY) for s in stated}
+            if _all_equal(of_corpus, stated):
+                kind, values = PERPLEXITY, of_corpus
+        counted = {s: of_set.mean(score, s, counted=True) for s in systems}
+        agrees = all(
+            _is_rounded(values[s], claim) or (kind is None and _is_rounded(counted[s], claim))
+            for s, claim in stated.items()
+        )
+        directions = [self.facts[s].directions.get((dataset, key)) for s in systems]
+        direction = self.titles.direction(dataset, key, directions if agrees else [None])
+        if isinstance(kind, Aggregation):
+            notes.append(f"{title}: values of all documents together, {kind.formula}")
+        for system, claim in stated.items():
+            if is_equal(values[system], claim):
+                continue
+            if kind is None and is_equal(counted[system], claim):
+                notes.append(
+                    f"{system}: its log states {claim:.6g} for {title}, which counts scores that "
+                    f"are undefined here; without them it is {values[system]:.6g}"
+                )
+                continue
+            of = "value" if kind is not None else "mean"
+            notes.append(
+                f"{system}: its log states {claim:.6g} for {title}, and the {of} of its samples is "
+                f"{values[system]:.6g}; what it states may not be a mean"
+            )
+        choices = {system: self.digests[system] for system in systems}
+        if kind is not None:
+            how = kind.formula if isinstance(kind, Aggregation) else kind.name
+            choices = {"value": how, **choices}
+        signature = with_choices(f"logged.{title}", choices)
+        chosen = LoggedScore(score, title, signature, direction, kind)
+        return _Compared(dataset, chosen, stated, any(directions) and direction == "none")
+
+
+def _values(of_set: LoggedSet, score: LoggedScore, systems: Sequence[str]) -> dict[str, float]:
+    """Returns the value of each system by the samples of its log."""
+    kind = score.kind
+    if isinstance(kind, Aggregation):
+        return {s: of_set.corpus_value(score.name, s, kind) for s in systems}
+    reduce = kind.reduce if isinstance(kind, Reduction) else None
+    return {s: of_set.mean(score.name, s, reduce=reduce) for s in systems}
+
+
+def _all_equal(values: Mapping[str, float], stated: Mapping[str, float]) -> bool:
+    return all(is_equal(values[system], claim) for system, claim in stated.items())
+
+
+def _adjusted(
+    summaries: Sequence[MetricSummary],
+    compared: Sequence[_Compared],
+    parts: Mapping[str, str],
+    resampling: Resampling,
+) -> list[MetricSummary]:
+    """Returns the summaries with p adjusted over their families.
+
+    A family of a metric is a score in all data sets that are no part of a group, or in those that
+    are part of the same group.
+    """
+    if resampling.family != "metric":
+        return adjusted(summaries, resampling)
+    families: dict[tuple[str, str], list[MetricSummary]] = {}
+    for summary, c in zip(summaries, compared, strict=True):
+        title = c.score.title
+        of_score = title.removeprefix(f"{c.dataset}.")
+        families.setdefault((of_score, parts.get(title, "")), []).append(summary)
+    together = replace(resampling, family="run")
+    found = {s.metric: s for family in families.values() for s in adjusted(family, together)}
+    return [found[summary.metric] for summary in summaries]
+
+
+def _reasons(of_set: LoggedSet, scores: Sequence[str]) -> Iterator[str]:
+    """Yields why values are undefined, and what is to be said of samples, each with how many."""
+    for system, n, names, why in of_set.undefined(scores):
+        yield (
+            f"{system}: {n:,} of {of_set.size(system):,} samples have no value of "
+            f"{', '.join(names)}: {why}"
+        )
+    for (system, remark), n in of_set.remarks.items():
+        yield f"{system}: {n:,} of {of_set.size(system):,} samples {remark}"
+
+
+def _settings(logs: Sequence[_Log]) -> Iterator[str]:
+    """Yields in what settings logs differ; those that have none are not looked at."""
+    settings = {" and ".join(log.names.values()): log.facts.settings for log in logs}
+    settings = {name: of_log for name, of_log in settings.items() if of_log}
+    names = dict.fromkeys(name for of_log in settings.values() for name in of_log)
+    differing = []
+    for name in names:
+        of_logs = {log: of_log.get(name, _NOT_SET) for log, of_log in settings.items()}
+        if len(set(of_logs.values())) > 1:
+            values = (f"{_cut(value)} in {log}" for log, value in of_logs.items())
+            differing.append(f"{name} {', '.join(values)}")
+    if differing:
+        yield f"the logs differ in their settings: {'; '.join(differing)}"
+
+
+_SHOWN = 60
+"""Characters of a setting that a note shows."""
+
+
+def _cut(value: str) -> str:
+    text = printable(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _self_graded(facts: Mapping[str, LogFacts], compared: Sequence[_Compared]) -> Iterator[str]:
+    """Yields which systems graded their own answers."""
+    scores = {c.score.name for c in compared}
+    for system, of_log in facts.items():
+        own = [s for s, models in of_log.graders.items() if of_log.model in models and s in scores]
+        if own:
+            yield f"{system}: graded by the model itself: {', '.join(own)}"
 
 
 class _Titles:
@@ -268,7 +508,7 @@ class _Titles:
 
     def __init__(
         self,
-        sets: Mapping[str, _SetOfLogs],
+        sets: Mapping[str, LoggedSet],
         scores: Collection[str],
         directions: Mapping[str, Direction],
     ) -> None:
@@ -335,26 +575,18 @@ def _opened(source: Source) -> list[_Log]:
     return logs
 
 
-def _contradictions(
-    summaries: Sequence[MetricSummary], stated: Mapping[tuple[str, str], float]
-) -> Iterator[str]:
-    """Yields which means that logs state are not those of their samples."""
-    for summary in summaries:
-        for group in summary.groups:
-            mean, claim = group.mean.value, stated.get((summary.metric, group.group))
-            if claim is None or math.isnan(mean) or is_equal(mean, claim):
-                continue
-            yield (
-                f"{group.group}: its log states {claim:.6g} for {summary.metric}, and the mean of "
-                f"its samples is {mean:.6g}; what it states may not be a mean"
-            )
-
-
 def is_equal(mean: float, stated: float) -> bool:
     """Returns whether a mean of samples is the one that a log states."""
     return abs(mean - stated) <= _EQUAL * max(1.0, abs(stated))
 
 
-def _list(items: Sequence[str]) -> str:
-    names = sorted(items, key=natural)
-    return ", ".join([*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])])
+_FEWEST_DIGITS = 2
+"""Decimals of a stated value that is taken for one that was rounded."""
+
+
+def _is_rounded(mean: float, stated: float) -> bool:
+    """Returns whether what a log states is a mean of samples, perhaps with fewer decimals."""
+    digits = len(repr(stated).partition(".")[2])
+    return is_equal(mean, stated) or (
+        digits >= _FEWEST_DIGITS and abs(mean - stated) <= 0.5 * 10.0**-digits
+    )

@@ -131,8 +131,8 @@ def unadjusted(
         compare: whether the groups are systems. Labels or datasets are not compared with each
             other: their inputs differ, so a difference says nothing of who is better.
         split: the metrics whose groups are split by labels as well.
-        by_input: whether in the mean of a system with several seeds every input weighs the same,
-            however many of its texts have a value.
+        by_input: whether in the mean of a system every input weighs the same, however many of its
+            texts have a value.
         resampling: how intervals and tests are drawn.
 
     Raises:
@@ -261,8 +261,17 @@ def mean_of_rows(
             )
             if mean is not None:
                 return mean
+    weights = None
+    if by_input and pairing is not None:
+        weights = pairing.shares_of_inputs(np.where(rows, values, np.nan))[rows]
     return cluster_mean(
-        v, clusters[rows], votes=votes, limits=limits, level=level, fewest=FEWEST_CLUSTERS
+        v,
+        clusters[rows],
+        weights=weights,
+        votes=votes,
+        limits=limits,
+        level=level,
+        fewest=FEWEST_CLUSTERS,
     )
 
 

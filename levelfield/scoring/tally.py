@@ -361,6 +361,14 @@ class Pairing:
     def _strata(self) -> Codes:
         return coded(self._table.strata)[1]
 
+    def shares_of_inputs(self, values: Floats) -> Floats:
+        """(n,): 1 over the number of texts of a row's system on its input that have a value."""
+        defined = ~np.isnan(values[self._rows])
+        counts = np.bincount(self._cell[defined], minlength=math.prod(self._shape))
+        shares = np.ones(values.size)
+        shares[self._rows] = 1 / np.maximum(counts[self._cell], 1)
+        return shares
+
     def lacking(self, values: Floats) -> Codes:
         """(inputs, systems): how many texts of a system on an input are undefined."""
         undefined = self._cell[np.isnan(values[self._rows])]

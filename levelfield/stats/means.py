@@ -61,6 +61,7 @@ def cluster_mean(
     values: npt.ArrayLike,
     clusters: npt.ArrayLike,
     *,
+    weights: Floats | None = None,
     votes: int = 0,
     limits: Range = UNBOUNDED,
     level: float = 0.95,
@@ -74,9 +75,12 @@ def cluster_mean(
     cover as often as a bootstrap that draws clusters, and more often with five clusters. Shares
     have the interval of `share_ends` with the same variance.
 
+    With weights, S_k and n_k are the sums of `w v` and of w.
+
     Args:
         values: (n,); NaN is left out.
         clusters: (n,) anything that sorts; equal entries are one cluster.
+        weights: (n,) above 0; all 1 by default.
         votes: of how many the values are shares, as `votes_of` tells; 0 if they are none.
         limits: of the values; the interval stays within them.
         level: of the interval.
@@ -85,11 +89,16 @@ def cluster_mean(
     Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ,
     or with fewer than `fewest`; no mean without a value. `Estimate.why_no_interval` says so.
     """
+    defined = ~np.isnan(np.asarray(values, dtype=np.float64))
     values, clusters = defined_rows(values, clusters)
     K, code = coded(clusters)
-    S, W = cluster_sums(values, code, K), cluster_sizes(code, K)
     n = values.size
-    mean = float(S.sum() / n) if n else math.nan
+    if weights is None:
+        S, W, total = cluster_sums(values, code, K), cluster_sizes(code, K), float(n)
+    else:
+        w = weights[defined]
+        S, W, total = cluster_sums(w * values, code, K), cluster_sums(w, code, K), float(w.sum())
+    mean = float(S.sum() / total) if n else math.nan
     if max(2, fewest) > K:
         why = FEW_CLUSTERS if K > 1 else ""
         return estimate_of_mean(mean, math.nan, math.nan, n=n, clusters=K, why_no_interval=why)

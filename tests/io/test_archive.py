@@ -89,3 +89,78 @@ def test_a_member_longer_than_the_limit_is_refused(tmp_path: Path, monkeypatch):
         pytest.raises(ArchiveError, match=r"one\.json: more than 10 bytes"),
     ):
         archive.read(0)
+
+
+def bomb(blocks: int) -> bytes:
+    """A frame of Zstandard whose blocks repeat a line end, 128 KiB each."""
+    header = b"\x28\xb5\x2f\xfd" + b"\x00\x58"
+    block = (1 << 1 | (1 << 17) << 3).to_bytes(3, "little") + b"\n"
+    last = (1 | 1 << 1 | 1 << 3).to_bytes(3, "little") + b"\n"
+    return header + block * blocks + last
+
+
+def test_what_would_unpack_to_gigabytes_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    packed = bomb(40_000)
+    assert len(packed) < 200_000
+    with pytest.raises(ValueError, match="may unpack to more than 268,435,456 bytes"):
+        without_zstandard(packed)
+    monkeypatch.setattr("zip_members.zstandard", lambda _: packed)
+    path = write_zip(tmp_path / "a.zip", {"one.json": b"{}"})
+    with (
+        Archive(path) as archive,
+        pytest.raises(ArchiveError, match=r"one\.json: may unpack to more than"),
+    ):
+        archive.read(0)
+    assert without_zstandard(bomb(2)) == b"\n" * (1 << 18)
+
+
+def test_a_changed_byte_that_zstandard_doesn_t_notice_is_damage(tmp_path: Path):
+    path = write_zip(tmp_path / "a.zip", {"one.json": b'{"value": "C"}'})
+    path.write_bytes(path.read_bytes().replace(b'"C"', b'"I"', 1))
+    with (
+        Archive(path) as archive,
+        pytest.raises(ArchiveError, match=r"one\.json: damaged: its length or checksum"),
+    ):
+        archive.read(0)
+
+
+def test_a_member_shorter_or_longer_than_its_directory_states_is_damage(tmp_path, monkeypatch):
+    for content in (b"[1]", b"[1, 2, 3]"):
+        monkeypatch.setattr("zip_members.zstandard", lambda _, content=content: zstandard(content))
+        path = write_zip(tmp_path / "a.zip", {"one.json": b"[1, 2]"})
+        with Archive(path) as archive, pytest.raises(ArchiveError, match="damaged: its length"):
+            archive.read(0)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[1]\n", b"[1,\n2]\n", b"[1,\r\n2]\r\n", b"[\r\n]", b"\xef\xbb\xbf[1]", b"", b"\n"]
+)
+def test_line_ends_and_marks_that_the_reader_drops_are_there_again(tmp_path: Path, content: bytes):
+    path = write_zip(tmp_path / "a.zip", {"one.json": content})
+    with Archive(path) as archive:
+        assert archive.read(0) == content
+
+
+def test_a_frame_that_is_cut_off_or_is_none_is_damage():
+    whole = zstandard(b"[1, 2]")
+    for end in range(1, len(whole)):
+        with pytest.raises(ValueError, match="damaged"):
+            without_zstandard(whole[:end])
+    with pytest.raises(ValueError, match="damaged: not a frame"):
+        without_zstandard(b"[1, 2]")
+
+
+def test_a_deflated_member_is_unpacked_no_further_than_its_directory_states(tmp_path: Path):
+    import tracemalloc
+
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("one.json", b" " * 20_000_000)
+    stated = (20_000_000).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(stated, (10).to_bytes(4, "little")))
+    tracemalloc.start()
+    with Archive(path) as archive, pytest.raises(ArchiveError, match=r"one\.json: damaged"):
+        archive.read(0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,25 @@ def test_statistics_that_are_cut_off_leave_a_note(tmp_path: Path):
     (run / "stats.json").write_text("[{")
     (source,) = open_samples([run]).inputs
     assert source.facts().notes[0].startswith("stats.json was not read: not JSON")
+
+
+def test_trials_without_examples_are_draws(tmp_path: Path):
+    values = {"exact_match": {(id, trial): 1.0 for id in ("id0", "id1") for trial in (0, 1)}}
+    run = write_helm(tmp_path / "run", values, trials=2)
+    state = json.loads((run / "scenario_state.json").read_text())
+    state["adapter_spec"]["max_train_instances"] = 0
+    (run / "scenario_state.json").write_text(json.dumps(state))
+    samples = load_samples(run)
+    assert [(s.id, s.seed, logged_scores(s).draw) for s in samples] == [
+        ("id0/0", None, 0), ("id0/1", None, 1), ("id1/0", None, 0), ("id1/1", None, 1),
+    ]  # fmt: skip
+
+
+def test_a_request_that_failed_has_a_reason_and_what_helm_counts(tmp_path: Path):
+    requests = [helm_request("id0", "x"), helm_request("id1", "", result={"success": False})]
+    first, second = load_samples(write_helm(tmp_path / "run", VALUES, requests=requests))
+    assert logged_scores(first).reasons == {}
+    logged = logged_scores(second)
+    assert logged.reasons == {"": "the request failed"}
+    assert logged.counted == {"exact_match": 0.0}
+    assert math.isnan(logged.scores["exact_match"])

@@ -78,12 +78,15 @@ def test_facts_are_the_means_that_the_log_states(written):
     assert facts.notes == ()
 
 
-def test_epochs_are_seeds_with_ids_of_their_own(written):
+def test_epochs_are_draws_within_an_item_and_no_seeds(written):
     values = {(id, epoch): "C" for id in (1, 2) for epoch in (1, 2)}
     samples = load_samples(written(inspect_log("m", {"match": values}, epochs=2)))
-    assert [(s.id, s.seed) for s in samples] == [("1/1", 1), ("1/2", 2), ("2/1", 1), ("2/2", 2)]
-    assert {s.id: logged_scores(s).item for s in samples} == {
-        "1/1": "1", "1/2": "1", "2/1": "2", "2/2": "2",
+    assert [(s.id, s.seed, s.extra["epoch"]) for s in samples] == [
+        ("1/1", None, 1), ("1/2", None, 2), ("2/1", None, 1), ("2/2", None, 2),
+    ]  # fmt: skip
+    logged = {s.id: logged_scores(s) for s in samples}
+    assert {id: (of_log.item, of_log.draw) for id, of_log in logged.items()} == {
+        "1/1": ("1", 1), "1/2": ("1", 2), "2/1": ("2", 1), "2/2": ("2", 2),
     }  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def test_a_sample_in_chunks_is_read_with_its_attachments(tmp_path: Path):
         "samples/7_epoch_2/messages/0.json": [],
         "samples/7_epoch_2/attachments/0.json": ["a", "b"],
         "samples/7_epoch_2/attachments/2.json": ["c", "the fourth"],
-        "header.json": {n: v for n, v in LOG.items() if n not in ("samples", "reductions")},
+        "header.json": {n: LOG[n] for n in ("version", "status", "eval")},
     }
     with zipfile.ZipFile(path, "w") as file:
         for name, member in members.items():
@@ -181,7 +184,8 @@ def test_logs_of_2024_keep_header_and_results_apart(tmp_path: Path):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("start.json", json.dumps({"version": 2, "eval": LOG["eval"]}))
         file.writestr("samples/1_epoch_1.json", json.dumps(LOG["samples"][0]))
-        file.writestr("results.json", json.dumps({"status": "success", "results": LOG["results"]}))
+        results = {"scores": LOG["results"]["scores"]}
+        file.writestr("results.json", json.dumps({"status": "success", "results": results}))
     (log,) = open_samples([path]).inputs
     assert log.facts().means["lakes", "match"] == pytest.approx(0.5, abs=1e-12)
     assert load_samples(path)[0].dataset == "lakes"
@@ -201,8 +205,9 @@ def test_an_empty_log_is_refused(written):
     assert problem(path) == f"no samples in {path}; is it the file you mean?"
 
 
-def test_two_samples_of_one_id_are_refused(written):
-    path = written(inspect_log("m", {}, samples=[inspect_sample(1, 1, {})] * 2))
+def test_two_samples_of_one_id_in_a_document_are_refused(tmp_path: Path):
+    log = inspect_log("m", {}, samples=[inspect_sample(1, 1, {})] * 2)
+    path = write_inspect_json(tmp_path / "log.json", log)
     assert 'sample 2: id "1" was used at' in problem(path)
 
 
@@ -211,7 +216,8 @@ def test_two_samples_of_one_id_are_refused(written):
     [
         (7, "expected a sample, which is an object with an id"),
         ({"input": "x"}, "expected a sample, which is an object with an id"),
-        ({"id": 1, "epoch": "two"}, "seed: expected a whole number"),
+        ({"id": 1, "epoch": "two"}, "epoch: expected a whole number"),
+        ({"id": 1, "epoch": 10**40}, "epoch: expected a whole number"),
     ],
 )
 def test_a_malformed_sample_is_named(tmp_path: Path, sample: object, message: str):
@@ -257,6 +263,14 @@ def test_a_long_log_is_not_held(tmp_path: Path):
     assert peak < 6_000_000
 
 
+def test_a_sample_of_too_many_values_is_refused_before_it_is_parsed(written, monkeypatch):
+    monkeypatch.setattr("levelfield.io.json_input.RECORD_VALUES", 2_000)
+    sample = inspect_sample(1, 1, {}, store={"x": [{}] * 1_500})
+    assert "more than 2,000 values in one record" in problem(
+        written(inspect_log("m", {}, samples=[sample]))
+    )
+
+
 def test_the_item_is_the_sample_and_the_content_what_was_asked(written):
     (first, *_) = load_samples(written(LOG))
     logged = logged_scores(first)
@@ -268,3 +282,100 @@ def test_the_item_is_the_sample_and_the_content_what_was_asked(written):
     assert logged_scores(other).content != logged.content
     (same, *_) = load_samples(written(LOG, "same"))
     assert logged_scores(same).content == logged.content
+
+
+def with_results(samples: list[dict], **results: object) -> dict:
+    log = inspect_log("m", {"match": {(1, 1): "C"}}, samples=samples)
+    return {**log, "results": {**log["results"], **results}}
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_ids_may_have_slashes(written, epochs: int):
+    ids = [f"HumanEval/{i}" for i in range(12)]
+    samples = [
+        {**inspect_sample(1, epoch, {"match": "C"}), "id": id}
+        for id in ids
+        for epoch in range(1, epochs + 1)
+    ]
+    path = written(with_results(samples, total_samples=12 * epochs))
+    logged = [logged_scores(s) for s in load_samples(path)]
+    assert [of_log.item for of_log in logged] == [id for id in ids for _ in range(epochs)]
+
+
+@pytest.mark.parametrize("zstandard", [False, True])
+def test_of_a_sample_that_was_run_again_the_last_run_counts(tmp_path: Path, zstandard: bool):
+    first, second = (inspect_sample(1, 1, {"match": value}) for value in "IC")
+    log = with_results([first, inspect_sample(2, 1, {}), second], total_samples=2)
+    path = write_inspect_eval(tmp_path / "log.eval", log, zstandard=zstandard)
+    samples = load_samples(path)
+    assert [s.id for s in samples] == ["1", "2"]
+    assert logged_scores(samples[0]).scores == {"match": 1.0}
+    (read,) = open_samples([path]).inputs
+    assert read.facts().notes == ("samples run again, of which the last run counts: 1",)
+
+
+def test_fewer_samples_than_the_results_state_are_an_error_with_both_counts(written):
+    path = written(with_results([inspect_sample(i, 1, {}) for i in range(3)], total_samples=24))
+    assert problem(path) == (
+        f"{path}: holds 3 of the 24 samples that its results state; copy it again"
+    )
+    stopped = with_results([inspect_sample(1, 1, {})], total_samples=24, logged_samples=1)
+    assert len(load_samples(written(stopped, "stopped"))) == 1
+    cancelled = {**with_results([inspect_sample(1, 1, {})], total_samples=24), "status": "error"}
+    assert len(load_samples(written(cancelled, "cancelled"))) == 1
+
+
+def test_a_list_is_told_from_a_number(written):
+    sample = inspect_sample(1, 1, {"list": [1, 0.5], "words": ["a", "b"], "number": 2})
+    logged = logged_scores(load_samples(written(inspect_log("m", {}, samples=[sample])))[0])
+    assert logged.scores == {"number": 2.0}
+    assert logged.lists == {"list": (1.0, 0.5), "words": ()}
+
+
+def test_a_score_has_a_value_or_a_reason(written):
+    samples = [
+        inspect_sample(1, 1, {"q": "C"}),
+        inspect_sample(2, 1, {"q": "I"}),
+        inspect_sample(3, 1, {"q": float("nan")}),
+        inspect_sample(4, 1, {"q": float("nan")}),
+        inspect_sample(5, 1, {"q": "good"}),
+    ]
+    samples[1]["scores"]["q"]["explanation"] = "Grade not found in model output: none"
+    samples[2]["scores"]["q"]["reason"] = "scoring_failed"
+    samples[3]["scores"]["q"]["metadata"] = {"unscored_reason": "my_reason"}
+    logged = [
+        logged_scores(s) for s in load_samples(written(inspect_log("m", {}, samples=samples)))
+    ]
+    assert [of_log.reasons.get("q") for of_log in logged] == [
+        None, "the grader gave no grade", "the scorer failed", "unscored: my_reason",
+        "its value is not a number",
+    ]  # fmt: skip
+    assert [math.isnan(of_log.scores["q"]) for of_log in logged] == [False, *[True] * 4]
+    assert [of_log.counted for of_log in logged] == [{}, {"q": 0.0}, {}, {}, {"q": 0.0}]
+
+
+def test_attachments_are_found_in_time_that_grows_with_the_log(tmp_path: Path):
+    from levelfield.io.archive import Archive
+    from levelfield.io.formats.inspect_log import _Attachments
+
+    names = [f"samples/{i}_epoch_1/attachments/0.json" for i in range(2_000)]
+
+    class Names(list):
+        reads = 0
+
+        def __iter__(self):
+            Names.reads += 1
+            return super().__iter__()
+
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in names:
+            file.writestr(name, '["a", "b"]')
+    with Archive(path) as archive:
+        archive.names = Names(archive.names)
+        attachments = _Attachments(archive)
+        resolve = [attachments.of(f"{i}_epoch_1") for i in range(2_000)]
+        assert Names.reads == 1
+        assert resolve[1_999]("1") == "b"
+        assert resolve[0]("7") == resolve[0]("x") == ""
+        assert attachments.of("none_epoch_1") is None

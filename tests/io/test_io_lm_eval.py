@@ -159,3 +159,83 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path):
 def test_another_folder_is_refused(tmp_path: Path):
     with pytest.raises(UserError, match="is a folder; name the files in it"):
         open_samples([tmp_path])
+
+
+LATER = "2026-11-03T09-00-00.5"
+
+
+def test_samples_of_two_runs_without_results_are_not_mixed(tmp_path: Path):
+    run = write_lm_eval(tmp_path / "run", {"lakes": LINES})
+    write_lm_eval(run, {"lakes": LINES[:1]}, date=LATER)
+    for results in run.glob("results_*"):
+        results.unlink()
+    assert problem(run).startswith(f"{run}: holds the results of 2 runs (")
+    assert len(load_samples(run / f"samples_lakes_{LATER}.jsonl")) == 1
+
+
+def test_results_of_one_run_beside_samples_of_two_are_refused(tmp_path: Path):
+    run = write_lm_eval(tmp_path / "run", {"lakes": LINES})
+    write_lm_eval(run, {"lakes": LINES[:1]}, date=LATER)
+    (run / f"results_{LATER}.json").unlink()
+    assert problem(run).startswith(f"{run}: holds the results of 2 runs (")
+    assert len(load_samples(run / f"results_{DATE}.json")) == 3
+
+
+def test_results_may_have_a_name_of_their_own(tmp_path: Path):
+    run = write_lm_eval(tmp_path / "run", {"lakes": LINES}, stem="mine", model="lab/x")
+    for path in (run, run / f"mine_{DATE}.json", run / f"samples_lakes_{DATE}.jsonl"):
+        (read,) = open_samples([path]).inputs
+        assert read.facts().means["lakes", "exact_match,strict"] == pytest.approx(1 / 3)
+        assert {s.system for s in load_samples(path)} == {"lab/x"}
+
+
+def test_the_folder_that_lm_eval_writes_to_holds_one_for_the_model(tmp_path: Path):
+    out = tmp_path / "out"
+    write_lm_eval(out / "lakes__small", {"lakes": LINES})
+    assert load_samples(out) == load_samples(out / "lakes__small")
+    (read,) = open_samples([out]).inputs
+    digest = read.digest
+    (samples,) = (out / "lakes__small").glob("samples_*")
+    samples.write_text(samples.read_text() + "\n")
+    assert open_samples([out]).inputs[0].digest != digest
+    write_lm_eval(out / "lakes__large", {"lakes": LINES}, model="lakes/large")
+    assert problem(out) == (
+        f'{out}: holds the runs of 2 models ("lakes__large", "lakes__small"); name these folders '
+        "one by one"
+    )
+
+
+def test_fewer_documents_than_the_results_state_are_an_error_with_both_counts(tmp_path: Path):
+    more = {"n-samples": {"lakes": {"original": 50, "effective": 24}}}
+    run = write_lm_eval(tmp_path / "run", {"lakes": LINES}, **more)
+    assert problem(run) == (
+        f"{run}: samples_lakes_{DATE}.jsonl: holds 3 of the 24 documents that the results state; "
+        "copy it again"
+    )
+
+
+def test_a_list_of_numbers_is_kept_and_an_answer_that_no_filter_finds_is_remarked(tmp_path: Path):
+    line = lm_eval_line(0, {"word_perplexity": [-5.5, 3]}, filtered_resps=["[invalid]"])
+    (sample,) = load_samples(write_lm_eval(tmp_path / "run", {"t": [line]}))
+    logged = logged_scores(sample)
+    assert logged.lists == {"word_perplexity,none": (-5.5, 3.0)}
+    assert logged.remarks == (
+        "have no answer that the filter none finds; they count as they are scored",
+    )
+
+
+def test_groups_and_settings_are_facts(tmp_path: Path):
+    run = write_lm_eval(
+        tmp_path / "run",
+        {"a": LINES[:2], "b": LINES[:3]},
+        groups={"both": ["a", "b"]},
+        config={"model_args": "pretrained=x,dtype=float16", "limit": 5},
+    )
+    (read,) = open_samples([run]).inputs
+    facts = read.facts()
+    assert facts.groups == {"both": ("a", "b")}
+    assert facts.means["both", "exact_match,strict"] == pytest.approx(2 / 5)
+    assert facts.directions["both", "exact_match,strict"] == "higher"
+    assert facts.settings["model arguments.dtype"] == "float16"
+    assert facts.settings["limit"] == "5"
+    assert "model arguments.pretrained" not in facts.settings

@@ -7,15 +7,19 @@ import json
 import math
 import random
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from levelfield import compare
+from levelfield import compare, load_samples, score
 from levelfield.core.errors import InputError, UserError
 from levelfield.scoring.compare import SystemComparisons
+from levelfield.scoring.comparison import verdict
 from levelfield.scoring.logs import is_equal
+from levelfield.show.terminal.score_tables import print_comparisons
+from levelfield.stats.multiplicity import holm
 from levelfield.stats.sign_flip import sign_flips
 from others_logs import (
     inspect_log,
@@ -141,17 +145,44 @@ def test_a_difference_is_that_of_pairs_of_one_sample_with_the_test_of_sign_flips
     assert (c.low, c.high) == pytest.approx((tests.low[0], tests.high[0]), rel=1e-9)
 
 
-def test_epochs_are_seeds_of_the_test(tmp_path: Path):
-    of_a, of_b = letters(9, 30, 3), letters(10, 30, 3)
+def test_epochs_are_averaged_within_items(tmp_path: Path):
+    of_a, of_b = letters(9, 12, 3), letters(10, 12, 3)  # few enough for all signs to be tried
     found = compare(inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}, epochs=3))
     ((_, c),) = found
-    assert "3 seeds each: t test with prompts and seeds as samples" in c.note
     of_samples: dict[int, list[float]] = defaultdict(list)
     for (id, epoch), value in of_a.items():
         of_samples[id].append(number(value) - number(of_b[id, epoch]))
-    assert c.difference == pytest.approx(
-        np.mean([np.mean(d) for d in of_samples.values()]), abs=1e-12
-    )
+    d = np.array([np.mean(values) for values in of_samples.values()])
+    assert c.difference == pytest.approx(d.mean(), abs=1e-12)
+    n = d.size
+    tests = sign_flips(d[:, None] / n, np.full((n, 1), 1 / n), mid=np.array([False]))
+    assert c.p == pytest.approx(tests.p[0], rel=1e-9)
+    assert (c.low, c.high) == pytest.approx((tests.low[0], tests.high[0]), rel=1e-9)
+    assert c.inputs == 12
+
+
+def binary_epochs(seed: int, n: int, epochs: int, lift: float) -> dict[tuple[int, int], object]:
+    """Right or wrong: items differ in how hard they are, epochs by chance alone."""
+    draw = np.random.default_rng(seed)
+    hard = np.random.default_rng(5).beta(1, 1, n)
+    right = draw.random((n, epochs)) < np.clip(hard + lift, 0, 1)[:, None]
+    return {(i, e + 1): "C" if right[i, e] else "I" for i in range(n) for e in range(epochs)}
+
+
+def test_more_epochs_make_a_difference_more_certain(tmp_path: Path):
+    widths = []
+    for epochs in (1, 2, 5):
+        of_a, of_b = (binary_epochs(s, 150, epochs, lift) for s, lift in ((1, 0.0), (2, 0.1)))
+        files = inspect_pair(tmp_path, {"match": of_a}, {"match": of_b}, epochs=epochs)
+        ((_, c),) = compare(files)
+        d = np.array([
+            np.mean([number(of_b[i, e + 1]) - number(of_a[i, e + 1]) for e in range(epochs)])
+            for i in range(150)
+        ])  # fmt: skip
+        t = 1.976 * d.std(ddof=1) / np.sqrt(150)
+        assert c.high - c.low == pytest.approx(2 * t, rel=0.05)
+        widths.append(c.high - c.low)
+    assert widths[0] > 1.2 * widths[1] > 1.5 * widths[2]
 
 
 def test_samples_that_only_one_log_has_are_named(tmp_path: Path):
@@ -420,3 +451,381 @@ def test_the_order_of_samples_changes_nothing(tmp_path: Path):
     after = compare(files)
     assert [c for _, c in after] == [c for _, c in before]
     assert means(after) == means(before)
+
+
+def runs_with_likelihoods(folder: Path, make: Callable[[float, int], dict], **words) -> list[Path]:
+    """Two runs of 30 documents: the model `strong` has likelihoods that are higher by 1.2 nats."""
+    draw = random.Random(8)
+    likelihoods = [-2.0 - draw.random() for _ in range(30)]
+    return [
+        write_lm_eval(
+            folder / model,
+            {
+                "t": [
+                    lm_eval_line(i, make(value + gain + draw.random() / 9, i))
+                    for i, value in enumerate(likelihoods)
+                ]
+            },
+            model=model,
+            **{name: choice(likelihoods, gain) for name, choice in words.items()},
+        )
+        for model, gain in (("weak", 0.0), ("strong", 1.2))
+    ]
+
+
+def restated(runs: list[Path], score: str, value: Callable[[list], float]) -> None:
+    """Has the results state a value of all documents."""
+    for run in runs:
+        (file,), (results,) = run.glob("samples_*"), run.glob("results_*")
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        document = json.loads(results.read_text())
+        document["results"]["t"][score] = value([line[score.split(",")[0]] for line in lines])
+        results.write_text(json.dumps(document))
+
+
+def test_perplexity_is_the_value_of_all_documents_and_its_direction_holds(tmp_path: Path):
+    runs = runs_with_likelihoods(tmp_path, lambda ll, _: {"perplexity": ll})
+    restated(runs, "perplexity,none", lambda values: math.exp(-np.mean(values)))
+    found = compare(runs)
+    ((summary, c),) = found
+    assert found.equal_to_stated == 2
+    assert summary.direction == "lower"
+    assert verdict(c, summary.direction) == "strong > weak"
+    values = means(found)
+    assert c.difference == pytest.approx(
+        values["perplexity,none", "strong"] - values["perplexity,none", "weak"], rel=1e-9
+    )
+    assert math.isnan(c.effect)
+    for group in summary.groups:
+        assert 0 < group.mean.low < group.mean.value < group.mean.high
+    assert "values of all documents together" in found.notes[0]
+
+
+def test_a_value_that_is_no_mean_of_the_documents_lends_them_no_direction(tmp_path: Path):
+    runs = runs_with_likelihoods(tmp_path, lambda ll, _: {"perplexity": ll})
+    restated(runs, "perplexity,none", lambda values: -np.median(values))
+    found = compare(runs)
+    ((summary, c),) = found
+    assert summary.direction == "none"
+    assert verdict(c, summary.direction) == "strong higher than weak"
+    assert "the logs say which end is better of another value than this one" in c.note
+    assert any("what it states may not be a mean" in note for note in found.notes)
+    named = compare(runs, direction={"perplexity,none": "higher"})
+    assert next(iter(named))[0].direction == "higher"
+    assert "another value" not in next(iter(named))[1].note
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("word_perplexity", lambda ll, w: math.exp(-ll / w)),
+        ("bits_per_byte", lambda ll, w: -ll / w / math.log(2)),
+        ("my_rate", lambda ll, w: -ll / w / math.log(2)),
+    ],
+)
+def test_pairs_of_a_likelihood_and_a_length_make_the_value_of_the_corpus(tmp_path, metric, value):
+    runs = runs_with_likelihoods(tmp_path, lambda ll, i: {metric: [ll * (9 + i), 9 + i]})
+    restated(runs, f"{metric},none", lambda pairs: value(*np.sum(np.array(pairs), axis=0).tolist()))
+    for run in runs:
+        (results,) = run.glob("results_*")
+        document = json.loads(results.read_text())
+        document["higher_is_better"]["t"] = {metric: False}
+        results.write_text(json.dumps(document))
+    found = compare(runs)
+    ((summary, c),) = found
+    assert found.equal_to_stated == 2
+    assert verdict(c, summary.direction) == "strong > weak"
+
+
+def test_lists_that_make_no_known_value_are_named(tmp_path: Path):
+    runs = runs_with_likelihoods(tmp_path, lambda ll, i: {"f1": [i % 2, 1], "acc": ll})
+    found = compare(runs)
+    assert [s.metric for s in found.summaries] == ["acc,none"]
+    assert "f1,none: left out: a list for each sample" in found.notes[0]
+    with pytest.raises(UserError, match="f1,none: left out: a list for each sample"):
+        compare(runs, "f1,none")
+
+
+@pytest.mark.parametrize(
+    ("reducer", "reduce"),
+    [
+        ("max", max),
+        ("median", lambda v: sorted(v)[1]),
+        ("mode", lambda v: max(set(v), key=v.count)),
+        ("at_least_2", lambda v: float(sum(x >= 1 for x in v) >= 2)),
+        ("pass_at_2", lambda v: 1 - [3, 1, 0, 0][sum(x >= 1 for x in v)] / 3),
+    ],
+)
+def test_draws_of_a_sample_are_reduced_as_the_log_does(tmp_path: Path, reducer, reduce):
+    files = []
+    for name, seed in (("a", 1), ("b", 2)):
+        values = letters(seed, 20, 3, "CI")
+        of_items = [reduce([number(values[i, e]) for e in (1, 2, 3)]) for i in range(20)]
+        log = inspect_log(
+            name, {"match": values}, epochs=3, stated={"match": sum(of_items) / len(of_items)}
+        )
+        log["results"]["scores"][0]["reducer"] = reducer
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    found = compare(files)
+    ((summary, c),) = found
+    assert found.equal_to_stated == 2
+    assert (summary.metric, summary.direction, c.inputs) == ("match", "higher", 20)
+    assert found.notes == (
+        f"match: one value for the draws of a sample, by {reducer} as in the logs",
+    )
+
+
+def test_several_reducers_give_several_scores_and_an_unknown_one_is_named(tmp_path: Path):
+    files = []
+    for name, seed in (("a", 1), ("b", 2)):
+        values = letters(seed, 20, 3, "CI")
+        log = inspect_log(name, {"match": values}, epochs=3)
+        (mean,) = log["results"]["scores"]
+        log["results"]["scores"] = [
+            mean,
+            {**mean, "reducer": "max", "metrics": {"accuracy": {"value": 0.5}}},
+            {**mean, "reducer": "my_own", "metrics": {"accuracy": {"value": 0.1}}},
+        ]
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    found = compare(files)
+    assert [s.metric for s in found.summaries] == ["match", "match,max", "match,my_own"]
+    assert [s.direction for s in found.summaries] == ["higher", "none", "none"]
+    assert any("by my_own, which is not known here" in note for note in found.notes)
+
+
+def test_logs_with_other_reducers_are_compared_by_means_and_say_so(tmp_path: Path):
+    files = []
+    for name, reducer in (("a", "mean"), ("b", "max")):
+        log = inspect_log(name, {"match": letters(1, 9, 3)}, epochs=3, stated={"match": 0.99})
+        log["results"]["scores"][0]["reducer"] = reducer
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    found = compare(files)
+    assert "reduce the draws of a sample otherwise, a by mean, b by max" in found.notes[0]
+
+
+def test_what_the_grader_could_not_grade_is_undefined_and_counted(tmp_path: Path):
+    files = []
+    for name, failed in (("a", range(4)), ("b", ())):
+        log = inspect_log(name, {"quality": letters(1, 24, alphabet="C")})
+        for i in failed:
+            log["samples"][i]["scores"]["quality"] = {
+                "value": "I",
+                "explanation": "Grade not found in model output: I would say",
+            }
+        if name == "a":  # which Inspect counted as wrong
+            log["results"]["scores"][0]["metrics"]["accuracy"]["value"] = 20 / 24
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    found = compare(files)
+    ((summary, c),) = found
+    assert summary.reasons == {"the grader gave no grade": 4}
+    assert (c.inputs, c.difference) == (20, 0.0)
+    assert summary.direction == "higher"
+    assert found.notes == (
+        "a: its log states 0.833333 for quality, which counts scores that are undefined here; "
+        "without them it is 1",
+        "a: 4 of 24 samples have no value of quality: the grader gave no grade",
+    )
+
+
+def test_a_failing_grader_withholds_a_verdict_that_it_could_turn(tmp_path: Path):
+    of_a = {key: "C" if key[0] % 8 else "I" for key in letters(1, 40)}
+    of_b = {key: "I" if key[0] % 3 else "C" for key in letters(1, 40)}
+    a, b = (inspect_log(m, {"q": v}) for m, v in (("a", of_a), ("b", of_b)))
+    for sample in b["samples"][:38]:
+        sample["scores"]["q"] |= {"value": math.nan, "reason": "grader_failed"}
+    found = compare([
+        write_inspect_json(tmp_path / f"{name}.json", log) for name, log in (("a", a), ("b", b))
+    ])  # fmt: skip
+    ((summary, c),) = found
+    assert summary.reasons == {"the grader gave no grade": 38}
+    assert verdict(c, summary.direction) in ("withheld", "no difference shown")
+
+
+@pytest.mark.parametrize("code", ["invalid_response_format", "no_response", "refusal"])
+def test_an_answer_in_another_format_is_wrong_and_counted(tmp_path: Path, code: str):
+    log = inspect_log("a", {"q": letters(1, 20, alphabet="CI")})
+    for sample in log["samples"][:3]:
+        sample["scores"]["q"] |= {"value": "I", "reason": code}
+    b = inspect_log("b", {"q": letters(2, 20, alphabet="CI")})
+    found = compare([
+        write_inspect_json(tmp_path / f"{name}.json", log) for name, log in (("a", log), ("b", b))
+    ])  # fmt: skip
+    assert found.summaries[0].reasons == {}
+    assert any(
+        note.startswith("a: 3 of 20 samples have ") and "counts as the log scores it" in note
+        for note in found.notes
+    )
+
+
+def test_errors_and_invalidated_samples_are_undefined_and_counted_by_kind(tmp_path: Path):
+    log = inspect_log("a", {"q": letters(1, 20, alphabet="C")})
+    for sample in log["samples"][:3]:
+        sample["error"] = {"message": "timeout"}
+        sample["scores"]["q"]["value"] = "I"
+    log["samples"][3]["invalidation"] = {"reason": "a wrong sandbox"}
+    b = inspect_log("b", {"q": letters(2, 20, alphabet="CI")})
+    files = [write_inspect_json(tmp_path / f"{n}.json", x) for n, x in (("a", log), ("b", b))]
+    found = compare(files)
+    assert found.summaries[0].reasons == {
+        "the sample ended with an error": 3,
+        "the sample was invalidated": 1,
+    }
+    assert "a: 3 of 20 samples have no value of q: the sample ended with an error" in found.notes
+    assert "a: 1 of 20 samples have no value of q: the sample was invalidated" in found.notes
+    log["eval"]["config"]["score_on_error"] = True
+    write_inspect_json(files[0], log)
+    found = compare(files)
+    assert found.summaries[0].reasons == {"the sample was invalidated": 1}
+    assert any("3 of 20 samples ended with an error and were scored" in n for n in found.notes)
+
+
+def test_settings_in_which_logs_differ_and_a_grader_of_itself_are_named(tmp_path: Path):
+    logs = [inspect_log(f"lab/{name}", {"q": letters(1, 9)}) for name in "ab"]
+    for log, temperature in zip(logs, (0, 0.7), strict=True):
+        log["eval"]["model_generate_config"] = {"temperature": temperature, "top_p": 0.9}
+        log["eval"]["task_version"] = 2
+        log["results"]["scores"][0]["scorer"] = "model_graded_qa"
+        log["results"]["scores"][0]["name"] = "q"
+        for sample in log["samples"]:
+            sample["scores"] = {"model_graded_qa.q": sample["scores"]["q"]}
+    logs[1]["eval"]["config"]["message_limit"] = 30
+    logs[1]["eval"]["model_roles"] = {"grader": {"model": "lab/c"}}
+    found = compare([
+        write_inspect_json(tmp_path / f"{i}.json", log) for i, log in enumerate(logs)
+    ])  # fmt: skip
+    assert found.notes == (
+        "the logs differ in their settings: temperature 0 in lab/a, 0.7 in lab/b; message_limit "
+        "not set in lab/a, 30 in lab/b; grader not set in lab/a, lab/c in lab/b",
+        "lab/a: graded by the model itself: model_graded_qa.q",
+    )
+
+
+def grouped_runs(folder: Path, **words: object) -> list[Path]:
+    draw = random.Random(4)
+    runs = []
+    for model, level in (("one", 0.8), ("two", 0.55)):
+        tasks = {
+            f"t{k}": [lm_eval_line(i, {"acc": float(draw.random() < level)}) for i in range(9 + k)]
+            for k in range(6)
+        }
+        groups = {"all": ["first", "t4", "t5"], "first": ["t0", "t1", "t2", "t3"]}
+        run = write_lm_eval(
+            folder / model, tasks, model=model, groups=groups, higher={"acc": True}, **words
+        )
+        runs.append(run)
+    return runs
+
+
+def test_a_group_is_compared_by_the_documents_of_its_tasks_together(tmp_path: Path):
+    found = compare(grouped_runs(tmp_path))
+    of_metric = {s.metric: s.comparisons[0] for s in found.summaries}
+    assert list(of_metric) == [
+        "all.acc,none", "first.acc,none", *(f"t{k}.acc,none" for k in range(6)),
+    ]  # fmt: skip
+    assert of_metric["all.acc,none"].inputs == sum(9 + k for k in range(6))
+    assert of_metric["first.acc,none"].inputs == sum(9 + k for k in range(4))
+    assert found.equal_to_stated == len(found.stated) == 16
+    assert found.summaries[0].direction == "higher"
+    assert found.parts == {
+        "first.acc,none": "all.acc,none",
+        "t4.acc,none": "all.acc,none",
+        "t5.acc,none": "all.acc,none",
+        **{f"t{k}.acc,none": "first.acc,none" for k in range(4)},
+    }
+
+
+def test_p_of_a_score_is_adjusted_over_the_tasks_of_a_group(tmp_path: Path):
+    found = compare(grouped_runs(tmp_path))
+    of_metric = {s.metric: s.comparisons[0] for s in found.summaries}
+    for family in (["all"], ["first", "t4", "t5"], ["t0", "t1", "t2", "t3"]):
+        comparisons = [of_metric[f"{name}.acc,none"] for name in family]
+        assert [c.p_adjusted for c in comparisons] == pytest.approx(
+            holm([c.p for c in comparisons]).tolist()
+        )
+
+
+def test_the_tasks_of_a_group_take_a_line_for_each_verdict(tmp_path: Path, capsys):
+    print_comparisons(compare(grouped_runs(tmp_path)))
+    printed = capsys.readouterr().out
+    assert "all.acc,none" in printed
+    assert "of 3 parts" in printed
+    assert "of 4 parts" in printed
+    assert printed.count(" − ") == 1
+    assert "logged.t0" not in printed
+
+
+def test_p_of_a_score_is_adjusted_over_data_sets(tmp_path: Path):
+    found = compare(runs_of_two_tasks(tmp_path))
+    comparisons = [c for _, c in found]
+    assert [c.p_adjusted for c in comparisons] == pytest.approx(
+        holm([c.p for c in comparisons]).tolist()
+    )
+
+
+def test_scores_of_two_logs_of_one_model_keep_them_apart(tmp_path: Path):
+    files = [
+        write_inspect_json(
+            tmp_path / f"{name}.json", inspect_log("lab/a", {"match": letters(seed, 8)})
+        )
+        for seed, name in enumerate(("before", "after"))
+    ]
+    scored = score(files, "rouge-1.references", ids="file", cache=False)
+    assert [group.group for group in scored.summaries[0].groups] == ["after", "before"]
+    assert {s.system for s in load_samples(files[0])} == {"lab/a"}
+    renamed = load_samples(files, ids="file", mapping={"system": "dataset"})
+    assert {s.system for s in renamed} == {"lakes"}
+
+
+def test_a_stated_mean_may_be_rounded(tmp_path: Path):
+    files = []
+    for name, right in (("a", 23), ("b", 11)):
+        values = {(i, 1): "C" if i < right else "I" for i in range(24)}
+        log = inspect_log(name, {"q": values}, stated={"q": round(right / 24, 3)})
+        files.append(write_inspect_json(tmp_path / f"{name}.json", log))
+    ((summary, c),) = compare(files)
+    assert verdict(c, summary.direction) == "a > b"
+
+
+def test_groups_that_hold_each_other_end(tmp_path: Path, capsys):
+    runs = grouped_runs(tmp_path)
+    for run in runs:
+        (results,) = run.glob("results_*")
+        document = json.loads(results.read_text())
+        document["group_subtasks"]["first"] += ["all", "first"]
+        results.write_text(json.dumps(document))
+    print_comparisons(compare(runs))
+    assert "parts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("draw", ["two", 1.5, 10**40])
+def test_a_draw_that_is_no_number_is_named(tmp_path: Path, draw: object):
+    for name in "ab":
+        logged = {"item": "q", "draw": draw, "scores": {"match": 1}}
+        (tmp_path / f"{name}.jsonl").write_text(
+            json.dumps({"id": "q", "text": "x", "system": name, "logged": logged})
+        )
+    with pytest.raises(InputError, match=r"a\.jsonl: id q: logged\.draw: expected a whole number"):
+        compare([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+
+
+def test_a_log_of_json_lines_may_give_reasons_and_draws(tmp_path: Path):
+    for name, values in (("a", (1, None, 0, 1)), ("b", (0, 1, 1, 0))):
+        lines = [
+            {
+                "text": "x",
+                "system": name,
+                "logged": {
+                    "item": f"q{i // 2}",
+                    "draw": i % 2,
+                    "scores": {"f1": value},
+                    "reasons": {} if value is not None else {"f1": "no grade"},
+                },
+            }
+            for i, value in enumerate(values)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = compare([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    ((summary, c),) = found
+    assert (c.inputs, c.difference) == (2, pytest.approx(0.25))
+    assert summary.reasons == {"no grade": 1}
+    assert found.notes == ("a: 1 of 4 samples have no value of f1: no grade",)

@@ -174,3 +174,20 @@ def test_a_mean_of_fewer_clusters_than_an_interval_needs_has_none_and_says_why(c
         mean = cluster_mean(values / 4, codes, votes=votes)
         expected = without_few_clusters(mean)
         assert repr(cluster_mean(values / 4, codes, votes=votes, fewest=5)) == repr(expected)
+
+
+def test_with_weights_every_input_counts_the_same_however_many_values_it_has():
+    draw = np.random.default_rng(3)
+    inputs = np.repeat(np.arange(30), draw.integers(1, 6, 30))
+    values = draw.normal(inputs % 3, 1.0)
+    sizes = np.bincount(inputs)
+    weighted = cluster_mean(values, inputs, weights=1 / sizes[inputs])
+    of_inputs = np.bincount(inputs, weights=values) / sizes
+    plain = cluster_mean(of_inputs, np.arange(30))
+    assert (weighted.value, weighted.low, weighted.high) == pytest.approx(
+        (plain.value, plain.low, plain.high), rel=1e-12
+    )
+    assert (weighted.n, weighted.clusters) == (values.size, 30)
+    equal = cluster_mean(values, inputs, weights=np.full(values.size, 0.25))
+    without = cluster_mean(values, inputs)
+    assert (equal.low, equal.high) == pytest.approx((without.low, without.high), rel=1e-12)

@@ -1,10 +1,12 @@
 """Run folders of HELM: `scenario_state.json`, `per_instance_stats.json`, `stats.json`.
 
 What is read of a request: `instance` (`id`, `input.text`, `references`, `split`, `sub_split`,
-`perturbation`), `train_trial_index`, `reference_index`, `request_mode`, `request.prompt`, the first
-of `result.completions`; of the statistics `name`, `mean` and `count`; and `adapter_spec.model`,
-`adapter_spec.num_train_trials`, and the run's name in `run_spec.json`. Perturbed instances are left
-out.
+`perturbation`), `train_trial_index`, `reference_index`, `request_mode`, `request.prompt`,
+`result.success`, the first of `result.completions`; of the statistics `name`, `mean` and `count`;
+and `adapter_spec`, and the run's name in `run_spec.json`. Perturbed instances are left out.
+
+Trials differ in the examples in their prompts, which all instances share: they are seeds. Without
+examples a trial is another draw for each instance.
 """
 
 from __future__ import annotations
@@ -19,13 +21,18 @@ from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
 from levelfield.io.json_input import list_of, number_of, object_of
 from levelfield.io.json_stream import JsonStream, json_value
-from levelfield.io.logged import LOGGED, LogFacts, logged_field
+from levelfield.io.logged import LOGGED, MOST_DRAWS, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.streams import content_digest, open_bytes
 
 _STATE, _PER_INSTANCE, _STATS = "scenario_state.json", "per_instance_stats.json", "stats.json"
 _MODEL_WORD = re.compile(r",?\bmodel(_deployment)?=[^,]*")
 _MAIN_SPLIT = "test"
+
+_SETTINGS = (
+    "method", "instructions", "max_train_instances", "max_eval_instances", "num_train_trials",
+    "num_outputs", "temperature", "max_tokens", "stop_sequences",
+)  # fmt: skip
 
 _Stats = dict[tuple[str, int], dict[str, float | None]]
 """Instance and trial -> statistic -> value."""
@@ -76,7 +83,26 @@ def helm_facts(path: Path) -> LogFacts:
                 means[_dataset(run, name), str(name.get("name"))] = mean
     except ValueError as error:
         return LogFacts(notes=(f"{_STATS} was not read: {printable(str(error))}",))
-    return LogFacts(means)
+    adapter = _adapter(folder / _STATE if path.is_dir() else path)
+    return LogFacts(
+        means,
+        model=_model(adapter),
+        settings=setting_values({name: adapter.get(name) for name in _SETTINGS}),
+    )
+
+
+def _adapter(state: Path) -> Mapping[str, Any]:
+    """Returns how a run made its requests; empty if that can't be read, which the rows say."""
+    with suppress(OSError, ValueError), open_bytes(state) as file:
+        stream = JsonStream(file)
+        for name in stream.members():
+            if name == "adapter_spec":
+                return object_of(stream.value())
+    return {}
+
+
+def _model(adapter: Mapping[str, Any]) -> str:
+    return str(adapter.get("model") or adapter.get("model_deployment") or "")
 
 
 def _items(file: Path) -> Iterator[Mapping[str, Any]]:
@@ -130,7 +156,11 @@ def _record(
 ) -> dict[str, Any] | Wrong | None:
     """Returns the record of an instance; None for a request that isn't its answer."""
     instance, trial = object_of(state.get("instance")), state.get("train_trial_index", 0)
-    if not isinstance(instance.get("id"), str | int) or not isinstance(trial, int):
+    if (
+        not isinstance(instance.get("id"), str | int)
+        or not isinstance(trial, int)
+        or (abs(trial) > MOST_DRAWS)
+    ):
         return Wrong("expected a request with instance.id and train_trial_index")
     item = str(instance["id"])
     scores = stats.get((item, trial), {})
@@ -142,6 +172,9 @@ def _record(
         return None
     seen.add((item, trial))
     several = adapter.get("num_train_trials") not in (None, 1) or trial != 0
+    is_draw = adapter.get("max_train_instances") == 0
+    failed = object_of(state.get("result")).get("success") is False
+    reasons = {"": "the request failed"} if failed else {}
     source = object_of(instance.get("input")).get("text", instance.get("input"))
     context = [source] if isinstance(source, str) and source else []
     references = [
@@ -156,9 +189,16 @@ def _record(
         "text": text if isinstance(text, str) else "",
         "context": context,
         "references": references,
-        "system": str(adapter.get("model") or adapter.get("model_deployment") or ""),
+        "system": _model(adapter),
         "dataset": _dataset(run, instance),
-        **({"seed": trial} if several else {}),
+        **({"trial" if is_draw else "seed": trial} if several else {}),
         "request": object_of(state.get("request")).get("prompt"),
-        LOGGED: logged_field(item, scores, content_digest((context, references))),
+        LOGGED: logged_field(
+            item,
+            dict.fromkeys(scores) if failed else scores,
+            content_digest((context, references)),
+            draw=trial if is_draw else 0,
+            reasons=reasons,
+            counted={k: v for k, v in scores.items() if v is not None} if failed else {},
+        ),
     }

@@ -1,18 +1,20 @@
 """Logs of Inspect: `.eval`, a zip file with a member a sample, and `.json`, the same as a document.
 
 What is read of a sample: `id`, `epoch`, `input`, `target`, `output`, `messages` where there is no
-output, `scores`, `metadata`, `attachments`; and of the log: `status`, `eval.task`, `eval.model`,
-`eval.config.epochs`, `results.scores`. A sample that is kept in chunks (log version 3) is read from
-its `sample.json`.
+output, `scores` with `value`, `reason` or `metadata.unscored_reason`, and how `explanation` begins,
+`error`, `invalidation`, `metadata`, `attachments`; and of the log: `status`, `invalidated`, `eval`,
+`plan.config`, `results`. A sample that is kept in chunks (log version 3) is read from its
+`sample.json`.
 """
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from levelfield.core.direction import Direction
 from levelfield.core.strings import finite_number
@@ -20,24 +22,51 @@ from levelfield.io.archive import Archive, ArchiveError
 from levelfield.io.formats.chat import asked, message_text
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row
-from levelfield.io.json_input import list_of, number_of, object_of
+from levelfield.io.json_input import (
+    TooManyValuesError,
+    check_values,
+    list_of,
+    number_of,
+    object_of,
+)
 from levelfield.io.json_stream import JsonStream
-from levelfield.io.logged import LOGGED, LogFacts, logged_field
+from levelfield.io.logged import LOGGED, MOST_DRAWS, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, kind, printable
 from levelfield.io.streams import content_digest, open_bytes
 
 _ZIP = b"PK"
 _HEADERS = ("header.json", "_journal/start.json", "start.json")
-_REDUCERS = (None, "mean")
 _MEANS = ("accuracy", "mean")
 """Metrics of Inspect that are means over samples."""
 
-_CHUNKED = re.compile(r"samples/[^/]+/sample\.json")
+_SAMPLE = re.compile(r"samples/(.+_epoch_\d+)(\.json|/sample\.json)")
+"""The member of a sample: its id, which may have slashes, with its epoch; whole, or in chunks."""
+
+_ATTACHMENTS = re.compile(r"samples/(.+_epoch_\d+)/attachments/(\d+)\.json")
 _REFERENCE = "attachment://"
 
 _WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _LOWER_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """The values of Inspect that stand for numbers; the second kind in any case."""
+
+_NO_GRADE = "the grader gave no grade"
+_NO_GRADE_FOUND = "Grade not found in model output"
+"""How the explanation of a grader's score begins that is no grade; older versions count it as 0."""
+
+_INSTRUMENT = {"grader_failed": _NO_GRADE, "scoring_failed": "the scorer failed"}
+_SYSTEM = {
+    "invalid_response_format": "have an answer that is not in the format asked for",
+    "refusal": "have a refusal for an answer",
+    "no_response": "have no answer",
+}
+"""What Inspect gives as a score's reason: the measurement failed, or the system measured did."""
+
+_LIMITS = (
+    "limit", "sample_id", "sample_shuffle", "epochs", "message_limit", "token_limit", "turn_limit",
+    "time_limit", "working_limit", "cost_limit", "fail_on_error", "score_on_error",
+)  # fmt: skip
+_MODEL_GRADED = ("model_graded_qa", "model_graded_fact")
+"""Scorers that ask the model under test where they are given no other."""
 
 Resolve = Callable[[str], str]
 """Text for the name of an attachment."""
@@ -63,41 +92,118 @@ def inspect_rows(path: Path) -> Iterator[Row]:
                 if name == "samples" and stream.next == "[":
                     for number in stream.items():
                         yield number, _record(stream.value(), header)
+            yield from _missing(number, header)
     except ValueError as error:
         yield number, _unreadable(error)
 
 
+def _missing(n: int, header: Mapping[str, Any]) -> Iterator[Row]:
+    """Yields the problem that a log has fewer samples than its results state, if it has."""
+    results = object_of(header.get("results"))
+    total = results.get("total_samples")
+    stopped = results.get("logged_samples") or results.get("early_stopping")
+    if header.get("status") != "success" or stopped or not n or not isinstance(total, int):
+        return
+    if n < total:
+        yield (
+            0,
+            Wrong(f"holds {n:,} of the {total:,} samples that its results state; copy it again"),
+        )
+
+
 def inspect_facts(path: Path) -> LogFacts:
-    """Returns the means that a log states, and what its status says."""
+    """Returns the means that a log states, its settings, and what its status says."""
+    notes: list[str] = []
     try:
-        header = _header_of(path)
+        header = _header_of(path, notes)
     except ValueError:
         return LogFacts()  # the rows say what is wrong
-    task = _task(header)
+    task, evaluation = _task(header), object_of(header.get("eval"))
     means: dict[tuple[str, str], float] = {}
     directions: dict[tuple[str, str], Direction] = {}
+    reducers: dict[tuple[str, str], tuple[str, ...]] = {}
+    graders: dict[str, tuple[str, ...]] = {}
     for score in map(object_of, list_of(object_of(header.get("results")).get("scores"))):
-        key = (task, _score_name(score.get("scorer"), score.get("name")))
-        for name, metric in object_of(score.get("metrics")).items():
-            kind_of_metric = str(name).rpartition("/")[2]
+        name, reducer = _score_name(score.get("scorer"), score.get("name")), score.get("reducer")
+        known = reducers.get((task, name), ())
+        if isinstance(reducer, str) and reducer not in known:
+            reducers[task, name] = (*known, reducer)
+        key = (task, f"{name},{reducer}" if known and reducer != known[0] else name)
+        for metric_name, metric in object_of(score.get("metrics")).items():
+            kind_of_metric = str(metric_name).rpartition("/")[2]
             value = number_of(object_of(metric).get("value"))
-            if kind_of_metric in _MEANS and score.get("reducer") in _REDUCERS and value is not None:
+            if kind_of_metric in _MEANS and value is not None:
                 means[key] = value
             if kind_of_metric == "accuracy":
                 directions[key] = "higher"
-    status = header.get("status")
-    unfinished = f"its status is {status}, so samples may be missing"
-    return LogFacts(means, directions, () if status == "success" else (unfinished,))
+        if models := _graders(score, evaluation):
+            graders[name] = models
+    if (status := header.get("status")) != "success":
+        notes.append(f"its status is {status}, so samples may be missing")
+    if header.get("invalidated") is True:
+        notes.append("it is marked as invalidated, so it should be run again")
+    return LogFacts(
+        means,
+        directions,
+        tuple(notes),
+        model=str(evaluation.get("model") or ""),
+        reducers={key: names for key, names in reducers.items() if names != ("mean",)},
+        settings=_settings(header),
+        graders=graders,
+    )
 
 
-def _header_of(path: Path) -> dict[str, Any]:
+def _graders(score: Mapping[str, Any], evaluation: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the models that give a score; none if no model does."""
+    models = object_of(score.get("params")).get("model")
+    if not models and score.get("scorer") in _MODEL_GRADED:
+        models = _grader(evaluation) or evaluation.get("model")
+    return _model_names(models)
+
+
+def _grader(evaluation: Mapping[str, Any]) -> object:
+    return object_of(evaluation.get("model_roles")).get("grader")
+
+
+def _model_names(models: object) -> tuple[str, ...]:
+    several = models if isinstance(models, list) else [models]
+    names = (object_of(model).get("model", model) for model in several)
+    return tuple(name for name in names if isinstance(name, str) and name)
+
+
+def _settings(header: Mapping[str, Any]) -> dict[str, str]:
+    evaluation = object_of(header.get("eval"))
+    config = object_of(evaluation.get("config"))
+    scorers = (object_of(score) for score in list_of(evaluation.get("scorers")))
+    return setting_values(
+        {
+            "task version": evaluation.get("task_version"),
+            "task arguments": evaluation.get("task_args"),
+            "data set": object_of(evaluation.get("dataset")).get("name"),
+            "solver": evaluation.get("solver"),
+            "solver arguments": evaluation.get("solver_args"),
+            "model arguments": evaluation.get("model_args"),
+            **object_of(object_of(header.get("plan")).get("config")),
+            **object_of(evaluation.get("model_generate_config")),
+            **{name: config.get(name) for name in _LIMITS},
+            **{f"scorer {score.get('name')}": score.get("options") for score in scorers},
+            "grader": ", ".join(_model_names(_grader(evaluation))),
+        }
+    )
+
+
+def _header_of(path: Path, notes: list[str]) -> dict[str, Any]:
+    """Returns what describes a log, and notes what its samples do not say."""
     if Preview(path).content.startswith(_ZIP):
         with Archive(path) as archive:
+            again = sum(map(bool, map(_SAMPLE.fullmatch, archive.names))) - len(_places(archive))
+            if again:
+                notes.append(f"samples run again, of which the last run counts: {again:,}")
             return _header(archive)
     header: dict[str, Any] = {}
     with open_bytes(path) as file:
-        for _ in _members(file, header):
-            if "results" in header:  # they come before the samples
+        for name, _ in _members(file, header):
+            if name == "samples" and "results" in header:
                 break
     return header
 
@@ -106,7 +212,7 @@ def _members(file: IO[bytes], header: dict[str, Any]) -> Iterator[tuple[str, Jso
     """Yields the names of a log that is one document, and puts what describes it into a header."""
     stream = JsonStream(file)
     for name in stream.members():
-        if name in ("status", "eval", "results"):
+        if name in ("status", "eval", "plan", "results", "invalidated"):
             header[name] = stream.value()
         else:
             yield name, stream
@@ -115,21 +221,22 @@ def _members(file: IO[bytes], header: dict[str, Any]) -> Iterator[tuple[str, Jso
 def _zipped_rows(path: Path) -> Iterator[Row]:
     try:
         with Archive(path) as archive:
-            header = _header(archive)
-            samples = [i for i, name in enumerate(archive.names) if _is_sample(name)]
-            for number, place in enumerate(samples, 1):
+            header, attachments, number = _header(archive), _Attachments(archive), 0
+            for number, (name, place) in enumerate(_places(archive).items(), 1):
                 try:
                     sample = _parsed(archive, place)
-                    yield number, _record(sample, header, _references(archive, place))
+                    yield number, _record(sample, header, attachments.of(name))
                 except ValueError as error:
                     yield number, _unreadable(error)
+            yield from _missing(number, header)
     except ValueError as error:
         yield 0, _unreadable(error)
 
 
-def _is_sample(name: str) -> bool:
-    is_whole = name.startswith("samples/") and name.endswith(".json") and name.count("/") == 1
-    return is_whole or bool(_CHUNKED.fullmatch(name))
+def _places(archive: Archive) -> dict[str, int]:
+    """Returns the samples of an archive, each with the place of its last member."""
+    members = map(_SAMPLE.fullmatch, archive.names)
+    return {member[1]: place for place, member in enumerate(members) if member}
 
 
 def _header(archive: Archive) -> dict[str, Any]:
@@ -148,7 +255,11 @@ def _header(archive: Archive) -> dict[str, Any]:
 def _parsed(archive: Archive, place: int | str) -> Any:
     name = archive.names[place] if isinstance(place, int) else place
     try:
-        return json.loads(archive.read(place))
+        content = archive.read(place)
+        check_values(content)
+        return json.loads(content)
+    except TooManyValuesError as error:
+        raise ArchiveError(f"{name}: {error}") from None
     except RecursionError:
         raise ArchiveError(f"{name}: lists or objects nested too deeply") from None
     except ArchiveError:
@@ -157,24 +268,33 @@ def _parsed(archive: Archive, place: int | str) -> Any:
         raise ArchiveError(f"{name}: not JSON: {error}") from None
 
 
-def _references(archive: Archive, place: int) -> Resolve | None:
-    """Returns how references of a sample in chunks are followed; None for a whole sample."""
-    name = archive.names[place]
-    if not _CHUNKED.fullmatch(name):
-        return None
-    prefix = f"{name.removesuffix('sample.json')}attachments/"
-    stems = (n.removeprefix(prefix).removesuffix(".json") for n in archive.names if prefix in n)
-    starts = sorted(int(stem) for stem in stems if stem.isdecimal())
+class _Attachments:
+    """Attachments of samples in chunks: lists of texts, each named by the number of its first."""
 
-    def resolve(reference: str) -> str:
-        index = int(reference) if reference.isdecimal() else -1
-        start = max((s for s in starts if s <= index), default=None)
-        if start is None:
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._starts: dict[str, list[int]] = {}
+        for member in filter(None, map(_ATTACHMENTS.fullmatch, archive.names)):
+            self._starts.setdefault(member[1], []).append(int(member[2]))
+        for starts in self._starts.values():
+            starts.sort()
+        self._chunk: tuple[str, list[Any]] = ("", [])
+
+    def of(self, sample: str) -> Resolve | None:
+        """Returns how the references of a sample are followed; None without attachments."""
+        starts = self._starts.get(sample)
+        return None if starts is None else lambda number: self._text(sample, starts, number)
+
+    def _text(self, sample: str, starts: list[int], number: str) -> str:
+        index = int(number) if number.isdecimal() else -1
+        place = bisect.bisect_right(starts, index) - 1
+        if place < 0:
             return ""
-        chunk = list_of(_parsed(archive, f"{prefix}{start}.json"))
-        return str(chunk[index - start]) if index - start < len(chunk) else ""
-
-    return resolve
+        name = f"samples/{sample}/attachments/{starts[place]}.json"
+        if self._chunk[0] != name:
+            self._chunk = (name, list_of(_parsed(self._archive, name)))
+        chunk, offset = self._chunk[1], index - starts[place]
+        return str(chunk[offset]) if offset < len(chunk) else ""
 
 
 def _unreadable(error: ValueError) -> Wrong:
@@ -192,8 +312,11 @@ def _record(
     attachments = object_of(sample.get("attachments"))
     follow = references or (lambda reference: str(attachments.get(reference, "")))
     evaluation = object_of(header.get("eval"))
-    epochs, epoch = object_of(evaluation.get("config")).get("epochs"), sample.get("epoch", 1)
-    several = epochs not in (None, 1) or epoch != 1
+    config = object_of(evaluation.get("config"))
+    epoch = sample.get("epoch", 1)
+    if not isinstance(epoch, int) or abs(epoch) > MOST_DRAWS:
+        return Wrong(f"expected a whole number, found {kind(epoch)}", "epoch")
+    several = config.get("epochs") not in (None, 1) or epoch != 1
     item, turns = str(sample["id"]), _turns(sample.get("input"), follow)
     target = sample.get("target")
     targets = [t for t in ([target] if isinstance(target, str) else list_of(target)) if t]
@@ -204,13 +327,52 @@ def _record(
         "references": targets,
         "system": str(evaluation.get("model") or ""),
         "dataset": _task(header),
-        **({"seed": epoch} if several else {}),
+        **({"epoch": epoch} if several else {}),
         "metadata": sample.get("metadata") or {},
         LOGGED: logged_field(
             item,
-            dict(_values(object_of(sample.get("scores")))),
-            content_digest((turns["context"], targets)),
+            content=content_digest((turns["context"], targets)),
+            draw=epoch if several else 0,
+            **_scores(sample, scored_on_error=config.get("score_on_error") is True),
         ),
+    }
+
+
+def _scores(sample: Mapping[str, Any], *, scored_on_error: bool) -> dict[str, Any]:
+    """Returns the attributes of `LoggedScores` that the scores of a sample make."""
+    scores: dict[str, float | None] = {}
+    reasons: dict[str, str] = {}
+    counted: dict[str, float] = {}
+    lists: dict[str, list[Any]] = {}
+    remarks: dict[str, None] = {}
+    if sample.get("invalidation") is not None:
+        reasons[""] = "the sample was invalidated"
+    elif sample.get("error") is not None:
+        if scored_on_error:
+            remarks["ended with an error and were scored all the same (score_on_error)"] = None
+        else:
+            reasons[""] = "the sample ended with an error"
+    for score in _values(object_of(sample.get("scores"))):
+        if isinstance(score.value, list):
+            lists[score.name] = score.value
+            continue
+        number, reason = _number(score.value), score.reason
+        if score.remark:
+            remarks[f"{score.remark}; it counts as the log scores it"] = None
+        if number is None and isinstance(score.value, str):  # which Inspect counts as 0
+            number, reason = 0.0, reason or "its value is not a number"
+        if reason:
+            reasons[score.name] = reason
+        is_undefined = bool(reason or "" in reasons)
+        scores[score.name] = None if is_undefined else number
+        if is_undefined and number is not None:
+            counted[score.name] = number
+    return {
+        "scores": scores,
+        "reasons": reasons,
+        "counted": counted,
+        "lists": lists,
+        "remarks": list(remarks),
     }
 
 
@@ -243,14 +405,36 @@ def _followed(text: str, follow: Resolve) -> str:
     return follow(text.removeprefix(_REFERENCE)) if text.startswith(_REFERENCE) else text
 
 
-def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yields the scores of a sample, None for those that aren't numbers; lists are skipped."""
-    for scorer, score in scores.items():
-        value = object_of(score).get("value")
-        if isinstance(value, Mapping):
-            yield from ((_score_name(scorer, key), _number(v)) for key, v in value.items())
-        elif not isinstance(value, list):
-            yield str(scorer), _number(value)
+class _Score(NamedTuple):
+    """A value of a scorer.
+
+    Attributes:
+        name: of the scorer, and of the value where it gives several.
+        value: as it is in the log.
+        reason: why it is no measurement; empty if it is one.
+        remark: what the system did that the value says; empty if nothing.
+    """
+
+    name: str
+    value: object
+    reason: str
+    remark: str
+
+
+def _values(scores: Mapping[str, Any]) -> Iterator[_Score]:
+    """Yields the values of a sample."""
+    for scorer, of_scorer in scores.items():
+        score = object_of(of_scorer)
+        code = score.get("reason") or object_of(score.get("metadata")).get("unscored_reason")
+        reason = _INSTRUMENT.get(str(code), f"unscored: {printable(str(code))}" if code else "")
+        if str(score.get("explanation") or "").startswith(_NO_GRADE_FOUND):
+            reason = _NO_GRADE
+        remark = "" if reason == _NO_GRADE else _SYSTEM.get(str(code), "")
+        value = score.get("value")
+        for name, part in value.items() if isinstance(value, Mapping) else [(None, value)]:
+            is_measured = bool(remark) and _number(part) is not None
+            name = _score_name(scorer, name)
+            yield _Score(name, part, "" if is_measured else reason, remark if is_measured else "")
 
 
 def _score_name(scorer: object, name: object) -> str:

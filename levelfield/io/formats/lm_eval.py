@@ -1,9 +1,10 @@
 """Runs of lm-evaluation-harness: `results_DATE.json` beside `samples_TASK_DATE.jsonl`.
 
 What is read of a line of samples: `doc_id`, `target`, `arguments`, `resps`, `filtered_resps`,
-`filter`, `doc_hash`, and the metrics that `metrics` names; and of the results: `results`,
-`higher_is_better`, `model_name` or `config.model_args`. A document has a line for each filter; its
-scores are named `METRIC,FILTER`, as in the results.
+`filter`, `doc_hash`, and the metrics that `metrics` names; and of the results: `results`, `groups`,
+`group_subtasks`, `higher_is_better`, `configs`, `versions`, `n-shot`, `n-samples`, `model_name`,
+`config`. A document has a line for each filter; its scores are named `METRIC,FILTER`, as in the
+results.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.text import Row, jsonl
 from levelfield.io.json_input import list_of, number_of, object_of, parse_json
 from levelfield.io.json_stream import json_value
-from levelfield.io.logged import LOGGED, LogFacts, logged_field
+from levelfield.io.logged import LOGGED, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, listed, shown
 from levelfield.io.streams import content_digest
 
@@ -36,17 +37,56 @@ _KNOWN = frozenset(
 
 _NO_FILTER = "none"
 
+_NO_ANSWER = "[invalid]"
+"""What a filter gives where it has not found an answer in a response."""
+
+_AGGREGATIONS = {
+    "perplexity": "perplexity",
+    "word_perplexity": "weighted_perplexity",
+    "byte_perplexity": "weighted_perplexity",
+    "bits_per_byte": "bits_per_byte",
+}
+"""Metric -> how its documents are aggregated, where a task's configuration doesn't say it."""
+
+_SETTINGS = (
+    "model", "gen_kwargs", "limit", "num_fewshot", "use_cache", "random_seed",
+    "fewshot_seed",
+)  # fmt: skip
+
 
 def is_lm_eval(preview: Preview) -> bool:
-    """Whether a folder, or one of its files, is of a run with samples."""
+    """Whether a folder, or one of its files, is of a run with samples.
+
+    A folder of such folders is one as well: lm-eval writes its files to a folder for each model.
+    """
     if preview.is_folder:
-        return any(_SAMPLES.fullmatch(name) for name in preview.names) or any(
-            name.startswith("results_") and name.endswith(".json") for name in preview.names
+        folders = (path for path in preview.path.iterdir() if path.is_dir())
+        is_run = any(
+            _SAMPLES.fullmatch(name) or (name.startswith("results_") and _is_results(name))
+            for name in preview.names
         )
+        return is_run or any(map(_holds_run, folders))
     if preview.suffix == ".json":
         is_object = preview.begins == "{" and "results" in preview.record
-        return is_object and preview.path.name.startswith("results")
+        return is_object and _is_results(preview.path.name)
     return {"doc_id", "filtered_resps"} <= preview.record.keys() and "text" not in preview.record
+
+
+def _is_results(name: str) -> bool:
+    """Whether a file has the name of results: `results_DATE.json`, or `NAME_DATE.json`."""
+    path = Path(name)
+    is_named = name.startswith("results") or _DATE.search(path.stem)
+    return path.suffix == ".json" and bool(is_named)
+
+
+def _is_of_run(name: str) -> bool:
+    return bool(_SAMPLES.fullmatch(name)) or _is_results(name)
+
+
+def _holds_run(folder: Path) -> bool:
+    with suppress(OSError):
+        return any(_SAMPLES.fullmatch(path.name) for path in folder.iterdir())
+    return False
 
 
 @dataclass(frozen=True)
@@ -84,11 +124,11 @@ def lm_eval_rows(path: Path) -> Iterator[Row]:
         return
     number = 0
     for task, file in run.samples.items():
-        scores, filters = _scores(file), dict[str, str]()
+        documents, filters, broken = _documents(file), dict[str, str](), False
         for line, row in jsonl(file):
-            record = row if isinstance(row, Wrong) else _record(row, task, run, scores, filters)
+            record = row if isinstance(row, Wrong) else _record(row, task, run, documents, filters)
             if isinstance(record, Wrong):
-                is_beside = file != path and line
+                broken, is_beside = True, file != path and line
                 yield (
                     number or line,
                     Wrong(f"{file.name}:{line}: {record}") if is_beside else record,
@@ -96,19 +136,31 @@ def lm_eval_rows(path: Path) -> Iterator[Row]:
             elif record is not None:
                 number += 1
                 yield (line if file == path else number), record
+        effective = object_of(object_of(run.results.get("n-samples")).get(task)).get("effective")
+        if isinstance(effective, int) and 0 < len(filters) < effective and not broken:
+            problem = (
+                f"{file.name}: holds {len(filters):,} of the {effective:,} documents that the "
+                "results state; copy it again"
+            )
+            yield 0, Wrong(problem)
 
 
 def lm_eval_facts(path: Path) -> LogFacts:
-    """Returns the means that the results state, and which end of a metric is better."""
+    """Returns the values that the results state, and which end of a metric is better."""
     try:
         run = _run(path)
     except Wrong:
         return LogFacts()  # the rows say what is wrong
     means: dict[tuple[str, str], float] = {}
     directions: dict[tuple[str, str], Direction] = {}
-    for task in run.samples:
+    aggregations: dict[tuple[str, str], str] = {}
+    groups = _groups(run)
+    for task in (*groups, *run.samples):
         higher = object_of(object_of(run.results.get("higher_is_better")).get(task))
-        for name, value in object_of(object_of(run.results.get("results")).get(task)).items():
+        aggregation = _aggregations(run, task)
+        of_task = object_of(object_of(run.results.get("results")).get(task))
+        of_group = object_of(object_of(run.results.get("groups")).get(task))
+        for name, value in {**of_task, **of_group}.items():
             metric, comma, _ = name.partition(",")
             number = number_of(value)
             if not comma or metric.endswith("_stderr") or number is None:
@@ -116,7 +168,53 @@ def lm_eval_facts(path: Path) -> LogFacts:
             means[task, name] = number
             if isinstance(higher.get(metric), bool):
                 directions[task, name] = "higher" if higher[metric] else "lower"
-    return LogFacts(means, directions)
+            if metric in aggregation:
+                aggregations[task, name] = aggregation[metric]
+    return LogFacts(
+        means,
+        directions,
+        model=run.model,
+        aggregations=aggregations,
+        groups=groups,
+        settings=_settings(run),
+    )
+
+
+def _groups(run: _Run) -> dict[str, tuple[str, ...]]:
+    """Returns the groups that have results of their own, with the tasks and groups in them."""
+    members = object_of(run.results.get("group_subtasks"))
+    names = (group for group in object_of(run.results.get("groups")) if list_of(members.get(group)))
+    return {group: tuple(map(str, members[group])) for group in names}
+
+
+def _aggregations(run: _Run, task: str) -> dict[str, str]:
+    """Returns metric -> how its documents are aggregated, where that is not their mean."""
+    config = object_of(object_of(run.results.get("configs")).get(task))
+    named = {
+        str(metric.get("metric")): str(metric["aggregation"])
+        for metric in map(object_of, list_of(config.get("metric_list")))
+        if isinstance(metric.get("aggregation"), str)
+    }
+    return {metric: how for metric, how in {**_AGGREGATIONS, **named}.items() if how != "mean"}
+
+
+def _settings(run: _Run) -> dict[str, str]:
+    config = object_of(run.results.get("config"))
+    arguments = config.get("model_args")
+    if isinstance(arguments, str):
+        arguments = dict(word.partition("=")[::2] for word in arguments.split(","))
+    arguments = {k: v for k, v in object_of(arguments).items() if k not in ("pretrained", "model")}
+    of_run = ("system_instruction", "chat_template", "fewshot_as_multiturn")
+    shots, versions = (object_of(run.results.get(name)) for name in ("n-shot", "versions"))
+    return setting_values(
+        {
+            **{name: config.get(name) for name in _SETTINGS},
+            **{name.replace("_", " "): run.results.get(name) for name in of_run},
+            "model arguments": arguments,
+            **{f"version of {task}": versions.get(task) for task in run.samples},
+            **{f"examples in the prompt of {task}": shots.get(task) for task in run.samples},
+        }
+    )
 
 
 def _run(path: Path) -> _Run:
@@ -125,26 +223,46 @@ def _run(path: Path) -> _Run:
     Raises:
         Wrong: there are no samples, or several runs; or the results are not JSON.
     """
-    folder = path if path.is_dir() else path.parent
-    results = [path] if path.name.startswith("results") else sorted(folder.glob("results_*.json"))
-    samples = sorted(folder.glob("samples_*.jsonl"))
-    date = _date(path)
-    if not date and len(results) == 1:
-        date = _date(results[0])
-    if path.is_file() and path not in results:
+    folder = _folder(path) if path.is_dir() else path.parent
+    files = sorted(file for file in folder.iterdir() if file.is_file() and _is_of_run(file.name))
+    results = [file for file in files if _is_results(file.name)]
+    samples = [file for file in files if file not in results]
+    if path in results:
+        results = [path]
+        samples = [file for file in samples if _date(path) in ("", _date(file))]
+    elif path.is_file():
+        results = [file for file in results if _date(file) == _date(path)]
         samples = [path]
-        results = [file for file in results if _date(file) == date]
-    elif len(results) > 1:
-        names = listed((file.name for file in results), 3)
-        raise Wrong(f"holds the results of {len(results)} runs ({names}); name one of these files")
-    elif date:
-        samples = [file for file in samples if _date(file) == date]
+    runs = {_date(file): file for file in [*samples, *results] if _date(file)}
+    if len(runs) > 1 or len(results) > 1:
+        several = results if len(results) > 1 else list(runs.values())
+        raise Wrong(
+            f"holds the results of {len(several)} runs ({listed((f.name for f in several), 3)}); "
+            "name one of these files"
+        )
     if not samples:
         raise Wrong(
             "there are no samples_*.jsonl of this run next to its results; run lm-eval with "
             "--log_samples"
         )
     return _Run({_task(file): file for file in samples}, _results(results))
+
+
+def _folder(path: Path) -> Path:
+    """Returns the folder with the files of a run: a folder, or the only one in it that has some.
+
+    Raises:
+        Wrong: there are several.
+    """
+    if any(_is_of_run(file.name) for file in path.iterdir() if file.is_file()):
+        return path
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and _holds_run(folder))
+    if len(folders) > 1:
+        names = listed((folder.name for folder in folders), 3)
+        raise Wrong(
+            f"holds the runs of {len(folders)} models ({names}); name these folders one by one"
+        )
+    return folders[0] if folders else path
 
 
 def _date(path: Path) -> str:
@@ -166,28 +284,49 @@ def _results(files: list[Path]) -> Mapping[str, Any]:
         raise Wrong(f"{files[0].name}: {error}") from None
 
 
-def _scores(file: Path) -> dict[str, dict[str, float | None]]:
-    """Returns document -> its scores under all filters."""
-    scores: dict[str, dict[str, float | None]] = {}
+@dataclass
+class _Document:
+    """What all lines of a document say of it.
+
+    Attributes:
+        scores: score -> its number; None without one.
+        lists: score that is a list -> it.
+        remarks: on answers that a filter has not found.
+    """
+
+    scores: dict[str, float | None]
+    lists: dict[str, list[Any]]
+    remarks: list[str]
+
+
+def _documents(file: Path) -> dict[str, _Document]:
+    """Returns the documents of a task by their ids."""
+    documents: dict[str, _Document] = {}
     for _, record in jsonl(file):
         if isinstance(record, Wrong):
             continue
         names = record.get("metrics")
         metrics = names if isinstance(names, list) else [n for n in record if n not in _KNOWN]
-        of_document = scores.setdefault(str(record.get("doc_id")), {})
+        filter = record.get("filter", _NO_FILTER)
+        document = documents.setdefault(str(record.get("doc_id")), _Document({}, {}, []))
         for metric in metrics:
-            value = record.get(str(metric))
-            name = f"{metric},{record.get('filter', _NO_FILTER)}"
-            if value is None or isinstance(value, int | float):
-                of_document.setdefault(name, number_of(value))
-    return scores
+            value, name = record.get(str(metric)), f"{metric},{filter}"
+            if isinstance(value, list):
+                document.lists.setdefault(name, value)
+            elif value is None or isinstance(value, int | float):
+                document.scores.setdefault(name, number_of(value))
+        if list_of(record.get("filtered_resps"))[:1] == [_NO_ANSWER]:
+            document.remarks.append(
+                f"have no answer that the filter {filter} finds; they count as they are scored"
+            )
+    return documents
 
 
 def _record(
     line: Mapping[str, Any],
     task: str,
     run: _Run,
-    scores: Mapping[str, Mapping[str, float | None]],
+    documents: Mapping[str, _Document],
     filters: dict[str, str],
 ) -> dict[str, Any] | Wrong | None:
     """Returns the record of a document; None for a further filter of it.
@@ -215,7 +354,13 @@ def _record(
         "references": [] if target in (None, "") else [str(target)],
         "system": run.model,
         "dataset": task,
-        LOGGED: logged_field(item, scores[item], str(content)),
+        LOGGED: logged_field(
+            item,
+            documents[item].scores,
+            str(content),
+            lists=documents[item].lists,
+            remarks=documents[item].remarks,
+        ),
     }
 
 

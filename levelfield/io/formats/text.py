@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.limits import LIST_BYTES
-from levelfield.io.json_input import DECODER, reason
+from levelfield.io.json_input import DECODER, check_values, has_many_values, reason
 from levelfield.io.problems import Wrong, kind, shown
 from levelfield.io.streams import lines
 
@@ -18,6 +18,7 @@ Row = tuple[int, dict[str, Any] | Wrong]
 
 _SPACE = " \t\n\r"
 _NOT_SPACE = re.compile(f"[^{_SPACE}]")
+_BRACKET_OR_STRING = re.compile(r'[\[{\]}]|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
 
 def plain(path: Path) -> Iterator[Row]:
@@ -37,6 +38,7 @@ def jsonl(path: Path) -> Iterator[Row]:
         if not line:
             continue
         try:
+            check_values(line)
             record, end = decode(line, _next(line, 0) if line[0] in _SPACE else 0)
             if end < len(line):
                 raise json.JSONDecodeError("more after the end of the value", line, end)
@@ -82,10 +84,12 @@ def json_list(path: Path) -> Iterator[Row]:
         yield 0, Wrong(problem)
         return
     position = _next(text, position + 1)
-    number = 0
+    number, is_large = 0, has_many_values(text)
     while number or text[position : position + 1] != "]":
         number += 1
         try:
+            if is_large:
+                check_values(text[position : _end(text, position)])
             record, position = decode(text, position)
         except (ValueError, RecursionError) as error:
             yield number, Wrong(f"{reason(error)}; what follows was not read")
@@ -112,6 +116,16 @@ def as_object(value: Any) -> dict[str, Any] | Wrong:
 def without_end(line: str) -> str:
     r"""Returns the line without its `\n` or `\r\n`."""
     return line.removesuffix("\n").removesuffix("\r")
+
+
+def _end(text: str, start: int) -> int:
+    """Returns the index after the object or list that begins at an index, without parsing it."""
+    depth = 0
+    for sign in _BRACKET_OR_STRING.finditer(text, start):
+        depth += (sign[0] in "[{") - (sign[0] in "]}")
+        if depth <= 0:
+            return sign.end()
+    return len(text)
 
 
 def _next(text: str, start: int) -> int:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from levelfield.core.direction import Direction
 from levelfield.io.problems import printable
-from levelfield.scoring.comparison import Comparison, conclusion
+from levelfield.scoring.comparison import NOT_COMPARED, NOT_SHOWN, Comparison, conclusion
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable
 from levelfield.scoring.sensitivity import detectable
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from levelfield.scoring.compare import SystemComparisons
 
 _EFFECT = Scale(2, scientific=False)
+
+_MOST_PARTS = 5
+"""Parts of a group that are named for each verdict."""
 
 
 def print_results(result: ScoreSummary, *, pairs: bool) -> None:
@@ -76,9 +79,14 @@ def _print_rankings(table: ResultTable, out: Console) -> None:
 
 
 def print_comparisons(comparisons: SystemComparisons) -> None:
-    """Prints for each metric the systems with their means, and every comparison."""
+    """Prints for each metric the systems with their means, and every comparison.
+
+    Those of data sets that are part of a group are one line for each pair of systems.
+    """
     out = console()
     for s in comparisons.summaries:
+        if s.metric in comparisons.parts:
+            continue
         scale = scale_of(s)
         print_pairs(
             out,
@@ -89,11 +97,36 @@ def print_comparisons(comparisons: SystemComparisons) -> None:
             family=comparisons.resampling.family,
             groups=s.groups,
         )
+        _print_parts(out, s.metric, comparisons)
     out.print()
     if equal := comparisons.equal_to_stated:
         out.print(Text(f"means equal to those that the logs state: {equal:,}", "dim"))
     for s in comparisons.summaries:
-        out.print(Text(s.signature, "dim"), soft_wrap=True)
+        if s.metric not in comparisons.parts:
+            out.print(Text(s.signature, "dim"), soft_wrap=True)
+
+
+def _print_parts(
+    out: Console, group: str, comparisons: SystemComparisons, level: str = "  "
+) -> None:
+    """Prints what a group of data sets is made of: how many parts show which verdict."""
+    parts = [s for s in comparisons.summaries if comparisons.parts.get(s.metric) == group]
+    verdicts: dict[str, list[str]] = {}
+    for s in parts:
+        for c in s.comparisons:
+            p = "" if math.isnan(c.p_adjusted) else f" (p = {p_value(c.p_adjusted)})"
+            verdicts.setdefault(conclusion(c, s.direction), []).append(f"{s.metric}{p}")
+    for outcome, names in verdicts.items():
+        shown = (
+            f": {', '.join(names[:_MOST_PARTS])}"
+            if outcome not in (NOT_SHOWN, NOT_COMPARED)
+            else ""
+        )
+        more = ", …" if shown and len(names) > _MOST_PARTS else ""
+        line = f"{level}{outcome} in {len(names):,} of {len(parts):,} parts{shown}{more}"
+        out.print(Text(printable(line)), soft_wrap=True)
+    for s in parts:
+        _print_parts(out, s.metric, comparisons, f"{level}  {s.metric}: ")
 
 
 def print_pairs(
