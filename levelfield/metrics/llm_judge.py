@@ -37,12 +37,14 @@ from levelfield.metrics.sample_metric import (
     SampleValue,
     of_defined,
 )
+from levelfield.models.causal_tokens import WITHOUT, reads_bos
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
+from levelfield.models.files import load_tokenizer
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, REFERENCE, Loading, computation
-from levelfield.models.resolve import OFFLINE_LM, resolve
+from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve
 
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
@@ -154,9 +156,11 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
             "scale": f"{template.scale[0]}-{template.scale[-1]}",
         }
         if not self.base_url:
+            model = resolve(self.model, self.loading)
             return {
-                "model": resolve(self.model, self.loading).label,
+                "model": model.label,
                 **choices,
+                **_begin(model),
                 "expectation": "exact",
                 **computation(("choices",), self.loading.replace(engine=REFERENCE)),
             }
@@ -402,6 +406,13 @@ def _client(metric: _LLMJudge) -> ChatModel:
     """One client a metric, so that their costs are told apart."""
     asking = Asking(metric.model, metric.seed, metric.max_tokens, metric.top_logprobs)
     return ChatClient(metric._server, asking)
+
+
+def _begin(model: Resolved) -> dict[str, str]:
+    """Returns what signatures say of how prompts begin: nothing of BOS and of chat templates."""
+    if model.kind != "causal" or reads_bos(model) or load_tokenizer(model).chat_template:
+        return {}
+    return {"bos": WITHOUT}
 
 
 def _expected(

@@ -1,6 +1,7 @@
 """P(text) from causal language models, whatever computes: what to score, and what is cut.
 
-The first token of a text is scored given BOS (see `causal_tokens`); no end token is scored.
+How a text begins is the rule of `causal_tokens`: the first token is scored given BOS, or not at all
+without BOS. No end token is scored.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ class BatchedCausalModel(abc.ABC):
         self.vocabulary_size, self.limit = tokens.vocabulary_size, tokens.limit
         self.end_id = tokens.end_id
         self._batch_tokens = batch_tokens
+        self._unscored = tokens.unscored
         self._recent: RecentResults[str, CausalLikelihood] = RecentResults()
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -141,7 +143,8 @@ class BatchedCausalModel(abc.ABC):
         return self._tokens.ids(texts)
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """Returns log P(token | BOS, tokens before it), for each token of each text.
+        """Returns log P(token | BOS, tokens before it), for each token of each text; without BOS
+        the first token is not scored.
 
         A text longer than the model takes is cut: only its beginning is scored.
         """
@@ -157,9 +160,9 @@ class BatchedCausalModel(abc.ABC):
     ) -> list[WordLikelihoods]:
         """Returns log P(word | BOS, text, between), for each word of each frame of each text.
 
-        A text and all its frames are one tree of tokens. Where a model reads trees, each of its
-        tokens is computed once; others read its paths. Words of one token are read where their
-        frame ends.
+        A text and all its frames are one tree of tokens, whose root is the first token that is
+        read. Where a model reads trees, each of its tokens is computed once; others read its paths.
+        Words of one token are read where their frame ends.
         """
         frames: dict[str, dict[Frame, None]] = {}
         for text, of_text in zip(texts, frames_per_text, strict=True):
@@ -173,19 +176,24 @@ class BatchedCausalModel(abc.ABC):
         ids = dict(zip(pieces, self._tokens.ids(pieces), strict=True))
         new = {text for text in frames if text not in self._recent}
         tokenised = self._tokens.fit(list(frames))
-        trees, places = [], []
+        trees, places, whose = [], [], []
         for (text, distinct), text_tokens in zip(frames.items(), tokenised, strict=True):
-            tree = TokenTree(self._tokens.bos_id)
-            if text in new:
-                tree.score(0, text_tokens.ids.tolist())
-            places.append({frame: self._put(frame, tree, text_tokens, ids) for frame in distinct})
-            trees.append(tree)
+            shares_root = self._tokens.reads_bos or len(text_tokens.ids)
+            for together in [list(distinct)] if shares_root else [[frame] for frame in distinct]:
+                frame = together[0] if together else Frame("", ())
+                tree = TokenTree(self._before_gap(frame, text_tokens, ids)[0])
+                if text in new:
+                    tree.score(0, text_tokens.ids[self._unscored :].tolist())
+                places.append({f: self._put(f, tree, text_tokens, ids) for f in together})
+                trees.append(tree)
+                whose.append((text, text_tokens))
         results: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
-        for text, text_tokens, words_of, log_p in zip(
-            frames, tokenised, places, self._tree_log_p(trees), strict=True
+        for (text, text_tokens), words_of, log_p in zip(
+            whose, places, self._tree_log_p(trees), strict=True
         ):
-            if text in new:
-                self._remember(text, text_tokens, log_p[: len(text_tokens.ids)].copy())
+            if text in new and text not in self._recent:
+                scored = max(0, len(text_tokens.ids) - self._unscored)
+                self._remember(text, text_tokens, log_p[:scored].copy())
             for frame, (words, cut) in words_of.items():
                 results[text, frame] = [log_p[word] for word in words], cut
         return [
@@ -220,7 +228,7 @@ class BatchedCausalModel(abc.ABC):
                 )
                 for text in tokenised
             ]
-            log_p = self._log_p_after([self._tokens.bos_id, *kept], [part.ids for part in parts])
+            log_p = self._log_p_after(self._tokens.begun(kept), [part.ids for part in parts])
             likelihoods[prefix] = [
                 CausalLikelihood(part.ids, part.ends, of_text, part.cut)
                 for part, of_text in zip(parts, log_p, strict=True)
@@ -277,21 +285,23 @@ class BatchedCausalModel(abc.ABC):
     def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
         """Keeps a result."""
         log_p.flags.writeable = False  # callers share the array
-        likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
+        ids, ends = (part[self._unscored :] for part in tokenised[:2])
+        first = tokenised.ends[: self._unscored].max(initial=self._unscored)
+        likelihood = CausalLikelihood(ids, ends, log_p, tokenised.cut, int(first))
         self._recent.keep(text, likelihood, 1 + len(likelihood.ids))
         return likelihood
 
     def _scored(self, texts: Sequence[str]) -> Iterator[tuple[str, Tokenised, Floats]]:
         tokenised = self._tokens.fit(texts)
-        bos = [self._tokens.bos_id]
+        scored = [text_tokens.ids[self._unscored :] for text_tokens in tokenised]
         rows = [
-            (np.concatenate([bos, ids[:-1]]), np.arange(len(ids)), ids)
-            for ids in (text_tokens.ids for text_tokens in tokenised)
+            (np.array(self._tokens.begun(text_tokens.ids[:-1].tolist())), np.arange(len(ids)), ids)
+            for text_tokens, ids in zip(tokenised, scored, strict=True)
             if ids.size
         ]
         log_p = iter(self._rows_log_p(rows))
-        for text, text_tokens in zip(texts, tokenised, strict=True):
-            yield text, text_tokens, next(log_p) if text_tokens.ids.size else np.empty(0)
+        for text, text_tokens, ids in zip(texts, tokenised, scored, strict=True):
+            yield text, text_tokens, next(log_p) if ids.size else np.empty(0)
 
     def _rows_log_p(self, rows: Sequence[tuple[Ints, Ints, Ints]]) -> list[Floats]:
         """Returns the log-probabilities of the tokens of each row, rows of like length together.
@@ -335,14 +345,25 @@ class BatchedCausalModel(abc.ABC):
     ) -> tuple[list[slice], bool]:
         """Puts a frame on the tree of its text: which of the tree's scored tokens each word is, and
         whether something is cut."""
-        half = self.limit // 2
+        half, room = self.limit // 2, self._room(frame, ids)
         between, words = ids[frame.between], [ids[word] for word in frame.words]
+        end = tree.walk(0, self._before_gap(frame, text, ids)[1:])[-1]  # the root is the first
         longest = max(map(len, words), default=0)
-        kept = _end(between, half)
-        room = self.limit - len(kept) - min(longest, half)
-        end = tree.walk(0, [*text.ids[:room].tolist(), *kept])[-1]
         cut = text.cut or len(text.ids) > room or len(between) > half or longest > half
         return [tree.score(end, word[:half]) for word in words], cut
+
+    def _before_gap(self, frame: Frame, text: Tokenised, ids: Mapping[str, list[int]]) -> list[int]:
+        """Returns what is read before the words of a frame."""
+        kept = _end(ids.get(frame.between, ()), self.limit // 2)
+        return self._tokens.begun([*text.ids[: self._room(frame, ids)].tolist(), *kept])
+
+    def _room(self, frame: Frame, ids: Mapping[str, list[int]]) -> int:
+        """Returns how many tokens of its text fit before a frame."""
+        longest = max((len(ids[word]) for word in frame.words), default=0)
+        between = len(ids.get(frame.between, ()))
+        return (
+            self.limit + self._unscored - sum(min(n, self.limit // 2) for n in (between, longest))
+        )
 
 
 def _end(ids: Sequence[int], most: int) -> Sequence[int]:
