@@ -284,7 +284,8 @@ def _likelihood(
         log_p = of_text.log_p[within]
         return SpanLikelihood(log_p, log_p, cut)
     given_ends, alone_ends = ends[within] - span.begin, _ends(alone)
-    both = given_ends > alone.unscored  # what is not scored alone is not compared
+    # what is not scored alone is not compared
+    both = (given_ends > alone.unscored) | (alone.unscored == 0)
     if not (cut or alone.cut):
         return SpanLikelihood(of_text.log_p[within][both], alone.log_p, cut=False)
     read = min(given_ends.max(initial=0), alone_ends.max(initial=0))

@@ -218,7 +218,9 @@ class BatchedCausalModel(abc.ABC):
         half = self.limit // 2
         likelihoods: dict[str, list[CausalLikelihood]] = {}
         for prefix in ids:
-            kept = _end(ids[prefix], half)
+            if not (kept := _end(ids[prefix], half)) and self._unscored:
+                likelihoods[prefix] = self.log_likelihood(distinct)
+                continue
             room = self.limit - len(kept)
             parts = [
                 Tokenised(

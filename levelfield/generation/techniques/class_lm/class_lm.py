@@ -213,9 +213,8 @@ def write_adapter(guide: Guide, folder: Path | str, loading: Loading = AS_USUAL)
     """Writes the adapter of a guide of kind `class-lm` as PEFT saves one, in float16 as the guide
     has it, bit for bit.
 
-    The adapted model expects BOS (if its tokenizer puts it before texts, or `offline/smollm2` is the
-    base), a label and a line break before a text of that label. α and b of
-    the posterior are not in it.
+    The adapted model expects BOS (if the guide was trained after BOS), a label and a line break
+    before a text of that label. α and b of the posterior are not in it.
 
     Args:
         folder: absent or empty.

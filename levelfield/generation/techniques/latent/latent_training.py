@@ -109,8 +109,8 @@ class LearntLatent(torch.nn.Module):
         self._body, self._logits, _ = body_and_head(base.model, few)
 
     def nats(self, e: torch.Tensor, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """−log P(text | prefix of e), the sum over the tokens of each text: (rows,). Without BOS the
-        first token is not among them."""
+        """−log P(text | prefix of e), the sum over the tokens of each text, without BOS over all
+        but the first: (rows,)."""
         return self.nats_behind(self.decoder(e), texts)
 
     def scored(self, texts: Sequence[Sequence[int]]) -> int:
