@@ -37,7 +37,7 @@ from levelfield.metrics.sample_metric import (
     SampleValue,
     of_defined,
 )
-from levelfield.models.causal_tokens import WITHOUT, reads_bos
+from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
@@ -128,6 +128,9 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     retries: int = option(
         5, "Number of times that a failed request is sent again.", least=0, most=RETRIES
     )
+    bos: Bos = option(
+        "auto", f"{BOS} For causal models on this machine that have no chat template."
+    )
     loading: Loading = group(AS_USUAL, without=("batch_tokens", "engine"))
 
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -140,6 +143,10 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
                     f"{self.name}: base_url={self.base_url}: name the server's model with --model"
                 )
             _ = self._server
+            if self.bos != "auto":
+                raise UserError(
+                    f"{self.name}: bos={str(self.bos).lower()} applies to models on this machine"
+                )
         elif self.expectation == "samples":
             raise UserError(
                 f"{self.name}: expectation=samples needs a server (base_url); the probabilities "
@@ -160,7 +167,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
             return {
                 "model": model.label,
                 **choices,
-                **_begin(model),
+                **self._begin(model),
                 "expectation": "exact",
                 **computation(("choices",), self.loading.replace(engine=REFERENCE)),
             }
@@ -176,6 +183,21 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
             "max-tokens": "none" if self.max_tokens is None else self.max_tokens,
             "seed": "none" if self.seed is None else self.seed,
         }
+
+    def _begin(self, model: Resolved) -> dict[str, str]:
+        """Returns what signatures say of how prompts begin: nothing of BOS and of chat templates.
+
+        Raises:
+            UserError: `bos` has a value, and the model does not begin prompts with it.
+        """
+        if model.kind != "causal" or load_tokenizer(model).chat_template:
+            if self.bos != "auto":
+                raise UserError(
+                    f"{self.name}: bos={str(self.bos).lower()} applies to causal models without a "
+                    f"chat template, and not to '{self.model}'"
+                )
+            return {}
+        return {} if reads_bos(model, self.bos) else {"bos": WITHOUT}
 
     @property
     def costs(self) -> Costs | None:
@@ -198,7 +220,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
-        model = load("choices", self.model, self.loading)
+        model = load("choices", self.model, self.loading, bos=self.bos)
         numbers = self._template.scale
 
         def expectations(fitted: list[tuple[str, bool]]) -> Iterable[SampleValue | Undefined]:
@@ -406,13 +428,6 @@ def _client(metric: _LLMJudge) -> ChatModel:
     """One client a metric, so that their costs are told apart."""
     asking = Asking(metric.model, metric.seed, metric.max_tokens, metric.top_logprobs)
     return ChatClient(metric._server, asking)
-
-
-def _begin(model: Resolved) -> dict[str, str]:
-    """Returns what signatures say of how prompts begin: nothing of BOS and of chat templates."""
-    if model.kind != "causal" or reads_bos(model) or load_tokenizer(model).chat_template:
-        return {}
-    return {"bos": WITHOUT}
 
 
 def _expected(

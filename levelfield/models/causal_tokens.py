@@ -32,7 +32,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve_causal
 from levelfield.models.tokens import put_around
 
-Bos = bool | Literal["auto"]
+Bos = Literal["auto"] | bool
 """Whether BOS precedes every text; `auto`: if the model's tokenizer puts it there."""
 
 WITHOUT = "no"

@@ -157,8 +157,11 @@ _ROOM = 8
 """Tokens left free after a prompt for the answer."""
 
 
-def load_choices(name: str, loading: Loading) -> ChoosingModel:
+def load_choices(name: str, loading: Loading, *, bos: Bos = "auto") -> ChoosingModel:
     """Returns the causal or encoder-decoder model of this name.
+
+    Args:
+        bos: whether BOS precedes the prompts of a causal model without a chat template.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.
@@ -172,5 +175,5 @@ def load_choices(name: str, loading: Loading) -> ChoosingModel:
         )
     model, tokenizer = load_pretrained(resolved, resolved.kind, loading)
     if resolved.kind == "causal":
-        return CausalChoices(model, tokenizer, rule(resolved, "auto"))
+        return CausalChoices(model, tokenizer, rule(resolved, bos))
     return EncoderDecoderChoices(model, tokenizer)

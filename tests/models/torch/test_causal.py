@@ -163,7 +163,7 @@ def test_without_bos_token_eos_precedes_a_text_and_without_either_the_model_is_r
         bos_token_id = None
         eos_token_id = 2
 
-        def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        def __call__(self, _text: str, **_options: bool) -> dict[str, list[int]]:
             return {"input_ids": [7]}
 
         def convert_ids_to_tokens(self, id: int) -> str:
