@@ -190,6 +190,8 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
         Raises:
             UserError: `bos` has a value, and the model does not begin prompts with it.
         """
+        if self.bos == "auto" and (model.kind != "causal" or reads_bos(model)):
+            return {}  # without loading a tokenizer
         if model.kind != "causal" or load_tokenizer(model).chat_template:
             if self.bos != "auto":
                 raise UserError(
