@@ -18,7 +18,9 @@ import tiny
 @functools.cache
 def tiny_gpt2(seed: int = 0) -> str:
     """A folder with a random GPT-2, made once."""
-    return str(tiny.save("gpt2", Path(tempfile.mkdtemp(prefix="levelfield-gpt2-")), seed=seed))
+    return str(
+        tiny.save("gpt2", Path(tempfile.mkdtemp(prefix="levelfield-gpt2-")), begins=True, seed=seed)
+    )
 
 
 def gpt2(

@@ -72,10 +72,14 @@ def by_mechanism(names: Iterable[str]) -> pytest.MarkDecorator:
 
 
 @functools.cache
-def model(family: str = "gpt2", seed: int = 0) -> str:
-    """A folder with a random model, made once."""
+def model(family: str = "gpt2", seed: int = 0, *, begins: bool = True) -> str:
+    """A folder with a random model, made once.
+
+    Args:
+        begins: whether its tokenizer puts BOS before a text.
+    """
     folder = Path(tempfile.mkdtemp(prefix="levelfield-tiny-"))
-    return str(tiny.save(family, folder, seed=seed))
+    return str(tiny.save(family, folder, begins=begins, seed=seed))
 
 
 @dataclass(frozen=True)

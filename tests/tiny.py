@@ -135,9 +135,15 @@ def model(family: str, vocabulary: int, *, positions: int = 512, seed: int = 0) 
     return made.eval()
 
 
-def causal_tokenizer(family: str, vocabulary: int = 400) -> PreTrainedTokenizerFast:
+def causal_tokenizer(
+    family: str, vocabulary: int = 400, *, begins: bool = False
+) -> PreTrainedTokenizerFast:
     """GPT-2's one special token is everything; BLOOM has BOS and EOS and puts none around a text;
-    Llama puts BOS in front of it by itself, and a blank before its first word."""
+    Llama puts BOS in front of it by itself, and a blank before its first word.
+
+    Args:
+        begins: whether the others put BOS in front of a text, too.
+    """
     special = {
         "gpt2": ["<|endoftext|>"],
         "bloom": ["<unk>", "<s>", "</s>", "<pad>"],
@@ -160,6 +166,11 @@ def causal_tokenizer(family: str, vocabulary: int = 400) -> PreTrainedTokenizerF
         texts(),
         BpeTrainer(vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet),
     )
+    if begins:
+        bos = special[family != "gpt2"]
+        made.post_processor = processors.TemplateProcessing(
+            single=f"{bos} $A", special_tokens=[(bos, made.token_to_id(bos))]
+        )
     if family == "gpt2":
         names = dict.fromkeys(("bos_token", "eos_token", "unk_token"), special[0])
     else:
@@ -206,10 +217,10 @@ def causal_model(family: str, vocabulary: int, *, positions: int = 512, seed: in
     return made.eval()
 
 
-def save(family: str, folder: Path, **options: Any) -> Path:
+def save(family: str, folder: Path, *, begins: bool = False, **options: Any) -> Path:
     """A folder as a user would have it: configuration, weights as safetensors, tokenizer."""
     is_causal = family in CAUSAL_FAMILIES
-    words = causal_tokenizer(family) if is_causal else tokenizer(family)
+    words = causal_tokenizer(family, begins=begins) if is_causal else tokenizer(family)
     build = causal_model if is_causal else model
     build(family, len(words), **options).save_pretrained(folder)
     words.save_pretrained(folder)

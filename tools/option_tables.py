@@ -69,7 +69,8 @@ def _values(choice: Declaration) -> str:
     kinds = {"int": "whole number", "float": "number", "str": "" if choice.names else "text"}
     words = [kinds.get(getattr(kind, "__name__", ""), "") for kind in choice.item_kinds]
     numbers = f"{' or '.join(dict.fromkeys(filter(None, words)))} {choice.bounds}".strip()
-    return ", ".join([*(f"`{name}`" for name in choice.names), *([numbers] if numbers else [])])
+    names = [*choice.names, *(["true", "false"] if bool in choice.item_kinds else [])]
+    return ", ".join([*(f"`{name}`" for name in names), *([numbers] if numbers else [])])
 
 
 def _default(choice: Declaration) -> str:

@@ -245,7 +245,8 @@ def _default(choice: Declaration) -> object:
 def _values(choice: Declaration) -> str:
     """Returns what a choice accepts, briefly."""
     if choice.names:
-        return "|".join([*choice.names, *(["None"] if choice.optional else [])])
+        flag = ["true", "false"] if bool in choice.kinds else []
+        return "|".join([*choice.names, *flag, *(["None"] if choice.optional else [])])
     annotation = choice.annotation
     if isinstance(annotation, type):
         return annotation.__name__

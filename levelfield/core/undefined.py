@@ -110,6 +110,7 @@ def unknown_to_judge(judge: str, attribute: str, value: str, labels: Iterable[st
 # -- models
 
 UNREADABLE = "nothing in it that the model has tokens for"
+ONE_TOKEN = "one token only, and the model reads nothing before it"
 PROBABILITIES_NOT_NUMBERS = "the model gives probabilities that are not numbers"
 STATES_NOT_NUMBERS = "the model gives states that are not numbers"
 PROMPT_TOO_LONG = "the prompt is longer than the model takes"

@@ -12,6 +12,9 @@ import jinja2
 
 from levelfield.core.errors import ModelError, first_line
 from levelfield.generation.techniques.prompting.prompts import Message, message
+from levelfield.models.causal_tokens import Bos
+from levelfield.models.files import load_tokenizer
+from levelfield.models.resolve import Resolved
 from levelfield.models.torch.language_model import KEPT, LanguageModel
 
 _HERE = "\ufdd0"
@@ -29,6 +32,7 @@ class ChatFrame:
 
     Attributes:
         ends: control tokens of the template; whichever of them a model writes ends its turn.
+        puts_bos: whether a chat begins with BOS.
 
     Raises:
         ModelError: the template takes no conversation.
@@ -43,7 +47,9 @@ class ChatFrame:
         chat = [message("user", "a"), message("assistant", "b")]
         with _usable_template():
             whole = tokenizer.apply_chat_template(chat, tokenize=False)
-        self.ends = frozenset(special & set(self._ids(whole)))
+        ids = self._ids(whole)
+        self.ends = frozenset(special & set(ids))
+        self.puts_bos = ids[:1] == [tokenizer.bos_token_id]
 
     def ids(self, messages: Sequence[Message]) -> list[int]:
         """What precedes the assistant's text, without a BOS in front.
@@ -58,6 +64,13 @@ class ChatFrame:
         while ids and ids[0] == self._tokenizer.bos_token_id:
             ids = ids[1:]
         return ids
+
+    def opening(self, base: LanguageModel, bos: Bos) -> list[int]:
+        """Returns the BOS before the chat: once, where the tokenizer has one and it or the template
+        puts it there, or the option does."""
+        if self._tokenizer.bos_token_id is None:
+            return []
+        return [base.bos_id] if base.reads_bos or (bos == "auto" and self.puts_bos) else []
 
     def _text(self, messages: Sequence[Message]) -> str:
         apart = [message(m["role"], self._written_apart(m["content"])) for m in messages]
@@ -96,6 +109,16 @@ class ChatFrame:
 def chat_frame(base: LanguageModel) -> ChatFrame | None:
     """Returns the chat template of a model's tokenizer; None if it has none."""
     return ChatFrame(base.tokenizer) if base.tokenizer.chat_template else None
+
+
+@functools.lru_cache(maxsize=KEPT)
+def chat_lacks_bos(resolved: Resolved) -> bool:
+    """Returns whether a chat has no BOS although the tokenizer has that token, where the tokenizer
+    puts none before a text; no weights are loaded."""
+    tokenizer = load_tokenizer(resolved)
+    if not tokenizer.chat_template:
+        return True
+    return tokenizer.bos_token_id is not None and not ChatFrame(tokenizer).puts_bos
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:

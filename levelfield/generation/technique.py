@@ -20,7 +20,7 @@ from levelfield.core.options import option
 from levelfield.core.partitions import partitions
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature, with_choices
-from levelfield.generation.chat_frame import ChatFrame, chat_frame
+from levelfield.generation.chat_frame import ChatFrame, chat_frame, chat_lacks_bos
 from levelfield.generation.contract import (
     Answer,
     AnsweringTechnique,
@@ -51,13 +51,14 @@ from levelfield.generation.width import (
     texts_at_once,
 )
 from levelfield.io.streams import content_digest
+from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import TorchOptions
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.tokens import token_mask
 from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.draws import Exponentials
-from levelfield.models.torch.language_model import LanguageModel, language_model, without_bos
+from levelfield.models.torch.language_model import LanguageModel, begun, language_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,16 +261,21 @@ class LocalTechnique(BatchedTechnique):
     """
 
     knob: ClassVar[str] = "strength"
-    bos: bool = option(
-        True,
-        "Put BOS before each text that the base, and helpers that are whole models, read. The "
-        "programs of DExperts, GeDi, FUDGE and BOLT do not. An empty prompt always has BOS, since "
-        "a model must read something; guides read what they were trained on.",
+    bos: Bos = option(
+        "auto",
+        f"{BOS} Holds for the base and for helpers that are whole models. The programs of "
+        "DExperts, GeDi, FUDGE and BOLT put none. An empty prompt always has BOS, since a model "
+        "must read something; guides read what they were trained on.",
     )
 
     @property
     def signature(self) -> str:
-        return super().signature + with_choices("", {} if self.bos else {"bos": "no"})
+        return super().signature + with_choices("", {} if self._names_bos else {"bos": WITHOUT})
+
+    @property
+    def _names_bos(self) -> bool:
+        """Whether texts begin as signatures take for granted: with BOS."""
+        return reads_bos(resolve_causal(self.model, self.loading), self.bos)
 
     @property
     def base(self) -> LanguageModel:
@@ -288,7 +294,7 @@ class LocalTechnique(BatchedTechnique):
 
     def _opened(self, model: LanguageModel) -> LanguageModel:
         """Returns a model that reads BOS before a text where the option says so."""
-        return model if self.bos else without_bos(model)
+        return begun(model, self.bos)
 
     def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
         return [self._prompted(request, decoding.max_new_tokens) for request in batch]
@@ -392,7 +398,7 @@ class LocalTechnique(BatchedTechnique):
         return model
 
     def _prefix(self, request: Request) -> list[int]:  # noqa: ARG002
-        """What the base reads between BOS and the prompt."""
+        """What the base reads before the prompt, after BOS where it reads that."""
         return []
 
     def _start(self, request: Request) -> list[int]:
@@ -535,8 +541,7 @@ class InChat(LocalTechnique):
             return super()._start(request)
         base = self.base
         ids = self._frame.ids([message("user", self.chat)])
-        before = base.opening if base.tokenizer.bos_token_id is not None else []
-        return [*before, *ids, *self._prefix(request)]
+        return [*self._frame.opening(base, self.bos), *ids, *self._prefix(request)]
 
     def _aside(self, start: Sequence[int]) -> int:
         return len(start) if self.chat else 0
@@ -557,3 +562,9 @@ class UncontrolledBase(InChat):
     """p(x_t | x_<t) of the base model; accepts any control and ignores it."""
 
     name: ClassVar[str] = "base"
+
+    @property
+    def _names_bos(self) -> bool:
+        if super()._names_bos or not self.chat or self.bos != "auto":
+            return super()._names_bos
+        return not chat_lacks_bos(resolve_causal(self.model, self.loading))

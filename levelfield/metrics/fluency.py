@@ -1,8 +1,9 @@
 """Fluency: how likely a causal language model finds a text.
 
-A text's tokens t_1 … t_n have log p(S) = Σ_i log p(t_i | BOS, t_1 … t_{i−1}), in nats. BOS is the
-tokenizer's BOS token, or EOS where it has none, and precedes every text exactly once; no end token
-is scored. The signature names it: `bos:<s>`.
+A text's tokens t_1 … t_n have log p(S) = Σ_i log p(t_i | BOS, t_1 … t_{i−1}), in nats. BOS precedes
+a text where the model's tokenizer puts it there, or the option `bos` does; without BOS the first
+token is not scored, and n counts the others. No end token is scored. The signature names what
+precedes texts: `bos:<s>`, or `bos:no`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ from levelfield.core.scores import Scores
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_TEXT_WITH_VALUE,
+    ONE_TOKEN,
     PROBABILITIES_NOT_NUMBERS,
     PROMPT_TOO_LONG,
     UNREADABLE,
@@ -42,6 +44,7 @@ from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.metrics.unigram import SHIPPED, Unigrams
 from levelfield.metrics.unigram import count as count_unigrams
 from levelfield.metrics.unigram import load as load_unigrams
+from levelfield.models.causal_tokens import BOS, Bos
 from levelfield.models.contracts import (
     GAP_STYLES,
     CausalLikelihood,
@@ -97,6 +100,12 @@ class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
         "Score the whole text with its prompt, as the study does, or the continuation: what "
         "follows the prompt, given the prompt.",
     )
+    _: KW_ONLY
+    bos: Bos = option(
+        "auto",
+        f"{BOS} Without BOS the first token of a text is not scored. Perplexities of GPT-2 are "
+        "mostly published with BOS: true.",
+    )
 
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
@@ -110,13 +119,13 @@ class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
 
     def _choices(self) -> Mapping[str, object]:
         label = resolve(self.model, self.loading).label
-        return {"model": label, "bos": self._tokens().bos, "text": self.text}
+        return {"model": label, "bos": self._tokens().begin, "text": self.text}
 
     def _tokens(self) -> CausalVocabulary:
-        return load("causal-tokens", self.model, self.loading)
+        return load("causal-tokens", self.model, self.loading, bos=self.bos)
 
     def _model(self) -> CausalModel:
-        return load("causal", self.model, self.loading)
+        return load("causal", self.model, self.loading, bos=self.bos)
 
     def _stretches(self, samples: Sequence[Sample]) -> list[Stretch | Undefined]:
         """Returns the scored tokens of each sample."""
@@ -135,9 +144,9 @@ class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
         return rest if isinstance(rest, Undefined) else sample
 
     def _stretch(self, sample: Sample, likelihood: CausalLikelihood) -> Stretch | Undefined:
-        ids, ends, log_p, cut = likelihood
+        ids, ends, log_p, cut, unscored = likelihood
         if not ids.size:
-            return Undefined(UNREADABLE)
+            return Undefined(ONE_TOKEN if unscored else UNREADABLE)
         if self.text == "continuation":
             if not ends.size:
                 raise ModelError(
@@ -146,6 +155,8 @@ class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
                 )
             after = ends > len(sample.prompt)
             if not after.any():
+                if unscored > len(sample.prompt):
+                    return Undefined(ONE_TOKEN)
                 return Undefined(PROMPT_TOO_LONG if cut else UNREADABLE)
             ids, log_p = ids[after], log_p[after]
         if np.isnan(log_p).any():
@@ -182,15 +193,16 @@ class Perplexity(_FluencySampleMetric):
     section 6.3, equations 1 and 2). At least 1, lower is better. The mean over samples is the mean
     of perplexities; `fluency.corpus-perplexity` is the perplexity of all texts together.
 
-    BOS precedes the text and the first token is scored given it; no end token is scored. If a text
-    is longer than the model's limit, its beginning is scored, and it counts as truncated. The text
-    is tokenised as a whole with text=continuation, too; a token belongs to the continuation if it
-    ends after the prompt does, so one that begins in the prompt and goes on after it is scored.
+    Where BOS precedes the text, the first token is scored given it, else not at all; no end token
+    is scored. If a text is longer than the model's limit, its beginning is scored, and it counts as
+    truncated. The text is tokenised as a whole with text=continuation, too; a token belongs to the
+    continuation if it ends after the prompt does, so one that begins in the prompt and goes on
+    after it is scored.
     Probabilities are computed in float32 at least.
 
     It is infinite where a token is impossible.
 
-    Undefined: `empty text`; no tokens; with text=continuation `no prompt`,
+    Undefined: `empty text`; no tokens; one token without BOS; with text=continuation `no prompt`,
     `prompt is not a prefix of the text`, `nothing after the prompt`, and a prompt longer than the
     model takes.
     """
@@ -211,7 +223,7 @@ class SLOR(_FluencySampleMetric):
     higher is better: unlike perplexity it does not fall for a text only because its words are rare.
 
     BOS and long texts are treated as by `fluency.perplexity`. The study takes GPT-2's BOS for
-    BLOOM, too; with unigram=bos it is the model's own here.
+    BLOOM, too; with unigram=bos it is the model's own here, whatever precedes the texts.
 
     It is −∞ where the model finds a token impossible, ∞ where only the unigrams do.
 

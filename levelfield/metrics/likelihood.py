@@ -284,12 +284,13 @@ def _likelihood(
         log_p = of_text.log_p[within]
         return SpanLikelihood(log_p, log_p, cut)
     given_ends, alone_ends = ends[within] - span.begin, _ends(alone)
+    # what is not scored alone is not compared
+    both = (given_ends > alone.unscored) | (alone.unscored == 0)
     if not (cut or alone.cut):
-        return SpanLikelihood(of_text.log_p[within], alone.log_p, cut=False)
+        return SpanLikelihood(of_text.log_p[within][both], alone.log_p, cut=False)
     read = min(given_ends.max(initial=0), alone_ends.max(initial=0))
-    return SpanLikelihood(
-        of_text.log_p[within][given_ends <= read], alone.log_p[alone_ends <= read], cut=True
-    )
+    both &= given_ends <= read
+    return SpanLikelihood(of_text.log_p[within][both], alone.log_p[alone_ends <= read], cut=True)
 
 
 def _ends(likelihood: CausalLikelihood) -> Ints:

@@ -37,12 +37,14 @@ from levelfield.metrics.sample_metric import (
     SampleValue,
     of_defined,
 )
+from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
+from levelfield.models.files import load_tokenizer
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, REFERENCE, Loading, computation
-from levelfield.models.resolve import OFFLINE_LM, resolve
+from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve
 
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
@@ -126,6 +128,9 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     retries: int = option(
         5, "Number of times that a failed request is sent again.", least=0, most=RETRIES
     )
+    bos: Bos = option(
+        "auto", f"{BOS} For causal models on this machine that have no chat template."
+    )
     loading: Loading = group(AS_USUAL, without=("batch_tokens", "engine"))
 
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -138,6 +143,10 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
                     f"{self.name}: base_url={self.base_url}: name the server's model with --model"
                 )
             _ = self._server
+            if self.bos != "auto":
+                raise UserError(
+                    f"{self.name}: bos={str(self.bos).lower()} applies to models on this machine"
+                )
         elif self.expectation == "samples":
             raise UserError(
                 f"{self.name}: expectation=samples needs a server (base_url); the probabilities "
@@ -154,9 +163,11 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
             "scale": f"{template.scale[0]}-{template.scale[-1]}",
         }
         if not self.base_url:
+            model = resolve(self.model, self.loading)
             return {
-                "model": resolve(self.model, self.loading).label,
+                "model": model.label,
                 **choices,
+                **self._begin(model),
                 "expectation": "exact",
                 **computation(("choices",), self.loading.replace(engine=REFERENCE)),
             }
@@ -172,6 +183,23 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
             "max-tokens": "none" if self.max_tokens is None else self.max_tokens,
             "seed": "none" if self.seed is None else self.seed,
         }
+
+    def _begin(self, model: Resolved) -> dict[str, str]:
+        """Returns what signatures say of how prompts begin: nothing of BOS and of chat templates.
+
+        Raises:
+            UserError: `bos` has a value, and the model does not begin prompts with it.
+        """
+        if self.bos == "auto" and (model.kind != "causal" or reads_bos(model)):
+            return {}  # without loading a tokenizer
+        if model.kind != "causal" or load_tokenizer(model).chat_template:
+            if self.bos != "auto":
+                raise UserError(
+                    f"{self.name}: bos={str(self.bos).lower()} applies to causal models without a "
+                    f"chat template, and not to '{self.model}'"
+                )
+            return {}
+        return {} if reads_bos(model, self.bos) else {"bos": WITHOUT}
 
     @property
     def costs(self) -> Costs | None:
@@ -194,7 +222,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
-        model = load("choices", self.model, self.loading)
+        model = load("choices", self.model, self.loading, bos=self.bos)
         numbers = self._template.scale
 
         def expectations(fitted: list[tuple[str, bool]]) -> Iterable[SampleValue | Undefined]:

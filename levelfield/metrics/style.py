@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 from levelfield.core.direction import Direction
@@ -18,6 +18,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
+from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.contracts import CausalModel
 from levelfield.models.loading import Kind as ModelKind
 from levelfield.models.loading import LoadingOptions
@@ -133,6 +134,8 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
         metavar="LABEL=MODEL,…",
         positional=True,
     )
+    _: KW_ONLY
+    bos: Bos = option("auto", BOS)
 
     name: ClassVar[str] = "style.perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
@@ -142,7 +145,7 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
     def _of(self) -> Mapping[str, Perplexity]:
         """Label, in lower case -> its metric."""
         return {
-            label: _Resident(model=model, loading=self.loading)
+            label: _Resident(model=model, bos=self.bos, loading=self.loading)
             for label, model in _models_by_label(self.models).items()
         }
 
@@ -150,10 +153,14 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
         return ("causal",)
 
     def _choices(self) -> Mapping[str, object]:
-        return {
-            f"model-{label}": resolve(metric.model, self.loading).label
-            for label, metric in sorted(self._of.items())
-        }
+        """Nothing is said of a model that reads BOS."""
+        choices = {}
+        for label, metric in sorted(self._of.items()):
+            model = resolve(metric.model, self.loading)
+            choices[f"model-{label}"] = model.label
+            if not reads_bos(model, self.bos):
+                choices[f"bos-{label}"] = WITHOUT
+        return choices
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]

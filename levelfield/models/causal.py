@@ -1,6 +1,7 @@
 """P(text) from causal language models, whatever computes: what to score, and what is cut.
 
-The first token of a text is scored given BOS (see `causal_tokens`); no end token is scored.
+How a text begins is the rule of `causal_tokens`: the first token is scored given BOS, or not at all
+without BOS. No end token is scored.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ class BatchedCausalModel(abc.ABC):
         self.vocabulary_size, self.limit = tokens.vocabulary_size, tokens.limit
         self.end_id = tokens.end_id
         self._batch_tokens = batch_tokens
+        self._unscored = tokens.unscored
         self._recent: RecentResults[str, CausalLikelihood] = RecentResults()
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -143,7 +145,8 @@ class BatchedCausalModel(abc.ABC):
         return self._tokens.ids(texts)
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """Returns log P(token | BOS, tokens before it), for each token of each text.
+        """Returns log P(token | BOS, tokens before it), for each token of each text; without BOS
+        the first token is not scored.
 
         A text longer than the model takes is cut: only its beginning is scored.
         """
@@ -159,9 +162,9 @@ class BatchedCausalModel(abc.ABC):
     ) -> list[WordLikelihoods]:
         """Returns log P(word | BOS, text, between), for each word of each frame of each text.
 
-        A text and all its frames are one tree of tokens. Where a model reads trees, each of its
-        tokens is computed once; others read its paths. Words of one token are read where their
-        frame ends.
+        A text and all its frames are one tree of tokens, whose root is the first token that is
+        read. Where a model reads trees, each of its tokens is computed once; others read its paths.
+        Words of one token are read where their frame ends.
         """
         frames: dict[str, dict[Frame, None]] = {}
         for text, of_text in zip(texts, frames_per_text, strict=True):
@@ -175,23 +178,25 @@ class BatchedCausalModel(abc.ABC):
         ids = dict(zip(pieces, self._tokens.ids(pieces), strict=True))
         new = {text for text in frames if text not in self._recent}
         tokenised = self._tokens.fit(list(frames))
-        trees, places = [], []
+        trees, places, whose = [], [], []
         for (text, distinct), text_tokens in zip(frames.items(), tokenised, strict=True):
-            tree = TokenTree(self._tokens.bos_id)
-            if text in new:
-                tree.score(0, text_tokens.ids.tolist())
-            places.append({frame: self._put(frame, tree, text_tokens, ids) for frame in distinct})
-            whole = text_tokens.ids.tolist()
-            tree.text = (
-                0 if text_tokens.cut or tree.ids[1 : 1 + len(whole)] != whole else len(whole)
-            )
-            trees.append(tree)
+            shares_root = self._tokens.reads_bos or len(text_tokens.ids)
+            for together in [list(distinct)] if shares_root else [[frame] for frame in distinct]:
+                frame = together[0] if together else Frame("", ())
+                tree = TokenTree(self._before_gap(frame, text_tokens, ids)[0])
+                if text in new:
+                    tree.score(0, text_tokens.ids[self._unscored :].tolist())
+                places.append({f: self._put(f, tree, text_tokens, ids) for f in together})
+                tree.text = self._text_tokens_of(tree, text_tokens)
+                trees.append(tree)
+                whose.append((text, text_tokens))
         results: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
-        for text, text_tokens, words_of, log_p in zip(
-            frames, tokenised, places, self._tree_log_p(trees), strict=True
+        for (text, text_tokens), words_of, log_p in zip(
+            whose, places, self._tree_log_p(trees), strict=True
         ):
-            if text in new:
-                self._remember(text, text_tokens, log_p[: len(text_tokens.ids)].copy())
+            if text in new and text not in self._recent:
+                scored = max(0, len(text_tokens.ids) - self._unscored)
+                self._remember(text, text_tokens, log_p[:scored].copy())
             for frame, (words, cut) in words_of.items():
                 results[text, frame] = [log_p[word] for word in words], cut
         return [
@@ -201,6 +206,13 @@ class BatchedCausalModel(abc.ABC):
             )
             for text, of_text in zip(texts, frames_per_text, strict=True)
         ]
+
+    def _text_tokens_of(self, tree: TokenTree, tokenised: Tokenised) -> int:
+        """Returns how many nodes after the root are the whole text, of which a mean of states may
+        be kept; 0 if it is cut, or its first token is the root."""
+        ids = tokenised.ids.tolist()
+        is_whole = self._tokens.reads_bos and not tokenised.cut
+        return len(ids) if is_whole and tree.ids[1 : 1 + len(ids)] == ids else 0
 
     def log_likelihood_after(
         self, prefixes: Sequence[str], texts: Sequence[str]
@@ -216,7 +228,9 @@ class BatchedCausalModel(abc.ABC):
         half = self.limit // 2
         likelihoods: dict[str, list[CausalLikelihood]] = {}
         for prefix in ids:
-            kept = _end(ids[prefix], half)
+            if not (kept := _end(ids[prefix], half)) and self._unscored:
+                likelihoods[prefix] = self.log_likelihood(distinct)
+                continue
             room = self.limit - len(kept)
             parts = [
                 Tokenised(
@@ -226,7 +240,7 @@ class BatchedCausalModel(abc.ABC):
                 )
                 for text in tokenised
             ]
-            log_p = self._log_p_after([self._tokens.bos_id, *kept], [part.ids for part in parts])
+            log_p = self._log_p_after(self._tokens.begun(kept), [part.ids for part in parts])
             likelihoods[prefix] = [
                 CausalLikelihood(part.ids, part.ends, of_text, part.cut)
                 for part, of_text in zip(parts, log_p, strict=True)
@@ -283,21 +297,23 @@ class BatchedCausalModel(abc.ABC):
     def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
         """Keeps a result."""
         log_p.flags.writeable = False  # callers share the array
-        likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
+        ids, ends = (part[self._unscored :] for part in tokenised[:2])
+        first = tokenised.ends[: self._unscored].max(initial=self._unscored)
+        likelihood = CausalLikelihood(ids, ends, log_p, tokenised.cut, int(first))
         self._recent.keep(text, likelihood, 1 + len(likelihood.ids))
         return likelihood
 
     def _scored(self, texts: Sequence[str]) -> Iterator[tuple[str, Tokenised, Floats]]:
         tokenised = self._tokens.fit(texts)
-        bos = [self._tokens.bos_id]
+        scored = [text_tokens.ids[self._unscored :] for text_tokens in tokenised]
         rows = [
-            (np.concatenate([bos, ids[:-1]]), np.arange(len(ids)), ids)
-            for ids in (text_tokens.ids for text_tokens in tokenised)
+            (np.array(self._tokens.begun(text_tokens.ids[:-1].tolist())), np.arange(len(ids)), ids)
+            for text_tokens, ids in zip(tokenised, scored, strict=True)
             if ids.size
         ]
         log_p = iter(self._rows_log_p(rows))
-        for text, text_tokens in zip(texts, tokenised, strict=True):
-            yield text, text_tokens, next(log_p) if text_tokens.ids.size else np.empty(0)
+        for text, text_tokens, ids in zip(texts, tokenised, scored, strict=True):
+            yield text, text_tokens, next(log_p) if ids.size else np.empty(0)
 
     def _rows_log_p(self, rows: Sequence[tuple[Ints, Ints, Ints]]) -> list[Floats]:
         """Returns the log-probabilities of the tokens of each row, rows of like length together.
@@ -341,14 +357,25 @@ class BatchedCausalModel(abc.ABC):
     ) -> tuple[list[slice], bool]:
         """Puts a frame on the tree of its text: which of the tree's scored tokens each word is, and
         whether something is cut."""
-        half = self.limit // 2
+        half, room = self.limit // 2, self._room(frame, ids)
         between, words = ids[frame.between], [ids[word] for word in frame.words]
+        end = tree.walk(0, self._before_gap(frame, text, ids)[1:])[-1]  # the root is the first
         longest = max(map(len, words), default=0)
-        kept = _end(between, half)
-        room = self.limit - len(kept) - min(longest, half)
-        end = tree.walk(0, [*text.ids[:room].tolist(), *kept])[-1]
         cut = text.cut or len(text.ids) > room or len(between) > half or longest > half
         return [tree.score(end, word[:half]) for word in words], cut
+
+    def _before_gap(self, frame: Frame, text: Tokenised, ids: Mapping[str, list[int]]) -> list[int]:
+        """Returns what is read before the words of a frame."""
+        kept = _end(ids.get(frame.between, ()), self.limit // 2)
+        return self._tokens.begun([*text.ids[: self._room(frame, ids)].tolist(), *kept])
+
+    def _room(self, frame: Frame, ids: Mapping[str, list[int]]) -> int:
+        """Returns how many tokens of its text fit before a frame."""
+        longest = max((len(ids[word]) for word in frame.words), default=0)
+        between = len(ids.get(frame.between, ()))
+        return (
+            self.limit + self._unscored - sum(min(n, self.limit // 2) for n in (between, longest))
+        )
 
 
 def _end(ids: Sequence[int], most: int) -> Sequence[int]:

@@ -76,15 +76,19 @@ class CausalLikelihood(NamedTuple):
         ids: (tokens,) of the vocabulary, BOS not among them; empty for a text without tokens.
         ends: (tokens,) where in the text each token ends, in characters; empty where the tokenizer
             can't say.
-        log_p: (tokens,) log P(token | BOS, tokens before it), a prefix's among those before it.
+        log_p: (tokens,) log P(token | what is read before it): BOS if it precedes texts, a prefix,
+            the tokens of the text.
         cut: whether the text was longer than the model takes, so that its end was not scored; or
             the prefix, so that its beginning was not read.
+        unscored: where in the text its first token ends, if that token is not scored, since
+            nothing is read before it; it is not among `ids` then. 0 where all are scored.
     """
 
     ids: Ints
     ends: Ints
     log_p: Floats
     cut: bool
+    unscored: int = 0
 
 
 class Frame(NamedTuple):
@@ -193,13 +197,16 @@ class CausalVocabulary(Protocol):
     """The tokenizer of a causal model, which is there without the weights.
 
     Attributes:
-        bos: the token that precedes every text.
+        bos: the BOS token, or EOS where the tokenizer has none.
+        begin: what precedes every text, as signatures name it: `bos`, or `no` for nothing.
         digest: names which token each id is.
         vocabulary_size: how many tokens the model gives probabilities to.
     """
 
     @property
     def bos(self) -> str: ...
+    @property
+    def begin(self) -> str: ...
     @property
     def digest(self) -> str: ...
     @property
@@ -209,10 +216,11 @@ class CausalVocabulary(Protocol):
 
 
 class CausalModel(TokenReader, Protocol):
-    """P(text), every token given what stands before it."""
+    """P(text), every token given what stands before it: BOS too, where it precedes texts."""
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """Returns log P(token | BOS, tokens before it), for each token of each text.
+        """Returns log P(token | BOS, tokens before it), for each token of each text; without BOS
+        the first token is not scored.
 
         A text longer than the model takes is cut: only its beginning is scored.
         """

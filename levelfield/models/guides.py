@@ -78,6 +78,11 @@ class Guide:
         return f"{self.name}@{self.checksum[:12]}"
 
     @property
+    def reads_bos(self) -> bool:
+        """Whether it was trained on texts after BOS."""
+        return bool(self.settings.get("reads_bos", True))
+
+    @property
     def is_whole(self) -> bool:
         """Whether it is a model of its own, in the folder `base`, for any base with the same
         vocabulary."""

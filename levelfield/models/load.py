@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from levelfield.core.errors import models_needed
+from levelfield.models.causal_tokens import Bos
 from levelfield.models.check import Checked
 from levelfield.models.contracts import (
     CausalModel,
@@ -74,7 +75,7 @@ _TARGETS = [[Target(_TEXT, end=True)]]
 TRIALS: Mapping[Kind, Callable[[Any], object]] = {
     "infilling": lambda model: model.log_likelihood([Gapped(_TEXT, _TEXT)], _TARGETS),
     "encoder-decoder": lambda model: model.log_likelihood([Gapped(_TEXT, "", gap=False)], _TARGETS),
-    "causal": lambda model: model.log_likelihood([_TEXT]),
+    "causal": lambda model: model.log_likelihood([f"{_TEXT} {_TEXT}"]),  # the first may go unscored
     "causal-tokens": lambda model: model.ids([_TEXT]),
     "encoder": lambda model: model.sentences([_TEXT]),
     "states": lambda model: model.of([_TEXT]),
@@ -93,9 +94,13 @@ def load(
     kind: Literal["encoder-decoder"], name: str, loading: Loading = ...
 ) -> EncoderDecoderModel: ...
 @overload
-def load(kind: Literal["causal"], name: str, loading: Loading = ...) -> CausalModel: ...
+def load(
+    kind: Literal["causal"], name: str, loading: Loading = ..., *, bos: Bos = ...
+) -> CausalModel: ...
 @overload
-def load(kind: Literal["causal-tokens"], name: str, loading: Loading = ...) -> CausalVocabulary: ...
+def load(
+    kind: Literal["causal-tokens"], name: str, loading: Loading = ..., *, bos: Bos = ...
+) -> CausalVocabulary: ...
 @overload
 def load(kind: Literal["encoder"], name: str, loading: Loading = ...) -> SentenceEncoder: ...
 @overload
@@ -107,8 +112,10 @@ def load(kind: Literal["classifier"], name: str, loading: Loading = ...) -> Clas
 @overload
 def load(kind: Literal["regressor"], name: str, loading: Loading = ...) -> PairRegressor: ...
 @overload
-def load(kind: Literal["choices"], name: str, loading: Loading = ...) -> ChoosingModel: ...
-def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) -> object:  # noqa: B008
+def load(
+    kind: Literal["choices"], name: str, loading: Loading = ..., *, bos: Bos = ...
+) -> ChoosingModel: ...
+def load(kind: Kind, name: str, loading: Loading = Loading(), **options: object) -> object:  # noqa: B008
     """Returns the model of this name behind the contract of its kind, loaded once a process.
 
     A model of another engine than PyTorch is compared with PyTorch's when it is first used.
@@ -118,13 +125,16 @@ def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) ->
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
             `name@revision`.
         loading: where and how it is loaded; a kind that its engine does not serve is PyTorch's.
-        options: `layer` of `states`: the layer whose states are taken.
+        options: `layer` of `states`: the layer whose states are taken; `bos` of causal models:
+            whether BOS precedes every text.
 
     Raises:
         ModelError: there is no such model, it is of another kind, or a library for it is missing.
         UserError: it has no such layer, or the engine does not have the precision.
     """
     engine = engine_of(kind, loading.engine)
+    if options.get("bos") == "auto":  # said or not, it is one model
+        del options["bos"]
     with models_needed():
         return _KEPT[kind](name, dataclasses.replace(loading, engine=engine), **options)
 
@@ -135,7 +145,7 @@ def forget() -> None:
         kept.cache_clear()
 
 
-def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
+def _load(kind: Kind, name: str, loading: Loading, **options: object) -> object:
     if small_of := _SMALL.get(kind):
         model_type = resolve(name, loading).model_type
         if small := small_of.get(model_type):
@@ -150,7 +160,7 @@ def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
     return Checked(model, kind, name, loading, reference)
 
 
-def _made(loader: Loader, kind: Kind, name: str, loading: Loading, **options: int) -> object:
+def _made(loader: Loader, kind: Kind, name: str, loading: Loading, **options: object) -> object:
     make = pkgutil.resolve_name(loader) if isinstance(loader, str) else loader
     with reading(Path(name).name if Path(name).is_dir() else name):
         model: object = make(name, loading, **options)

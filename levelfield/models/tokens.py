@@ -156,6 +156,14 @@ def window(left: int, right: int, room: int) -> tuple[int, int]:
     return keep_left, min(right, room - keep_left)
 
 
+def put_around(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Returns the ids that a tokenizer puts before a text, and those that it puts after it."""
+    bare, full = tokenizer("a", add_special_tokens=False), tokenizer("a")
+    text, whole = list(bare["input_ids"]), list(full["input_ids"])
+    begin = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
+    return whole[:begin], whole[begin + len(text) :]
+
+
 UNLIMITED = int(1e30)
 """What `transformers` says of a tokenizer without a limit."""
 
@@ -192,11 +200,7 @@ class Tokens:
             if id != tokenizer.unk_token_id
         }
         self.tokenizer.model_max_length = UNLIMITED
-        bare, full = tokenizer("a", add_special_tokens=False), tokenizer("a")
-        text, whole = bare["input_ids"], full["input_ids"]
-        begin = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
-        self.before: list[int] = whole[:begin]
-        self.after: list[int] = whole[begin + len(text) :]
+        self.before, self.after = put_around(tokenizer)
 
     def ids(self, texts: Sequence[str], *, marks: bool = False) -> list[list[int]]:
         """Returns vocabulary ids of each text; `marks` as for the class."""

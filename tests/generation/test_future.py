@@ -86,7 +86,7 @@ def test_rotary_positions_depend_on_distances_alone():
 
 
 def test_a_guide_is_loaded_with_its_base(tmp_path: Path):
-    base = str(tiny.save("gpt2", tmp_path / "base"))
+    base = str(tiny.save("gpt2", tmp_path / "base", begins=True))
     guide = guide_named(str(tiny_future.save(base, tmp_path / "guide")))
     learnt = future_model(guide, base)
     ids = torch.tensor([[learnt.bos_id, 5, 6]])
@@ -107,7 +107,7 @@ def test_a_guide_is_loaded_with_its_base(tmp_path: Path):
 def test_a_guide_that_is_damaged_or_of_another_kind_or_base_is_refused(
     tmp_path: Path, changes, why
 ):
-    base = str(tiny.save("gpt2", tmp_path / "base"))
+    base = str(tiny.save("gpt2", tmp_path / "base", begins=True))
     about = tiny_future.save(base, tmp_path / "guide") / "guide.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), **changes}))
     guide = guide_named(str(about.parent))

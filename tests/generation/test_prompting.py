@@ -236,10 +236,13 @@ def test_plain_text_is_the_golden_one():
 class TestTokens:
     @pytest.mark.parametrize(
         ("family", "template"),
-        [("bloom", CHATML), ("bloom", WITH_BOS), ("llama", WITH_BOS), ("gpt2", CHATML)],
+        [("llama", CHATML), ("bloom", WITH_BOS), ("llama", WITH_BOS), ("gpt2", WITH_BOS)],
     )
-    def test_one_bos_precedes_everything(self, family: str, template: str):
+    def test_one_bos_precedes_everything_if_tokenizer_or_template_puts_it(
+        self, family: str, template: str
+    ):
         technique = Prompting(model=chat_model(family, template))
+        assert "bos:" not in technique.signature
         ids = technique._prompted(Request("1", "The lake", {"sentiment": "positive"}), 5).ids
         bos = technique.base.bos_id
         assert ids[0] == bos
@@ -257,10 +260,20 @@ class TestTokens:
         assert base.text(ids).endswith("lake")
         assert technique.signature.count("frame:plain") == 1
 
+    @pytest.mark.parametrize("family", ["bloom", "gpt2"])
+    def test_no_bos_precedes_a_chat_if_neither_tokenizer_nor_template_puts_it(self, family: str):
+        model = chat_model(family, CHATML)
+        technique, given = Prompting(model=model), Prompting(model=model, bos=True)
+        ids, whole = (t._prompted(Request("1", "The lake"), 5).ids for t in (technique, given))
+        assert whole == [technique.base.bos_id, *ids]
+        assert technique.signature == f"{given.signature}|bos:no"
+        assert Prompting(model=model, bos=False).signature == technique.signature
+
     def test_a_tokenizer_without_bos_begins_as_its_template_does(self):
         technique = Prompting(model=chat_model("bloom", CHATML, bos=False))
         first = technique._start(Request("1"))[0]
         assert first == technique.base.tokenizer.convert_tokens_to_ids("<|im_start|>")
+        assert "bos:" not in technique.signature  # as ever: there is no BOS to put
 
     def test_greedy_batches_of_mixed_lengths_are_greedy_singles(self):
         asked = [

@@ -171,29 +171,30 @@ SEQ2SEQ = [
     score("llm judge by a template", "odd.jsonl", "llm-judge.overall", "template=polite.toml",
           "--model offline/infill-amateur"),
     score("llm judge whose question is too long", "letters.jsonl", "llm-judge.overall", "",
-          "--model models/gpt2"),
+          "--model models/gpt2 -o bos=true"),
 ]  # fmt: skip
 
 FLUENCY = "fluency.perplexity fluency.slor fluency.corpus-perplexity"
-CAUSAL = [
+CAUSAL = [  # with BOS, as values of GPT-2 are published
     score("perplexity and slor", "texts.jsonl", FLUENCY,
-          "", "--model models/gpt2 --json"),
+          "", "--model models/gpt2 -o bos=true --json"),
     score("perplexity and slor on odd records", "odd.jsonl",
-          FLUENCY, "", "--model models/gpt2"),
+          FLUENCY, "", "--model models/gpt2 -o bos=true"),
     *each("fluency", "odd.jsonl", FLUENCY,
-          "text=continuation", more="--model models/gpt2"),
+          "text=continuation", more="--model models/gpt2 -o bos=true"),
     *each("slor", "odd.jsonl", "fluency.slor", "unigram=bos", "corpus=corpus.txt",
-          "corpus=gpt2.unigrams", "unigram=bos text=continuation", more="--model models/gpt2"),
+          "corpus=gpt2.unigrams", "unigram=bos text=continuation",
+          more="--model models/gpt2 -o bos=true"),
     *each("style perplexity", "letters.jsonl", "style.perplexity",
-          "models=formal=models/gpt2,informal=models/gpt2-other"),
-    score("ctrleval by likelihood", "odd.jsonl", "ctrleval", "", "--model models/gpt2"),
+          "models=formal=models/gpt2,informal=models/gpt2-other", more="-o bos=true"),
+    score("ctrleval by likelihood", "odd.jsonl", "ctrleval", "", "--model models/gpt2 -o bos=true"),
     *each("coherence by likelihood", "few.jsonl", "ctrleval.coherence", "form=nats", "form=log-p",
-          more="--model models/gpt2 --parts parts.jsonl"),
+          more="--model models/gpt2 -o bos=true --parts parts.jsonl"),
     *each("consistency by likelihood", "few.jsonl", "ctrleval.consistency", "form=share",
-          more="--model models/gpt2"),
+          more="--model models/gpt2 -o bos=true"),
     *each("attribute relevance by likelihood", "few.jsonl", "ctrleval.attribute-relevance",
           "form=channel", "form=after-calibrated", "weights=label-mass",
-          more="--model models/gpt2"),
+          more="--model models/gpt2 -o bos=true"),
 ]  # fmt: skip
 
 SMOLLM2 = [
@@ -223,13 +224,15 @@ CONTRAST = [
     score("momentum on odd records", "odd.jsonl", "cdm.momentum", INFILLERS, "--parts parts.jsonl"),
     *each("momentum", "odd.jsonl", "cdm.momentum",
           f"{GPT2}", f"{GPT2} pooling=sum", f"{GPT2} pooling=max", f"{GPT2} pooling=min",
-          f"{GPT2} task=commonsense", f"{INFILLERS} task=commonsense",
+          f"{GPT2} task=commonsense", more="-o bos=true"),
+    *each("momentum", "odd.jsonl", "cdm.momentum", f"{INFILLERS} task=commonsense",
           f"{INFILLERS} form=conditional", f"{INFILLERS} form=conditional gap=false",
           f"{INFILLERS} pooling=classifier pooler=pooler.json",
           "amateur=models/fim expert=models/fim"),
     *each("momentum of dialogues", "dialogue.jsonl", "cdm.momentum",
           f"{GPT2} task=dialogue", f"{GPT2} task=dialogue turns=mean",
-          f"{GPT2} task=dialogue turns=last", f"{INFILLERS} task=dialogue",
+          f"{GPT2} task=dialogue turns=last", more="-o bos=true"),
+    *each("momentum of dialogues", "dialogue.jsonl", "cdm.momentum", f"{INFILLERS} task=dialogue",
           f"{INFILLERS} task=dialogue turns=last separator=|"),
 ]  # fmt: skip
 

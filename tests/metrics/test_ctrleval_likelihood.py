@@ -67,7 +67,8 @@ def metric(kind: Any, form: str, folder: Path, **options: Any) -> Any:
 class PlainLoop:
     """log P of ids after others, one sequence at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bos: bool) -> None:
+        self.bos = bos
         self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
 
@@ -79,10 +80,17 @@ class PlainLoop:
         return [end for _, end in encoded["offset_mapping"]]
 
     def log_p(self, given: list[int], ids: list[int]) -> list[float]:
-        whole = [self.tokenizer.bos_token_id, *given, *ids]
+        """Without BOS a token that nothing precedes is left out."""
+        given = [self.tokenizer.bos_token_id, *given] if self.bos else given
+        given, ids = (given, ids) if given else (ids[:1], ids[1:])
         with torch.no_grad():
-            table = self.model(torch.tensor([whole])).logits[0].double().log_softmax(-1)
-        return [table[len(given) + i, id].item() for i, id in enumerate(ids)]
+            logits = self.model(torch.tensor([[*given, *ids]])).logits[0]
+        table = logits.double().log_softmax(-1)
+        return [table[len(given) - 1 + i, id].item() for i, id in enumerate(ids)]
+
+    def first(self, text: str) -> int:
+        """Where the token ends that is left out of a text; 0 if none is."""
+        return 0 if self.bos else self.ends(text)[0]
 
     def text(self, text: str) -> list[float]:
         return self.log_p([], self.ids(text))
@@ -90,11 +98,14 @@ class PlainLoop:
 
 def coherence(loop: PlainLoop, sample: Sample, form: str) -> float:
     text = sample.text.strip()
-    pairs = list(zip(loop.ends(text), loop.text(text), strict=True))
+    pairs = list(zip(loop.ends(text)[1 - loop.bos :], loop.text(text), strict=True))
     begin, given, alone, tokens = 0, [], [], []
     for j, sentence in enumerate(sentences(text)):
-        end = text.index(sentence, begin) + len(sentence)
-        of_sentence = [p for at, p in pairs if begin < at <= end]
+        first = text.index(sentence, begin)
+        end = first + len(sentence)
+        compares = j and not loop.bos and form != "log-p"  # with the sentence alone
+        read = first + loop.first(sentence) if compares else 0
+        of_sentence = [p for at, p in pairs if max(begin, read) < at <= end]
         given.append(sum(of_sentence))
         alone.append(sum(loop.text(sentence)) if j else sum(of_sentence))
         tokens.append(len(of_sentence))
@@ -110,8 +121,9 @@ def coherence(loop: PlainLoop, sample: Sample, form: str) -> float:
 
 
 def consistency(loop: PlainLoop, sample: Sample, form: str) -> float:
-    pairs = zip(loop.ends(sample.text), loop.text(sample.text), strict=True)
-    given = [p for at, p in pairs if at > len(sample.prompt)]
+    pairs = zip(loop.ends(sample.text)[1 - loop.bos :], loop.text(sample.text), strict=True)
+    read = 0 if form == "log-p" else loop.first(sample.text[len(sample.prompt) :])
+    given = [p for at, p in pairs if at > len(sample.prompt) + read]
     alone = sum(loop.text(sample.text[len(sample.prompt) :]))
     if form == "log-p":
         return float(np.mean(given))
@@ -163,9 +175,10 @@ ORACLES = {
 @pytest.mark.thinned
 @pytest.mark.parametrize("family", ["gpt2", "bloom"])
 @pytest.mark.parametrize(("kind", "form"), FORMS)
-def test_every_form_equals_the_plain_loop(kind, form, family, causal_folders):
-    scores = metric(kind, form, causal_folders[family]).score(SAMPLES)
-    loop = PlainLoop(causal_folders[family])
+@pytest.mark.parametrize("bos", [True, False])
+def test_every_form_equals_the_plain_loop(kind, form, family, bos, causal_folders):
+    scores = metric(kind, form, causal_folders[family], bos=bos).score(SAMPLES)
+    loop = PlainLoop(causal_folders[family], bos)
     expected = [ORACLES[kind](loop, sample, form) for sample in SAMPLES]
     assert scores.values == pytest.approx(expected, abs=1e-5)
 

@@ -43,22 +43,25 @@ def samples(count: int = 8) -> list[Sample]:
 
 
 class PlainLoop:
-    """ids and log-probabilities of a text's tokens, one text at a time."""
+    """ids and log-probabilities of a text's tokens that something precedes, one text at a time."""
 
     def __init__(self, folder: Path, family: str) -> None:
         self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.bos = BOS[family]
+        self.opening = [self.bos] if family == "llama" else []  # as its tokenizer puts it
 
     def ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def log_p(self, text: str) -> tuple[list[int], list[float]]:
-        ids = self.ids(text)
+        whole = [*self.opening, *self.ids(text)]
+        if not whole:
+            return [], []
         with torch.no_grad():
-            logits = self.model(torch.tensor([[self.bos, *ids]])).logits[0]
+            logits = self.model(torch.tensor([whole])).logits[0]
         table = logits.double().log_softmax(-1)
-        return ids, [table[at, id].item() for at, id in enumerate(ids)]
+        return whole[1:], [table[at, id].item() for at, id in enumerate(whole[1:])]
 
     def log_p_bos(self, id: int) -> float:
         with torch.no_grad():
@@ -129,7 +132,7 @@ def continued(plain: PlainLoop, prompt: str, text: str) -> list[float]:
     """Log-probabilities of the tokens of which some character stands after the prompt."""
     ids, log_p = plain.log_p(text)
     spans = plain.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    after = [end > len(prompt) for _, end in spans["offset_mapping"]]
+    after = [end > len(prompt) for _, end in spans["offset_mapping"]][1 - len(plain.opening) :]
     assert len(after) == len(ids)
     return [value for value, is_after in zip(log_p, after, strict=True) if is_after]
 
@@ -157,7 +160,7 @@ def test_prompt_and_continuation_make_up_the_whole(gpt2):
         after = CorpusPerplexity(model=gpt2, text="continuation").state([rest])
         (likelihood,) = load("causal", gpt2).log_likelihood([sample.text])
         before = likelihood.ends <= len(sample.prompt)
-        assert state.tokens == n == after.tokens + before.sum()
+        assert state.tokens == n - 1 == after.tokens + before.sum()  # no BOS, and so no first
         assert state.nll == pytest.approx(after.nll - likelihood.log_p[before].sum())
 
 
@@ -184,14 +187,34 @@ def test_what_has_no_value_has_a_reason(gpt2, text, prompt, option, reason):
         assert np.isfinite(found.values[1])
 
 
-def test_one_token_is_enough_for_a_value(gpt2):
-    (likelihood,) = load("causal", gpt2).log_likelihood(["a"])
+def test_one_token_is_enough_for_a_value_after_bos_and_has_none_without(gpt2):
+    given = [Sample("a", "a"), Sample("b", "a a", prompt="a")]
+    (likelihood, _) = load("causal", gpt2, bos=True).log_likelihood([s.text for s in given])
     assert likelihood.ids.size == 1
-    found = Perplexity(model=gpt2).score([Sample("a", "a")])
+    found = Perplexity(model=gpt2, bos=True).score(given)
     assert found.values[0] == pytest.approx(math.exp(-likelihood.log_p[0]))
-    assert SLOR(model=gpt2, unigram="bos").score([Sample("a", "a")]).values[0] == pytest.approx(
-        0, abs=1e-5
-    )
+    slor = SLOR(model=gpt2, unigram="bos", bos=True).score(given)
+    assert slor.values[0] == pytest.approx(0, abs=1e-5)
+    reason = "one token only, and the model reads nothing before it"
+    without = Perplexity(model=gpt2).score(given)
+    assert without.undefined == {"a": reason}
+    assert np.isfinite(without.values[1])
+    assert CorpusPerplexity(model=gpt2).state(given[:1]).tokens == 0
+
+
+def test_bos_is_an_option_of_every_metric_of_fluency_and_in_its_signature(plain, folder, family):
+    given = samples(3)
+    for bos, named in ((True, plain.tokenizer.bos_token.replace("|", "/")), (False, "no")):
+        plain.opening = [plain.bos] * bos
+        metrics = [kind(model=folder, bos=bos) for kind in (Perplexity, CorpusPerplexity)]
+        metrics.append(SLOR(model=folder, bos=bos, unigram="bos"))
+        assert all(f"|bos:{named}|" in metric.signature for metric in metrics)
+        log_p = [plain.log_p(sample.text)[1] for sample in given]
+        expected = [math.exp(-np.mean(values)) for values in log_p]
+        assert metrics[0].score(given).values == pytest.approx(expected, rel=1e-4)
+        tokens = [len(values) for values in log_p]
+        assert metrics[1].state(given).tokens == sum(tokens)
+    plain.opening = [plain.bos] if family == "llama" else []
 
 
 def test_a_text_that_is_cut_is_counted_and_a_prompt_that_fills_the_model_leaves_no_value(tmp_path):
@@ -404,7 +427,10 @@ def test_signatures_name_every_choice(gpt2, causal_folders, tmp_path):
     corpus.with_name("d.txt").write_text("It rained. It rained.\n")
     made.append(SLOR(**base, corpus=str(corpus.with_name("d.txt"))))
     assert len({metric.signature for metric in made}) == len(made)
-    assert "|bos:</endoftext/>|" in made[0].signature
+    made.append(Perplexity(**base, bos=True))
+    assert made[-1].signature == made[0].signature.replace("bos:no", "bos:</endoftext/>")
+    assert Perplexity(**base, bos=False).signature == made[0].signature
+    assert "|bos:no|" in made[0].signature
     assert "|bos:<s>|" in made[1].signature
     assert Perplexity(**base, loading=Loading(batch_tokens=5)).signature == made[0].signature
 

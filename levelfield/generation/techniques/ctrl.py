@@ -95,6 +95,10 @@ class CTRL(LocalTechnique):
         return {"code": self.code or "none"}
 
     @property
+    def _names_bos(self) -> bool:
+        return self.bos is not False  # a code precedes every text, whatever the tokenizer puts
+
+    @property
     def base(self) -> LanguageModel:
         """The model, loaded at first use."""
         return ctrl_model(self.model, self.loading)

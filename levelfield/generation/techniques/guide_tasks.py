@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.torch.softmax import Head
 from levelfield.train.guide.settings import (
     ClassLMSettings,
@@ -48,6 +49,15 @@ class TextTask(GuideTask):
     @functools.cached_property
     def _passes(self) -> Passes:
         return Passes(self.rows.times, [len(ids) for ids in self.ids], self.batch, self.seed)
+
+
+def scored_after_opening(
+    tokens: CausalTokens, texts: Sequence[Sequence[int]]
+) -> tuple[list[list[int]], list[Sequence[int]]]:
+    """Returns what a model reads of texts, and which of their tokens it scores, the first after the
+    first token that it reads: all after BOS, without BOS all but the first."""
+    rows = [tokens.begun(text[:-1]) for text in texts]
+    return rows, [text[tokens.unscored :] for text in texts]
 
 
 def text_nats(

@@ -51,6 +51,7 @@ from levelfield.metrics.sample_metric import (
     of_defined,
     rule_weights,
 )
+from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.contracts import InfillingModel
 from levelfield.models.files import fills_in_the_middle
 from levelfield.models.load import load
@@ -129,6 +130,11 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         "Separator of the turns of task=dialogue as a model reads them; `\\n` is a line end.",
     )
     language: str = segmenter.LANGUAGE
+    bos: Bos = option(
+        "auto",
+        f"{BOS} For causal models with form=conditional only; without BOS the first token of what "
+        "they read has no momentum.",
+    )
 
     name: ClassVar[str] = "cdm.momentum"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -226,6 +232,18 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         choices: dict[str, object] = {}
         if a.kind == "encoder-decoder" and self._form == "conditional":
             choices["gap"] = self.gap
+        if self._kind == "causal":
+            begins = {reads_bos(model, self.bos) for model in (a, e)}
+            if len(begins) > 1:
+                raise ModelError(
+                    f"the tokenizer of one of '{a.name}' and '{e.name}' puts BOS before a text, "
+                    "and the other's does not; bos=true or bos=false says what both read"
+                )
+            choices |= {} if begins == {True} else {"bos": WITHOUT}
+        elif self.bos != "auto":
+            raise UserError(
+                f"bos={str(self.bos).lower()} applies to causal models with form=conditional"
+            )
         if self.task == "dialogue":
             choices |= {"turns": self.turns, "separator": self.separator.replace("\n", r"\n")}
         elif self._form == "infilling":
@@ -242,7 +260,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
     def _pair(self) -> ContrastPair:
         names, loading = (self.amateur, self.expert), self.loading
         if self._kind == "causal":
-            return CausalPair(*(load("causal", name, loading) for name in names))
+            return CausalPair(*(load("causal", name, loading, bos=self.bos) for name in names))
         a: InfillingModel
         e: InfillingModel
         if gap := self._kind == "infilling":

@@ -155,7 +155,8 @@ class CausalPair:
             units = []
             for start, stop in spans:
                 inside = (ends > start) & (ends <= stop)
-                pieces = _pieces(text, start, ends[inside].tolist(), int(inside.sum()))
+                begin = max(start, a.unscored)  # without BOS the first token has no momentum
+                pieces = _pieces(text, begin, ends[inside].tolist(), int(inside.sum()))
                 units.append(UnitMomentum(m[inside], pieces, a.cut or e.cut))
             momenta.append(units)
         return momenta

@@ -27,6 +27,7 @@ from levelfield.metrics.scorers import (
     Patterns,
     Scorer,
 )
+from levelfield.models.causal_tokens import BOS, Bos
 from levelfield.models.load import load
 from levelfield.models.loading import Kind, Loading, LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
@@ -69,6 +70,7 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     )
     _: KW_ONLY
     form: str = option("auto", "Form by which a causal model scores.")
+    bos: Bos = option("auto", f"{BOS} For causal models only.")
 
     _forms: ClassVar[tuple[str, ...]]
     """How a causal model can score the aspect, the default first."""
@@ -107,11 +109,12 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
                 has a value.
         """
         if self._read_as != "likelihood":
-            if self.form != "auto":
-                raise UserError(
-                    f"form={self.form} needs a causal model; model '{self.model}' is an "
-                    f"{self._resolved.kind}"
-                )
+            for name in ("form", "bos"):
+                if (value := getattr(self, name)) != "auto":
+                    raise UserError(
+                        f"{name}={str(value).lower()} needs a causal model; model '{self.model}' "
+                        f"is an {self._resolved.kind}"
+                    )
             return ""
         form = self._forms[0] if self.form == "auto" else self.form
         for name in self._without_meaning(form):
@@ -137,7 +140,8 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
         form = self._chosen_form()
         of_scorer: Mapping[str, object] = AS_TEXT
         if form:
-            of_scorer = {"form": form, "bos": load("causal-tokens", self.model, self.loading).bos}
+            tokens = load("causal-tokens", self.model, self.loading, bos=self.bos)
+            of_scorer = {"form": form, "bos": tokens.begin}
         elif self._infills:
             of_scorer = {"patterns": self.patterns, "normalize": self.normalize}
         return {
@@ -151,7 +155,7 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
         return _scorer_of(self.model, self.loading, self._infills, self.patterns, self.normalize)
 
     def _likelihood_scorer(self) -> LikelihoodScorer:
-        return LikelihoodScorer(load("causal", self.model, self.loading))
+        return LikelihoodScorer(load("causal", self.model, self.loading, bos=self.bos))
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from levelfield.models.causal_tokens import Bos, rule
 from levelfield.models.contracts import PLAIN, GapStyle, InfillingModel
 from levelfield.models.infilling import ScoredTarget, load_gap_filler
 from levelfield.models.loading import Loading
@@ -78,9 +79,11 @@ class TokenLogP:
 class OpenVINOCausalModel(TorchCausalModel):
     """Causal checkpoints in OpenVINO, which reads trees and keeps prefixes where PyTorch does."""
 
-    def __init__(self, resolved: Resolved, loading: Loading) -> None:
+    def __init__(self, resolved: Resolved, loading: Loading, bos: Bos = "auto") -> None:
         model, tokenizer = load_pretrained(resolved, "causal", on_cpu(loading))
-        super().__init__(model.requires_grad_(False), tokenizer, batch_tokens=loading.batch_tokens)
+        model.requires_grad_(False)
+        bos = rule(resolved, bos)
+        super().__init__(model, tokenizer, batch_tokens=loading.batch_tokens, bos=bos)
         with torch.inference_mode():
             few = self._body(self._few.expand(2, -1)).flatten(0, 1)
         self._token_log_p = TokenLogP(  # type: ignore[method-assign]
@@ -286,13 +289,16 @@ class OpenVINOInfillingModel(TorchInfillingModel):
         )["states"]
 
 
-def load_causal(name: str, loading: Loading) -> OpenVINOCausalModel:
+def load_causal(name: str, loading: Loading, *, bos: Bos = "auto") -> OpenVINOCausalModel:
     """Returns the causal language model of this name.
+
+    Args:
+        bos: whether BOS precedes every text.
 
     Raises:
         ModelError: there is no such model, it is not a causal one, or OpenVINO can't convert it.
     """
-    return OpenVINOCausalModel(resolve_causal(name, loading), loading)
+    return OpenVINOCausalModel(resolve_causal(name, loading), loading, bos)
 
 
 def load_infilling(name: str, loading: Loading) -> InfillingModel:

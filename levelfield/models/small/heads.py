@@ -19,7 +19,7 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.paths import existing_path
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
-from levelfield.models.causal_tokens import CausalTokens
+from levelfield.models.causal_tokens import Bos, CausalTokens, rule
 from levelfield.models.files import check_finite, load_tokenizer
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, REFERENCE, Loading
@@ -46,33 +46,40 @@ class Encoder:
         layers: how many of the last layers are read, the word vectors below them being one; all
             where there are fewer.
         depth: the last layer that is read; 0 is the model's last.
+        bos: whether BOS precedes every text that a causal model reads.
     """
 
     encoder: str
     revision: str
     layers: int
     depth: int = 0
+    bos: bool = True
 
     @classmethod
-    def of(cls, name: str, resolved: Resolved, layers: int, depth: int = 0) -> Encoder:
+    def of(
+        cls, name: str, resolved: Resolved, layers: int, depth: int = 0, *, bos: bool = True
+    ) -> Encoder:
         """Returns the encoder as a head trained now names it."""
         if (path := existing_path(name)) and path.is_dir():
             name = str(resolved.path)
         elif name not in (OFFLINE_MODEL, OFFLINE_LM):
             name = f"{resolved.name}@{resolved.revision}"
-        return cls(name, resolved.revision, layers, depth)
+        return cls(name, resolved.revision, layers, depth, bos)
 
     def as_config(self) -> dict[str, Any]:
-        """Returns what `config.json` says of it; a depth of 0 goes unsaid, as in older folders."""
-        return {key: value for key, value in asdict(self).items() if key != "depth" or value}
+        """Returns what `config.json` says of it; a depth of 0 and BOS go unsaid, as in older
+        folders."""
+        unsaid = {"depth": 0, "bos": True}
+        return {k: value for k, value in asdict(self).items() if unsaid.get(k, ...) != value}
 
 
 class States(ForwardPass):
     """What a model makes of texts: the mean of its states over a text's tokens, for each of some
     layers, one after the other. A text longer than the model takes keeps its beginning.
 
-    A causal model reads BOS first, whose state is no token's and is left out of the mean. It learnt
-    from text as people write it, so tokenised or lower-case text gets spacing and capitals back.
+    Where a causal model reads BOS first, its state is no token's and is left out of the mean. The
+    model learnt from text as people write it, so tokenised or lower-case text gets spacing and
+    capitals back.
 
     Args:
         layers: how many layers are read, up to `depth`; the word vectors are layer 0.
@@ -80,6 +87,10 @@ class States(ForwardPass):
             the next: what a norm makes of the last layer that is run is not its state.
         scorer: the same model where it scores texts in this process: weights are shared, and texts
             that it has read are not read again.
+        bos: whether BOS precedes every text that a causal model reads.
+
+    Attributes:
+        reads_bos: what that is for this model; true of an encoder, which has no such choice.
     """
 
     def __init__(
@@ -89,6 +100,7 @@ class States(ForwardPass):
         loading: Loading = AS_USUAL,
         *,
         depth: int = 0,
+        bos: Bos = "auto",
         scorer: TorchCausalModel | None = None,
     ) -> None:
         loading = loading.replace(dtype="float32")
@@ -104,11 +116,13 @@ class States(ForwardPass):
             raise UserError(f"depth={depth}: model '{resolved.name}' has the layers 0 to {n}")
         limit = min(int(tokenizer.model_max_length), positions(model), 512)
         device = pick_device(loading.device)
-        self._bos = [CausalTokens(tokenizer, model.config).bos_id] if self._is_causal else []
+        self._bos, self.reads_bos = list[int](), True
         if self._is_causal:
+            tokens = CausalTokens(tokenizer, model.config, bos=rule(resolved, bos))
+            self._bos, self.reads_bos = tokens.opening, tokens.reads_bos
             model = with_lower_layers(model, min(n, depth + 1) if depth else n).base_model
         super().__init__(model, tokenizer, limit - len(self._bos), device, loading.batch_tokens)
-        if self._is_causal:  # BOS once, whatever the tokenizer puts around a text
+        if self._is_causal:  # no token but BOS, whatever the tokenizer puts around a text
             self._tokens.before = self._tokens.after = []
         self._depth = depth or n
         self._layers = min(layers, self._depth + 1)
@@ -295,7 +309,11 @@ def _read(
     resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")
     encoder = Encoder(
-        config["encoder"], config["revision"], config["layers"], config.get("depth", 0)
+        config["encoder"],
+        config["revision"],
+        config["layers"],
+        config.get("depth", 0),
+        config.get("bos", True),
     )
     tensors = load_file(resolved.path / "head.safetensors")
     head = Head(tensors["weight"], tensors["bias"])
@@ -307,9 +325,16 @@ def _read(
             f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
         )
     scorer = None
-    if shared and below.kind == "causal":
+    if shared and below.kind == "causal" and encoder.bos:
         loading = loading.replace(dtype="float32", engine=REFERENCE)
         model = load("causal", encoder.encoder, loading)
-        scorer = model if isinstance(model, TorchCausalModel) else None
-    states = States(below, encoder.layers, loading, depth=encoder.depth, scorer=scorer)
+        scorer = model if isinstance(model, TorchCausalModel) and model.tokens.reads_bos else None
+    states = States(
+        below,
+        encoder.layers,
+        loading,
+        depth=encoder.depth,
+        scorer=scorer,
+        bos=encoder.bos,
+    )
     return config, encoder, head, states

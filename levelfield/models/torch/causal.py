@@ -1,12 +1,13 @@
 """P(text) from causal language models: every token given what stands before it.
 
-The first token of a text is scored given BOS (see `causal_tokens`); no end token is scored.
+How a text begins is the rule of `causal_tokens`. No end token is scored.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from levelfield.core.arrays import Floats, Ints, Singles
 from levelfield.core.errors import ModelError
 from levelfield.models.causal import BatchedCausalModel, TokenTree, has_windows
-from levelfield.models.causal_tokens import CausalTokens
+from levelfield.models.causal_tokens import Bos, CausalTokens, rule
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.tokens import BYTES_OF_A_TOKEN, RecentResults, buckets, padded
@@ -183,13 +184,23 @@ class TorchCausalModel(BatchedCausalModel):
 
     The softmax over the vocabulary is taken at positions of real tokens only, block by block, in
     float32 or better. Texts that begin alike are one pass where the model reads trees.
+
+    Args:
+        bos: whether BOS precedes every text.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        batch_tokens: int | None = None,
+        bos: Bos = "auto",
+    ) -> None:
         model.eval()
         self._device = next(model.parameters()).device
         super().__init__(
-            CausalTokens(tokenizer, model.config),
+            CausalTokens(tokenizer, model.config, bos=bos),
             batch_tokens=batch_tokens_on(self._device, batch_tokens, on_cpu=2048),
         )
         self._block = Block.on(self._device)
@@ -206,6 +217,11 @@ class TorchCausalModel(BatchedCausalModel):
         self._wanted: tuple[int, ...] = ()
         self._means: RecentResults[tuple[int, ...], dict[int, Singles]] = RecentResults()
         check_causal(self._body, self._few, model)
+
+    @property
+    def tokens(self) -> CausalTokens:
+        """Its tokenizer."""
+        return self._tokens
 
     def keep_means(self, layers: Collection[int]) -> None:
         """Has the passes of `words_after` from now on keep the mean of the states after these
@@ -430,11 +446,55 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
         )
 
 
-def load_causal(name: str, loading: Loading) -> TorchCausalModel:
+NATS = 0.5
+"""BOS makes a text far worse if its tokens lose as many nats on average."""
+_TEXT = "The house stood at the end of a long road. In winter nobody came there for weeks."
+
+
+@functools.cache
+def _warned(label: str) -> None:
+    """Says once that a model writes and scores worse with BOS."""
+    logging.getLogger(__name__).warning(
+        "note: model '%s' finds a plain text far less likely with BOS before it than without, and "
+        "its tokenizer puts none there; bos=auto does what its tokenizer does",
+        label,
+    )
+
+
+def warn_of_bos(model: Any, tokens: CausalTokens, label: str) -> None:
+    """Warns, once a process, of a model that reads BOS as no text of its training began.
+
+    Nothing is computed where the tokenizer puts BOS by itself, or nothing does.
+    """
+    if not tokens.reads_bos or tokens.puts_bos:
+        return
+    (text,) = tokens.ids([_TEXT])
+    device = next(model.parameters()).device
+    means = []
+    with torch.inference_mode():
+        for before in ([tokens.bos_id], []):
+            ids = torch.tensor([[*before, *text]], device=device)
+            log_p = model(input_ids=ids, use_cache=False).logits[0, :-1].float().log_softmax(-1)
+            of_tokens = log_p.gather(1, ids[0, 1:, None])
+            means.append(float(of_tokens[len(before) :].mean()))
+    with_bos, without = means
+    if with_bos < without - NATS:
+        _warned(label)
+
+
+def load_causal(name: str, loading: Loading, *, bos: Bos = "auto") -> TorchCausalModel:
     """Returns the causal language model of this name.
+
+    Args:
+        bos: whether BOS precedes every text.
 
     Raises:
         ModelError: there is no such model, or it is not a causal one.
     """
-    model, tokenizer = load_pretrained(resolve_causal(name, loading), "causal", loading)
-    return TorchCausalModel(model, tokenizer, batch_tokens=loading.batch_tokens)
+    resolved = resolve_causal(name, loading)
+    model, tokenizer = load_pretrained(resolved, "causal", loading)
+    bos = rule(resolved, bos)
+    causal = TorchCausalModel(model, tokenizer, batch_tokens=loading.batch_tokens, bos=bos)
+    if not resolved.gguf:
+        warn_of_bos(model, causal.tokens, resolved.label)
+    return causal

@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.causal_tokens import CausalTokens
+from levelfield.models.causal_tokens import Bos, CausalTokens, rule
 from levelfield.models.contracts import PLAIN, ChoosingModel, Gapped, Target
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
@@ -60,18 +60,19 @@ class CausalChoices:
     log P(s | prompt) = Σ log P(token of s | …) + log Σ P(token that begins with no digit | …): the
     number and not one that goes on, so that 1 is not also 10; what else follows is free. A chat
     model is to answer with the number at once (templates that know `enable_thinking` get it as
-    False). A prompt without a template ends in a colon, and a blank and the number follow.
+    False). A prompt without a template begins as a text does (`causal_tokens`) and ends in a colon,
+    and a blank and the number follow.
 
     Tokens that all prompts begin with pass through the model once; the numbers of one prompt are
     one batch after the prompt's keys and values.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, bos: Bos = "auto") -> None:
         self._model = model.eval()
         self._tokenizer = tokenizer
         self._chats = bool(tokenizer.chat_template)
-        tokens = CausalTokens(tokenizer, model.config)
-        self._bos = tokens.bos_id
+        tokens = CausalTokens(tokenizer, model.config, bos=bos)
+        self._begun = tokens.begun
         self._device = next(model.parameters()).device
         self.limit = tokens.limit - _ROOM
         self.control_tokens = _control_tokens(tokenizer)
@@ -118,7 +119,7 @@ class CausalChoices:
 
     def _ids(self, prompt: str) -> list[int]:
         if not self._chats:
-            return [self._bos, *self._plain(prompt)]
+            return self._begun(self._plain(prompt))
         import jinja2
 
         try:
@@ -156,8 +157,11 @@ _ROOM = 8
 """Tokens left free after a prompt for the answer."""
 
 
-def load_choices(name: str, loading: Loading) -> ChoosingModel:
+def load_choices(name: str, loading: Loading, *, bos: Bos = "auto") -> ChoosingModel:
     """Returns the causal or encoder-decoder model of this name.
+
+    Args:
+        bos: whether BOS precedes the prompts of a causal model without a chat template.
 
     Raises:
         ModelError: there is no such model, or it is of another kind.
@@ -170,5 +174,6 @@ def load_choices(name: str, loading: Loading) -> ChoosingModel:
             "google/flan-t5-large, or a server with base_url"
         )
     model, tokenizer = load_pretrained(resolved, resolved.kind, loading)
-    choices = CausalChoices if resolved.kind == "causal" else EncoderDecoderChoices
-    return choices(model, tokenizer)
+    if resolved.kind == "causal":
+        return CausalChoices(model, tokenizer, rule(resolved, bos))
+    return EncoderDecoderChoices(model, tokenizer)

@@ -11,9 +11,10 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.io.problems import printable
-from levelfield.models.causal_tokens import CausalTokens
+from levelfield.models.causal_tokens import Bos, CausalTokens, rule
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve_causal
+from levelfield.models.torch.causal import warn_of_bos
 from levelfield.models.torch.loading import load_pretrained
 
 KEPT = 4
@@ -28,9 +29,8 @@ class LanguageModel:
         model: of `transformers`, or what is called like one.
         tokenizer: its own.
         label: how signatures name it.
-        tokens: reads texts; knows the token that precedes every text and the model's limit.
+        tokens: reads texts; knows how they begin and the model's limit.
         ends: ids that end a text.
-        reads_bos: whether BOS stands before every text.
     """
 
     model: Any
@@ -38,7 +38,11 @@ class LanguageModel:
     label: str
     tokens: CausalTokens
     ends: frozenset[int]
-    reads_bos: bool = True
+
+    @property
+    def reads_bos(self) -> bool:
+        """Whether BOS precedes every text."""
+        return self.tokens.reads_bos
 
     @property
     def device(self) -> torch.device:
@@ -48,13 +52,13 @@ class LanguageModel:
 
     @property
     def bos_id(self) -> int:
-        """The token that precedes every text."""
+        """The BOS token, or EOS where the tokenizer has none."""
         return self.tokens.bos_id
 
     @property
     def opening(self) -> list[int]:
         """Returns the tokens before every text or code."""
-        return [self.bos_id] if self.reads_bos else []
+        return self.tokens.opening
 
     def ids(self, text: str) -> list[int]:
         """Returns the tokens of a text, without special ones."""
@@ -90,10 +94,14 @@ def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  #
     return open_language_model(resolve_causal(name, loading), loading)
 
 
-@functools.lru_cache(maxsize=KEPT)
-def without_bos(model: LanguageModel) -> LanguageModel:
-    """Returns the same model, which reads no BOS before a text."""
-    return replace(model, reads_bos=False)
+@functools.lru_cache(maxsize=2 * KEPT)
+def begun(model: LanguageModel, bos: Bos) -> LanguageModel:
+    """Returns the same model, whose texts begin as the option says; `auto` leaves it as it is."""
+    if bos == "auto" or bos == model.reads_bos:
+        return model
+    changed = replace(model, tokens=model.tokens.beginning(bos))
+    warn_of_bos(model.model, changed.tokens, model.label)
+    return changed
 
 
 def open_language_model(
@@ -102,20 +110,23 @@ def open_language_model(
     """Returns a causal model, loaded anew.
 
     Args:
-        first: the token that precedes every text, if not the tokenizer's own.
+        first: the token that counts as BOS, if not the tokenizer's own.
     """
     model, tokenizer = load_pretrained(resolved, "causal", loading)
     id = None if first is None else int(tokenizer.convert_tokens_to_ids(first))
-    return wrapped(model, tokenizer, resolved.label, id)
+    return wrapped(model, tokenizer, resolved.label, id, rule(resolved, "auto"))
 
 
-def wrapped(model: Any, tokenizer: Any, label: str, first: int | None = None) -> LanguageModel:
+def wrapped(
+    model: Any, tokenizer: Any, label: str, first: int | None = None, bos: Bos = "auto"
+) -> LanguageModel:
     """Returns a model of `transformers` that the caller has loaded.
 
     Args:
-        first: the token that precedes every text, if not the tokenizer's own.
+        first: the token that counts as BOS, if not the tokenizer's own.
+        bos: whether BOS precedes every text.
     """
-    tokens = CausalTokens(tokenizer, model.config, first)
+    tokens = CausalTokens(tokenizer, model.config, first, bos=bos)
     named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [*named] if isinstance(named, list) else [named]
     if not all(id is None or type(id) is int for id in ends):

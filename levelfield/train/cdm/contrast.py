@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.causal_tokens import CausalTokens
+from levelfield.models.causal_tokens import WITHOUT, Bos, CausalTokens, rule
 from levelfield.models.contracts import FIM, GAP_STYLES, Gapped
 from levelfield.models.infilling import GapTokens, fim_prompt, positions
 from levelfield.models.loading import Loading
@@ -39,6 +39,7 @@ class GapFormat(GapTokens):
     """
 
     sees_right = True
+    choices: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, tokenizer: Any, configs: Sequence[Any]) -> None:
         family = configs[0].model_type
@@ -77,12 +78,12 @@ class GapFormat(GapTokens):
 class CausalFormat:
     """Causal models: both sides, if the tokenizer has the marks for them, else the left side."""
 
-    def __init__(self, tokenizer: Any, configs: Sequence[Any]) -> None:
+    def __init__(self, tokenizer: Any, configs: Sequence[Any], bos: Bos = "auto") -> None:
         vocabulary = tokenizer.get_vocab()
         self.sees_right = all(mark in vocabulary for mark in FIM)
         self.name = "fim" if self.sees_right else "left"
         self._marks = [vocabulary[mark] for mark in FIM] if self.sees_right else []
-        each = [CausalTokens(tokenizer, config) for config in configs]
+        each = [CausalTokens(tokenizer, config, bos=bos) for config in configs]
         self._tokens = each[0]
         self._limit = min(tokens.limit for tokens in each)
         self.ends = {i for i in (tokenizer.eos_token_id,) if i is not None}
@@ -93,12 +94,19 @@ class CausalFormat:
         near = [_at_gap(source).near(64 * self._limit) for source in sources]
         lefts = self._tokens.ids([source.left for source in near])
         if not self.sees_right:
-            return [[self._tokens.bos_id, *left[max(0, len(left) - room + 1) :]] for left in lefts]
+            kept = [left[max(0, len(left) - room + 1) :] for left in lefts]
+            return [self._tokens.begun(left) for left in kept]
         rights = self._tokens.ids([source.right for source in near])
         return [
             fim_prompt(self._marks, left, right, room)[0]
             for left, right in zip(lefts, rights, strict=True)
         ]
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """What settings say of how texts begin: nothing of BOS."""
+        without = not (self.sees_right or self._tokens.reads_bos)
+        return {"bos": WITHOUT} if without else {}
 
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
@@ -128,11 +136,13 @@ _LOWEST = -1e5
 
 
 class Pretrained(NamedTuple):
-    """A model in evaluation mode, its tokenizer, and how settings name it."""
+    """A model in evaluation mode, its tokenizer, how settings name it, and whether BOS precedes
+    every text."""
 
     model: Any
     tokenizer: Any
     label: str = ""
+    bos: Bos = "auto"
 
 
 def load_contrast(
@@ -158,7 +168,7 @@ def load_contrast(
                 "an encoder-decoder or a causal language model"
             )
         model, tokenizer = load_pretrained(resolved, resolved.kind, loading)
-        return Pretrained(model, tokenizer, resolved.label)
+        return Pretrained(model, tokenizer, resolved.label, rule(resolved, "auto"))
 
     return ContrastSampler(
         loaded(amateur),
@@ -176,7 +186,8 @@ class ContrastSampler:
     - encoder-decoders of a family that fills gaps (T5, PEGASUS): the text with its gap token;
     - causal models whose tokenizer has `<|fim_prefix|>`, `<|fim_suffix|>` and `<|fim_middle|>`:
       both sides in that order (Bavarian et al. 2022);
-    - other causal models: BOS and the left side only (Lu et al. 2024, Table 6, lower half).
+    - other causal models: the left side only (Lu et al. 2024, Table 6, lower half), after BOS if
+      the amateur's tokenizer puts it before texts.
 
     Blanks before the gap are not read, since they belong to the first token after it, and a gap
     token that a text itself holds is read as a blank. What exceeds the shorter of the two models'
@@ -234,7 +245,11 @@ class ContrastSampler:
             )
         self._tokenizer = amateur.tokenizer
         configs = [model.model.config for model in self._pair]
-        self._format = (GapFormat if first else CausalFormat)(self._tokenizer, configs)
+        self._format = (
+            GapFormat(self._tokenizer, configs)
+            if first
+            else CausalFormat(self._tokenizer, configs, amateur.bos)
+        )
         self._device = next(amateur.model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 32768)
@@ -272,7 +287,8 @@ class ContrastSampler:
         models = {name: model.label for name, model in zip(names, self._pair, strict=False)}
         dtype = str(next(self._pair[0].model.parameters()).dtype).removeprefix("torch.")
         format = {"format": self._format.name, "dtype": dtype}
-        return models | {"gamma": f"{self._gamma:g}"} | _ALL_TOKENS | format
+        whole = models | {"gamma": f"{self._gamma:g}"} | _ALL_TOKENS | format
+        return {**whole, **self._format.choices}
 
     def infill(
         self,

@@ -17,9 +17,10 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.io import atomic_writer
+from levelfield.models.causal_tokens import reads_bos
 from levelfield.models.guides import ABOUT, WEIGHTS, Guide, GuideKind, guide_named
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.models.resolve import OFFLINE_LM, resolve_causal
+from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve_causal
 from levelfield.train.guide.settings import KINDS, OF_SEVERAL
 from levelfield.train.labelled import Labelled
 from levelfield.train.recipe import PassSettings, Recipe
@@ -120,7 +121,7 @@ def build_guide(
             labels=labels,
             base=base.name,
             revision=base.revision,
-            settings=trained.settings,
+            settings={**trained.settings, **_begin(spec.kind, base)},
             tensors=trained.tensors,
         )
         facts = {
@@ -141,6 +142,12 @@ def build_guide(
     account["sources"] = (*texts.sources, *account.get("sources", ()))
     build(train, spec, texts.digest, out, what="guide", **account)
     return guide_named.__wrapped__(str(out))
+
+
+def _begin(kind: GuideKind, base: Resolved) -> dict[str, bool]:
+    """Returns what a guide says of how texts begin: nothing if BOS precedes them. The network of
+    FUDGE always reads BOS first."""
+    return {} if kind == "future" or reads_bos(base) else {"reads_bos": False}
 
 
 _LEVEL = 0.05

@@ -216,7 +216,7 @@ def _linear(train: Labelled, spec: JudgeSpec, place: Workplace) -> TrainedJudge:
     x, _ = states.of(train.texts, progress=place.progress)
     read = ~np.isnan(x).any(axis=1)
     head = fit_head(x[read], train.targets[read], train.times[read], spec.l2)
-    encoder = Encoder.of(spec.start, resolved, spec.layers, spec.depth)
+    encoder = Encoder.of(spec.start, resolved, spec.layers, spec.depth, bos=states.reads_bos)
     judge = LinearClassifier(head, train.labels, encoder, states)
     judge.save(place.out, attribute=spec.attribute)
     up_to = f" up to layer {spec.depth}" if spec.depth else ""

@@ -40,28 +40,29 @@ def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_
 
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
 @pytest.mark.parametrize(("layers", "depth"), [(1, 1), (2, 1), (2, 0), (9, 2)])
+@pytest.mark.parametrize("bos", ["auto", True])
 def test_states_of_a_causal_model_are_means_over_tokens_after_bos(
-    causal_folders, family, layers, depth
+    causal_folders, family, layers, depth, bos
 ):
     name = str(causal_folders[family])
-    states = States(resolve(name), layers, Loading(device="cpu"), depth=depth)
+    states = States(resolve(name), layers, Loading(device="cpu"), depth=depth, bos=bos)
     texts = ["The lake was cold", "a", "", "🙂 good 湖", "the lake " * 400, "The sun is out."]
     together, cut = states.of(texts)
     assert np.isnan(together).any(axis=1).tolist() == [text == "" for text in texts]
     assert cut.tolist() == [text.startswith("the lake ") for text in texts]
     model, tokenizer = load_pretrained(resolve(name), "causal", Loading(device="cpu"))
-    bos = tokenizer.bos_token_id
-    bos = tokenizer.eos_token_id if bos is None else bos
+    opening = [tokenizer.bos_token_id] * (bos is True or family == "llama")
+    assert states.reads_bos == bool(opening)
     for text, found in zip(texts, together, strict=True):
         if not text:
             continue
         np.testing.assert_allclose(states.of([text])[0][0], found, atol=1e-5)
-        ids = [bos, *tokenizer(natural(text), add_special_tokens=False)["input_ids"]]
+        ids = [*opening, *tokenizer(natural(text), add_special_tokens=False)["input_ids"]]
         with torch.inference_mode():
             hidden = model(torch.tensor([ids[:512]]), output_hidden_states=True).hidden_states
         last = depth or len(hidden) - 1
         first = max(0, last + 1 - layers)
-        plain = [state[0, 1:].mean(0).numpy() for state in hidden[first : last + 1]]
+        plain = [state[0, len(opening) :].mean(0).numpy() for state in hidden[first : last + 1]]
         np.testing.assert_allclose(found, np.concatenate(plain), atol=1e-5)
 
 

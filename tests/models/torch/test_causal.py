@@ -39,16 +39,19 @@ from levelfield.models.torch.loading import fuse_activations
 from levelfield.models.torch.softmax import Block, token_log_p
 
 BOS = {"gpt2": 0, "bloom": 1, "llama": 1}
+OPENING = {"gpt2": [], "bloom": [], "llama": [1]}
+"""What the tokenizer of each family puts before a text."""
 ODD = ["a", " ", "\n\n", "🙂👩‍👩‍👧", "Ünïcödé ça", "日本語のテキスト", "x" * 300, "مرحبا"]
 
 
-def log_p_of(model: Any, ids: list[int], bos: int) -> list[float]:
-    """log P(id | BOS, ids before it), one forward for each."""
+def log_p_of(model: Any, ids: list[int], opening: list[int]) -> list[float]:
+    """log P(id | opening, ids before it), one forward for each that something precedes."""
     found = []
     with torch.no_grad():
         for at, id in enumerate(ids):
-            logits = model(torch.tensor([[bos, *ids[:at]]])).logits[0, -1]
-            found.append(logits.double().log_softmax(-1)[id].item())
+            if given := [*opening, *ids[:at]]:
+                logits = model(torch.tensor([given])).logits[0, -1]
+                found.append(logits.double().log_softmax(-1)[id].item())
     return found
 
 
@@ -56,13 +59,16 @@ class PlainLoop:
     def __init__(self, folder: Path, family: str) -> None:
         self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.bos = BOS[family]
+        self.opening = OPENING[family]
 
     def ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def scored(self, text: str) -> list[int]:
+        return self.ids(text)[1 - len(self.opening) :]
+
     def log_p(self, text: str) -> list[float]:
-        return log_p_of(self.model, self.ids(text), self.bos)
+        return log_p_of(self.model, self.ids(text), self.opening)
 
 
 @pytest.fixture(scope="module", params=tiny.CAUSAL_FAMILIES)
@@ -85,9 +91,23 @@ def model(plain: PlainLoop) -> TorchCausalModel:
 def test_every_token_gets_the_log_probability_of_the_plain_loop(plain, model):
     texts = [*tiny.texts()[:4], *ODD]
     for text, found in zip(texts, model.log_likelihood(texts), strict=True):
-        assert found.ids.tolist() == plain.ids(text)
+        assert found.ids.tolist() == plain.scored(text)
         np.testing.assert_allclose(found.log_p, plain.log_p(text), atol=1e-5)
         assert not found.cut
+
+
+def test_with_bos_every_token_is_scored_and_without_it_all_but_the_first(plain):
+    texts = [*tiny.texts()[:2], *ODD]
+    bos = plain.tokenizer.bos_token_id
+    for reads in (True, False):
+        model = TorchCausalModel(plain.model, plain.tokenizer, bos=reads)
+        for text, found in zip(texts, model.log_likelihood(texts), strict=True):
+            ids, ends = plain.ids(text), model.token_ends([text])[0]
+            expected = log_p_of(plain.model, ids, [bos] if reads else [])
+            np.testing.assert_allclose(found.log_p, expected, atol=1e-5)
+            assert found.ids.tolist() == ids[1 - reads :]
+            assert found.ends.tolist() == ends[1 - reads :]
+            assert found.unscored == (0 if reads else ends[0])
 
 
 @pytest.mark.thinned
@@ -108,18 +128,24 @@ def test_any_texts_get_a_finite_log_probability_for_each_of_their_tokens(causal_
         model = load("causal", str(causal_folders[name]))
         for text, found in zip(texts, model.log_likelihood(texts), strict=True):
             assert found.ids.shape == found.log_p.shape == found.ends.shape
-            assert found.ids.tolist() == model.token_ids([text])[0]
+            assert found.ids.tolist() == model.token_ids([text])[0][1 - len(OPENING[name]) :]
             assert (found.log_p <= 0).all()
             assert np.isfinite(found.log_p).all()
 
 
-def test_bos_precedes_a_text_exactly_once_whoever_would_add_it(family, plain, model, monkeypatch):
+@pytest.mark.parametrize("bos", ["auto", True, False])
+def test_a_text_begins_as_its_tokenizer_begins_it_or_as_the_option_says(
+    family, plain, bos, monkeypatch
+):
     given = []
+    model = TorchCausalModel(plain.model, plain.tokenizer, bos=bos)
     body = model._body
     monkeypatch.setattr(model, "_body", lambda ids: (given.append(ids), body(ids))[1])
     model.log_likelihood(["It rained."])
-    assert given[0].tolist() == [[BOS[family], *plain.ids("It rained.")[:-1]]]
-    assert (plain.tokenizer("It rained.")["input_ids"][0] == BOS[family]) == (family == "llama")
+    whole = plain.tokenizer("It rained.")["input_ids"]
+    if bos != "auto":
+        whole = [BOS[family]] * bos + plain.ids("It rained.")
+    assert given[0].tolist() == [whole[:-1]]
 
 
 def test_a_special_token_written_out_in_a_text_is_read_as_characters(plain, model):
@@ -129,13 +155,16 @@ def test_a_special_token_written_out_in_a_text_is_read_as_characters(plain, mode
         special = plain.tokenizer.convert_tokens_to_ids(token)
         assert special in plain.ids(text)
         assert special not in found.ids
-        assert found.ids.tolist() == model.token_ids([text])[0]
+        assert found.ids.tolist() == model.token_ids([text])[0][1 - len(plain.opening) :]
 
 
 def test_without_bos_token_eos_precedes_a_text_and_without_either_the_model_is_refused(plain):
     class Named:
         bos_token_id = None
         eos_token_id = 2
+
+        def __call__(self, _text: str, **_options: bool) -> dict[str, list[int]]:
+            return {"input_ids": [7]}
 
         def convert_ids_to_tokens(self, id: int) -> str:
             return f"token {id}"
@@ -156,7 +185,7 @@ def test_unigrams_given_bos_are_one_forward_and_equal_to_what_first_tokens_get(m
     assert forwards == [[[model._tokens.bos_id]]]
     assert log_p.shape == (model.vocabulary_size,)
     assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-5)
-    for found in model.log_likelihood(tiny.texts()[:5]):
+    for found in model.log_likelihood(tiny.texts()[:5]) if model._tokens.reads_bos else []:
         assert found.log_p[0] == pytest.approx(log_p[found.ids[0]], abs=1e-5)
 
 
@@ -174,7 +203,8 @@ def test_of_a_long_text_the_beginning_is_scored_and_it_counts_as_cut(short):
     fits = whole[: short.log_likelihood([whole])[0].ends[-1]]
     found, beginning, huge = short.log_likelihood([whole, fits, whole * 10_000])
     assert (found.cut, beginning.cut, huge.cut) == (True, False, True)
-    assert found.ids.tolist() == ids[:20] == huge.ids.tolist()
+    first = short._tokens.unscored
+    assert found.ids.tolist() == ids[first:20] == huge.ids.tolist()
     np.testing.assert_allclose(found.log_p, beginning.log_p, atol=1e-5)
     np.testing.assert_allclose(found.log_p, huge.log_p, atol=1e-5)
 
@@ -295,7 +325,7 @@ def test_a_model_that_does_more_to_logits_than_its_output_layer_is_taken_whole()
     texts = ["It rained.", "It rained again, and again."]
     for text, found in zip(texts, model.log_likelihood(texts), strict=True):
         ids = model.token_ids([text])[0]
-        np.testing.assert_allclose(found.log_p, log_p_of(capped, ids, 1), atol=1e-5)
+        np.testing.assert_allclose(found.log_p, log_p_of(capped, ids, [1]), atol=1e-5)
     assert np.exp(model.unigram_bos()).sum() == pytest.approx(1, abs=1e-5)
 
 
@@ -372,7 +402,7 @@ def test_an_encoder_that_is_configured_as_a_decoder_is_taken():
     made = BertLMHeadModel(config).eval()
     words = tiny.causal_tokenizer("llama")
     (found,) = TorchCausalModel(made, words).log_likelihood(["It rained."])
-    np.testing.assert_allclose(found.log_p, log_p_of(made, found.ids.tolist(), 1), atol=1e-5)
+    np.testing.assert_allclose(found.log_p, log_p_of(made, found.ids.tolist(), [1]), atol=1e-5)
 
 
 def test_a_checkpoint_that_names_its_base_class_is_what_it_is(causal_folders, tmp_path):
@@ -417,7 +447,7 @@ def test_a_token_that_the_model_does_not_have_is_named(plain):
             read(["It rained.", "A quokka."])
     words.add_special_tokens({"bos_token": "<begin>"})
     with pytest.raises(ModelError, match="'<begin>' has the id 401"):
-        TorchCausalModel(plain.model, words)
+        TorchCausalModel(plain.model, words, bos=True)
 
 
 def test_tokenizers_have_one_digest_if_ids_are_the_same_tokens(causal_folders, plain):

@@ -75,6 +75,11 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+def opened(kind: str, ids: list[int]) -> list[int]:
+    """What is read before a word: ids, after BOS where the tokenizer puts it, or BOS alone."""
+    return [1, *ids] if kind in ("llama", "opt", "gemma2") else ids or [int(kind == "bloom")]
+
+
 def plain_log_p(made: Any, given: list[int], ids: list[int]) -> list[float]:
     """log P(id | given, ids before it), from a forward of all that."""
     with torch.no_grad():
@@ -85,7 +90,6 @@ def plain_log_p(made: Any, given: list[int], ids: list[int]) -> list[float]:
 @pytest.mark.thinned
 def test_words_after_a_text_get_the_log_probabilities_of_the_plain_loop(kind):
     model, made = causal_model(kind)
-    bos = model._tokens.bos_id
     found = model.words_after(TEXTS, [FRAMES] * len(TEXTS))
     for text, of_text in zip(TEXTS, found, strict=True):
         assert of_text.cut == [False] * len(FRAMES)
@@ -94,23 +98,25 @@ def test_words_after_a_text_get_the_log_probabilities_of_the_plain_loop(kind):
             assert len(of_frame) == len(words)
             for ids, log_p in zip(words, of_frame, strict=True):
                 assert log_p.dtype == np.float64
-                expected = plain_log_p(made, [bos, *before, *between], ids)
+                expected = plain_log_p(made, opened(kind, [*before, *between]), ids)
                 np.testing.assert_allclose(log_p, expected, atol=1e-5)
 
 
 @pytest.mark.thinned
 def test_a_text_after_a_prefix_gets_the_log_probabilities_of_the_plain_loop(kind):
     model, made = causal_model(kind)
-    bos = model._tokens.bos_id
     found = model.log_likelihood_after(PREFIXES, TEXTS)
     for prefix, of_texts in zip(PREFIXES, found, strict=True):
         for text, one in zip(TEXTS, of_texts, strict=True):
             before, ids = model.token_ids([prefix, text])
-            assert one.ids.tolist() == ids
+            first = 0 if prefix else model._tokens.unscored
+            assert one.ids.tolist() == ids[first:]
             assert one.log_p.dtype == np.float64
             assert not one.cut
-            np.testing.assert_allclose(one.log_p, plain_log_p(made, [bos, *before], ids), atol=1e-5)
-            assert one.ends.tolist() == model.token_ends([text])[0]
+            opening = opened(kind, [*before, *ids[:first]])
+            expected = plain_log_p(made, opening, ids[first:])
+            np.testing.assert_allclose(one.log_p, expected, atol=1e-5)
+            assert one.ends.tolist() == model.token_ends([text])[0][first:]
     for one, other in zip(found[1], model.log_likelihood(TEXTS), strict=True):
         np.testing.assert_allclose(one.log_p, other.log_p, atol=1e-5)
 
@@ -182,7 +188,7 @@ def test_any_texts_and_frames_get_what_their_paths_get_alone(asked):
             assert [len(of_frame) for of_frame in one.log_p] == [len(f.words) for f in frames]
             for frame, of_frame in zip(frames, one.log_p, strict=True):
                 before, between, *words = model.token_ids([text, frame.between, *frame.words])
-                given = [model._tokens.bos_id, *before, *between]
+                given = opened(kind, [*before, *between])
                 for ids, log_p in zip(words, of_frame, strict=True):
                     np.testing.assert_allclose(log_p, plain_log_p(made, given, ids), atol=1e-5)
 
@@ -214,7 +220,8 @@ def test_a_pass_computes_text_and_frames_once_and_of_words_what_is_read_behind(k
     behind = {(f, *ids[:n]) for f in (0, 1) for ids in words[f] for n in range(1, len(ids))}
     tokens = tokens_of_passes(model, monkeypatch)
     twice = model.words_after([TEXTS[0]] * 2, [frames, frames[::-1]])
-    assert tokens == [1 + len(text) + len(was) + len(begin) - alike + len(behind)]
+    opening = len(model._tokens.opening)
+    assert tokens == [opening + len(text) + len(was) + len(begin) - alike + len(behind)]
     assert twice[0].log_p[0][0].tolist() == twice[1].log_p[1][0].tolist()
 
 
@@ -253,7 +260,7 @@ def test_forgetting_texts_while_words_are_scored_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_of_a_text_too_long_for_its_frame_the_beginning_is_read_and_the_frame_is_cut(kind):
     model, made = causal_model(kind, positions=24)
-    bos, text = model._tokens.bos_id, tiny.texts()[0]
+    text, first = tiny.texts()[0], model._tokens.unscored
     frames = [Frame(" It was", (" good", " extraordinary")), Frame("", ("a",)), Frame(text, ("a",))]
     found, short, empty = model.words_after([text, "a", ""], [frames, frames, frames])
     assert (found.cut, short.cut, empty.cut) == (
@@ -266,9 +273,10 @@ def test_of_a_text_too_long_for_its_frame_the_beginning_is_read_and_the_frame_is
         between, *words = model.token_ids([frame.between, *frame.words])
         between = between[-12:]
         longest = min(12, max(map(len, words)))
-        begin = whole[: 24 - len(between) - longest]
+        begin = whole[: 24 + first - len(between) - longest]
         for ids, log_p in zip(words, of_frame, strict=True):
-            expected = plain_log_p(made, [bos, *begin, *between], ids[:12])[: len(log_p)]
+            given = opened(kind, [*begin, *between])
+            expected = plain_log_p(made, given, ids[:12])[: len(log_p)]
             assert len(log_p) == min(len(ids), 12)
             np.testing.assert_allclose(log_p, expected, atol=1e-5)
     alone = model.words_after([text], [frames[1:2]])[0]
@@ -321,16 +329,15 @@ def test_prefixes_that_were_used_long_ago_are_forgotten(monkeypatch):
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_a_text_too_long_behind_its_prefix_is_cut_and_of_a_long_prefix_the_end_is_read(kind):
     model, made = causal_model(kind, positions=24)
-    bos, text = model._tokens.bos_id, tiny.texts()[0]
+    text = tiny.texts()[0]
     whole, few = model.token_ids([text, "It was. "])
     of_few, of_whole = model.log_likelihood_after(["It was. ", text], [text, "a"])
     assert [one.cut for one in (*of_few, *of_whole)] == [True, False, True, True]
     for before, one in ((few, of_few[0]), (whole[-12:], of_whole[0])):
         assert one.ids.tolist() == whole[: 24 - len(before)]
         assert len(one.ends) == len(one.ids)
-        np.testing.assert_allclose(
-            one.log_p, plain_log_p(made, [bos, *before], one.ids.tolist()), atol=1e-5
-        )
+        expected = plain_log_p(made, opened(kind, before), one.ids.tolist())
+        np.testing.assert_allclose(one.log_p, expected, atol=1e-5)
 
 
 def test_nothing_asked_is_nothing_answered():

@@ -42,7 +42,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def base() -> LanguageModel:
-    words = tiny.causal_tokenizer("gpt2")
+    words = tiny.causal_tokenizer("gpt2", begins=True)
     return wrapped(tiny.causal_model("gpt2", len(words)), words, "tiny")
 
 

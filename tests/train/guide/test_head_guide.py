@@ -31,7 +31,7 @@ SOURCE = "our own sentences: Apache-2.0"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    return tiny.save("gpt2", tmp_path_factory.mktemp("base"))
+    return tiny.save("gpt2", tmp_path_factory.mktemp("base"), begins=True)
 
 
 def toy(n: int = 20) -> Labelled:

@@ -17,7 +17,7 @@ from levelfield.train.labelled import own_texts
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def folder(request, tmp_path_factory) -> Path:
-    return tiny.save(request.param, tmp_path_factory.mktemp("base"))
+    return tiny.save(request.param, tmp_path_factory.mktemp("base"), begins=True)
 
 
 def plain_heads(folder: Path, text: str, *, last: bool) -> torch.Tensor:

@@ -20,7 +20,7 @@ from levelfield.train.labelled import own_texts
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def folder(request, tmp_path_factory) -> Path:
-    return tiny.save(request.param, tmp_path_factory.mktemp("base"))
+    return tiny.save(request.param, tmp_path_factory.mktemp("base"), begins=True)
 
 
 def plain_nats(folder: Path, text: str, edits: dict[str, torch.Tensor] | None) -> float:

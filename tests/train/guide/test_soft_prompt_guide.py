@@ -59,7 +59,7 @@ families = pytest.mark.parametrize("family", ["gpt2", "llama", "bloom"])
 @functools.cache
 def tiny_model(family: str = "gpt2") -> str:
     """A folder with a random model, made once."""
-    return str(tiny.save(family, Path(tempfile.mkdtemp(prefix="levelfield-tiny-"))))
+    return str(tiny.save(family, Path(tempfile.mkdtemp(prefix="levelfield-tiny-")), begins=True))
 
 
 @functools.cache

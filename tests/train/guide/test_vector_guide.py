@@ -36,12 +36,12 @@ SOURCE = "our own sentences: Apache-2.0"
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def folder(request, tmp_path_factory) -> Path:
-    return tiny.save(request.param, tmp_path_factory.mktemp("base"))
+    return tiny.save(request.param, tmp_path_factory.mktemp("base"), begins=True)
 
 
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory) -> Path:
-    return tiny.save("gpt2", tmp_path_factory.mktemp("base"))
+    return tiny.save("gpt2", tmp_path_factory.mktemp("base"), begins=True)
 
 
 def toy(labels=SENTIMENT, n: int = 8) -> Labelled:

@@ -24,6 +24,7 @@ from levelfield.generation.techniques.cbart.refinement import (
 )
 from levelfield.generation.width import TextRows
 from levelfield.metrics.keywords import keywords_of
+from levelfield.models.causal_tokens import WITHOUT, reads_bos
 from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_EDITOR, OFFLINE_LM, resolve_causal
 
@@ -119,7 +120,9 @@ class CBART(BatchedTechnique):
         shown |= self._shown("gap_top_p")
         shown |= self._shown("forbidden") if self.forbidden != "next" else {}
         shown |= self._shown("begin") if self.begin != "word" else {}
-        return {**shown, "ranker": resolve_causal(self.ranker, self.loading).label}
+        ranker = resolve_causal(self.ranker, self.loading)
+        begin = {} if reads_bos(ranker) else {"ranker-bos": WITHOUT}
+        return {**shown, "ranker": ranker.label, **begin}
 
     @property
     def caution(self) -> str:

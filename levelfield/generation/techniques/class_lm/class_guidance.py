@@ -92,7 +92,7 @@ class CTRLLite(ClassGuidedTechnique):
         for attribute in request.control:
             learnt = self._class_lm(attribute)
             code = learnt.codes[self._wanted_label(attribute, request.control)]
-            return [*(learnt.lm.opening if self.bos else ()), *code]
+            return [*(() if self.bos is False else learnt.lm.opening), *code]
         return super()._start(request)
 
 

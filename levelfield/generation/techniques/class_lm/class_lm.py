@@ -162,7 +162,7 @@ class ClassLM:
     Attributes:
         guide: what was learnt.
         lm: the base with the guide's adapter on, which shares the base's weights; it reads the code
-            of a label between BOS and the text.
+            of a label before the text, and BOS before the code if it was trained so.
         codes: label -> tokens.
         scale: α.
         bias: label -> b; of a guide with opposites, of what the text is not and is, in this order.
@@ -205,6 +205,7 @@ def class_lm(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUAL)
         scale = float(guide.settings["scale"])
         bias = {label: float(guide.settings["bias"][label]) for label in guide.labels}
     lm = adapted(base, adapter.requires_grad_(False), guide.label)
+    lm = replace(lm, tokens=base.tokens.beginning(guide.reads_bos))
     return ClassLM(guide, lm, codes_of(guide.labels, base), scale, bias)
 
 
@@ -212,8 +213,8 @@ def write_adapter(guide: Guide, folder: Path | str, loading: Loading = AS_USUAL)
     """Writes the adapter of a guide of kind `class-lm` as PEFT saves one, in float16 as the guide
     has it, bit for bit.
 
-    The adapted model expects BOS, a label and a line break before a text of that label. α and b of
-    the posterior are not in it.
+    The adapted model expects BOS (if the guide was trained after BOS), a label and a line break
+    before a text of that label. α and b of the posterior are not in it.
 
     Args:
         folder: absent or empty.
@@ -270,7 +271,7 @@ def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
         )
         scale, scored = float(settings["scale"]), int(settings["scored"])
         bias = {label: float(b) for label, b in settings["bias"].items()}
-    lm = replace(lm, label=guide.label, reads_bos=False)
+    lm = replace(lm, label=guide.label, tokens=lm.tokens.beginning(False))
     return ClassLM(guide, lm, codes, scale, bias, opposites, scored)
 
 

@@ -54,7 +54,7 @@ class LearntClassLM(torch.nn.Module):
 
     Args:
         base: its weights stay as they are.
-        codes: label -> the tokens between BOS and the text.
+        codes: label -> the tokens before the text, after BOS where the base reads that.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LearntClassLM(torch.nn.Module):
             "alpha": 2.0 * settings.rank,
         }
         self.adapter = Adapter(base.model, **self.shape, seed=seed)
-        self._codes = [[base.bos_id, *codes[label]] for label in codes]
+        self._codes = [[*base.opening, *codes[label]] for label in codes]
         self._log_scale = torch.nn.Parameter(torch.zeros((), device=base.device))
         self._bias = torch.nn.Parameter(torch.zeros(len(codes), device=base.device))
         few = torch.tensor([self._codes[0]], device=base.device)

@@ -154,7 +154,8 @@ def matrices_of(guide: Guide, model: str, loading: Loading) -> dict[str, torch.T
 class DisCup(GuidedTechnique):
     """p(x_t | P_c, x_<t): the base after the soft prompt P_c of the wanted label c.
 
-    P_c is a matrix of m embeddings that stand between BOS and the prompt and are read like tokens.
+    P_c is a matrix of m embeddings that stand before the prompt, after BOS if the guide was trained
+    after BOS, and are read like tokens.
     In training, a discriminator shows them which of the base's likeliest next tokens lead to a text
     of the label; generation does not need it. Zhang and Song (2022), "DisCup: Discriminator
     Cooperative Unlikelihood Prompt-tuning for Controllable Text Generation", section 3. There
@@ -180,10 +181,11 @@ class DisCup(GuidedTechnique):
         ]
 
     def _start(self, request: Request) -> list[int]:
-        begins = all(
-            guide.settings.get("reads_bos", True) for guide in self._guides(request.control)
-        )
-        return super()._start(request) if begins else self._prefix(request)
+        guides = self._guides(request.control)
+        if not guides:
+            return super()._start(request)
+        begins = self.bos is not False and all(guide.reads_bos for guide in guides)
+        return [*([self.base.bos_id] if begins else ()), *self._prefix(request)]
 
     def _guides(self, control: Control) -> tuple[Guide, ...]:
         return tuple(self._guide(attribute) for attribute in sorted(control))

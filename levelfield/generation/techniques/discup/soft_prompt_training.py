@@ -59,7 +59,7 @@ class LearntPrompts(torch.nn.Module):
         _, self._head, is_whole = body_and_head(base.model, few)
         # no module of this one: the base is neither learnt nor saved
         self._body = [base.model if is_whole else base.model.base_model]
-        self._config, self._bos = base.model.config, few
+        self._config, self._begin = base.model.config, few[:, : len(base.opening)]
         self._embed = [base.model.get_input_embeddings()]
 
     def prompts(self) -> list[torch.Tensor]:
@@ -67,7 +67,7 @@ class LearntPrompts(torch.nn.Module):
         return [encoder() for encoder in self.encoders]
 
     def logits(self, texts: TextBatch, prompt: torch.Tensor | None = None) -> torch.Tensor:
-        """Of the next token at every position: (n, vocabulary), float32.
+        """Of the next token after every token of the texts: (n, vocabulary), float32.
 
         The prompt is read once for all texts.
 
@@ -77,11 +77,12 @@ class LearntPrompts(torch.nn.Module):
         from transformers import DynamicCache
 
         cache = DynamicCache(config=self._config)
-        begin = self._embed[0](self._bos)
+        begin = self._embed[0](self._begin)
         if prompt is not None:
             begin = torch.cat([begin, prompt[None].to(begin)], dim=1)
-        self._body[0](inputs_embeds=begin, **with_cache(cache), use_cache=True)
-        cache.batch_repeat_interleave(len(texts.ids))
+        if begin.shape[1]:
+            self._body[0](inputs_embeds=begin, **with_cache(cache), use_cache=True)
+            cache.batch_repeat_interleave(len(texts.ids))
         states = self._body[0](input_ids=texts.tokens, **with_cache(cache), use_cache=True)[0]
         return self._head(states[texts.places], slice(None)).float()
 

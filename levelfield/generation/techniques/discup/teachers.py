@@ -25,7 +25,7 @@ from levelfield.models.torch.language_model import LanguageModel
 
 @dataclass(frozen=True)
 class TextBatch:
-    """TextBatch of a batch, padded on the right behind BOS.
+    """Texts of a batch after BOS, padded on the right; who reads them without BOS leaves it out.
 
     Attributes:
         ids: (texts, 1 + tokens).
@@ -92,10 +92,10 @@ class ClassTeacher:
         self, texts: TextBatch, candidates: torch.Tensor, code: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """log P of the tokens of the texts (texts, tokens) and of the candidates (n, K)."""
-        ids = texts.ids
-        codes = torch.tensor([*code], device=ids.device).expand(len(ids), -1)
-        states = self._body(torch.cat([ids[:, :1], codes, ids[:, 1:]], dim=1))
-        logits = self._head(states[:, len(code) :], slice(None))
+        tokens, begin = texts.tokens, [*self._learnt.lm.opening, *code]
+        codes = torch.tensor(begin, device=tokens.device).expand(len(tokens), -1)
+        states = self._body(torch.cat([codes, tokens], dim=1))
+        logits = self._head(states[:, len(begin) - 1 :], slice(None))
         log_p = normalised(logits)
         of_text = log_p[:, :-1].gather(-1, texts.tokens[..., None])[..., 0]
         return of_text, log_p[:, 1:][texts.places].gather(-1, candidates)

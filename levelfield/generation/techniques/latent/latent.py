@@ -130,11 +130,11 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
         return self._learnt(control).writer if control else self.base
 
     def _start(self, request: Request) -> list[int]:
-        control, before = request.control, super()._start(request)
-        if control and not self._own_guide(control).settings.get("reads_bos", True):
-            # something has to be read: behind a prefix alone there is no next token
-            return [] if self.base.ids(request.prompt.rstrip(" \t")) else before
-        return before
+        if not request.control:
+            return super()._start(request)
+        # of an empty prompt BOS is read: after a prefix alone there is no next token
+        begins = self.bos is not False and self._own_guide(request.control).reads_bos
+        return [self.base.bos_id] if begins else []
 
     def _virtual(self, control: Control) -> int:
         return self._learnt(control).decoder.shape.positions if control else 0

@@ -31,7 +31,12 @@ from torch.nn import functional as F
 
 from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.guide_tasks import GuideTask, text_nats, training_fact
+from levelfield.generation.techniques.guide_tasks import (
+    GuideTask,
+    scored_after_opening,
+    text_nats,
+    training_fact,
+)
 from levelfield.generation.techniques.latent.flow_training import (
     FLOW_STAGE,
     FlowSettings,
@@ -99,22 +104,27 @@ class LearntLatent(torch.nn.Module):
             self.decoder = PrefixDecoder(shape, keys_and_values(base.model, begin)[0].cpu())
             self.head = torch.nn.Linear(settings.size, labels)
         self.to(base.device)
-        self._bos, self._cache = base.bos_id, functools.partial(prefix_cache, base.model)
+        self._tokens, self._cache = base.tokens, functools.partial(prefix_cache, base.model)
         few = torch.tensor([[base.bos_id] * 2], device=base.device)
         self._body, self._logits, _ = body_and_head(base.model, few)
 
     def nats(self, e: torch.Tensor, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """−log P(text | prefix of e), the sum over the tokens of each text: (rows,)."""
+        """−log P(text | prefix of e), the sum over the tokens of each text, without BOS over all
+        but the first: (rows,)."""
         return self.nats_behind(self.decoder(e), texts)
+
+    def scored(self, texts: Sequence[Sequence[int]]) -> int:
+        """Returns how many tokens of texts `nats` counts, 1 at least."""
+        return max(1, sum(len(text) - self._tokens.unscored for text in texts))
 
     def nats_behind(
         self, prefix: torch.Tensor | None, texts: Sequence[Sequence[int]]
     ) -> torch.Tensor:
         """−log P(text | prefix): (rows,); None for no prefix."""
-        rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
-        ids = torch.from_numpy(rows).to(self.head.weight.device)
+        rows, scored = scored_after_opening(self._tokens, texts)
+        ids = torch.from_numpy(padded(rows, self._tokens.bos_id)).to(self.head.weight.device)
         states = self._body(ids, **with_cache(self._cache(prefix)))
-        return text_nats(self._logits, states, texts, [0] * len(texts))
+        return text_nats(self._logits, states, scored, [0] * len(texts))
 
 
 TEST_TEXTS, TEST_TOKENS = 256, 2048
@@ -184,7 +194,7 @@ def _perplexity(
             if e is not None:
                 prefix = model.decoder(e[torch.from_numpy(rows)].to(model.head.weight))
             nats += float(model.nats_behind(prefix, batch).double().sum())
-    return float(np.exp(nats / sum(map(len, texts))))
+    return float(np.exp(nats / model.scored(texts)))
 
 
 def facts(
@@ -296,7 +306,7 @@ class LatentTask(GuideTask):
         e = model.encoder(self._of(part, rows))
         noisy = e + self.settings.noise * torch.randn(e.shape).to(e)
         texts = [self.ids[i] for i in part.at[rows]]
-        reconstruction = model.nats(noisy, texts).sum() / sum(map(len, texts))
+        reconstruction = model.nats(noisy, texts).sum() / model.scored(texts)
         targets = torch.from_numpy(part.targets[rows]).to(e)
         of_labels = F.cross_entropy(model.head(noisy)[:, part.block], targets)
         gap = e.new_zeros(())

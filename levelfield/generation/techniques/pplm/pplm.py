@@ -84,18 +84,20 @@ def head_model(guide: Guide, model: str = OFFLINE_LM, loading: Loading = AS_USUA
 
 
 def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-    """The mean of the last layer's states over the tokens of each text, BOS not among them, which
-    stands before them: (texts, d), float32.
+    """The mean of the last layer's states over the tokens of each text, BOS not among them: (texts,
+    d), float32.
 
     Args:
         texts: ids without BOS, at least one each.
     """
-    rows = torch.from_numpy(padded([[base.bos_id, *text] for text in texts], base.bos_id))
+    opening = base.opening
+    rows = torch.from_numpy(padded([[*opening, *text] for text in texts], base.bos_id))
     real = torch.from_numpy(token_mask(texts)).to(base.device)
     with torch.inference_mode():
         # padding stands behind the texts, where a causal model does not see it
         ids = rows.to(base.device)
-        states = base.model.base_model(input_ids=ids, use_cache=False)[0][:, 1:].float()
+        states = base.model.base_model(input_ids=ids, use_cache=False)[0].float()
+        states = states[:, len(opening) :]
         mean: torch.Tensor = (states * real[..., None]).sum(1) / real.sum(1, keepdim=True)
         return mean
 

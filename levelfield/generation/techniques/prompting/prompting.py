@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from levelfield.generation.chat_frame import chat_frame
+from levelfield.generation.chat_frame import chat_frame, chat_lacks_bos
 from levelfield.generation.contract import Request
 from levelfield.generation.technique import LocalTechnique
 from levelfield.generation.techniques.prompting.prompts import (
@@ -37,7 +37,7 @@ class Prompting(PromptOptions, LocalTechnique):
     p(x_t | system message, shots, task, prompt, x_<t) of the base. The messages go through the
     chat template of the base's tokenizer, and the assistant's turn begins with the prompt, so that
     every text does. A base without a template reads them as plain text. One BOS precedes
-    everything where the tokenizer has one.
+    everything where the tokenizer or the template puts one.
 
     The control may have any attributes, several of them at once; few-shot prompts need examples
     that have them.
@@ -54,14 +54,19 @@ class Prompting(PromptOptions, LocalTechnique):
         frame = f"chat@{content_digest(template)}" if template else "plain"
         return {**self._prompts.choices, "frame": frame}
 
+    @property
+    def _names_bos(self) -> bool:
+        return super()._names_bos or (
+            self.bos == "auto" and not chat_lacks_bos(resolve_causal(self.model, self.loading))
+        )
+
     def _start(self, request: Request) -> list[int]:
         base = self.base
         messages = self._prompts.messages(request.control)
         if not (frame := chat_frame(base)):
             turns = self._prompts.instructions.plain
             return [*base.opening, *base.ids(plain_text(messages, turns))]
-        ids = frame.ids(messages)
-        return ids if base.tokenizer.bos_token_id is None else [*base.opening, *ids]
+        return [*frame.opening(base, self.bos), *frame.ids(messages)]
 
     @property
     def _ends(self) -> frozenset[int]:

@@ -3,9 +3,10 @@
     h ← h + Rᵀ (W h + b − R h),   the rows of R orthonormal
 
 They learn to make texts of the label likely: the loss of a text x of T tokens is −(1 / T)
-log P(x | BOS) under the edits of its label (Wu et al. 2024, "ReFT: Representation Finetuning for
+log P(x) under the edits of its label (Wu et al. 2024, "ReFT: Representation Finetuning for
 Language Models", section 3.2). The base's weights stay as they are. W begins at R and b at 0, where
-an edit changes nothing; the authors draw W.
+an edit changes nothing; the authors draw W. P(x) is given BOS where the base reads it, else given
+the first token.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ import torch
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.guide_tasks import TextTask, text_nats, training_fact
+from levelfield.generation.techniques.guide_tasks import (
+    TextTask,
+    scored_after_opening,
+    text_nats,
+    training_fact,
+)
 from levelfield.generation.techniques.steering.intervention import LowRankEdit, low_rank_edits
 from levelfield.generation.techniques.steering.vectors import layer_numbers
 from levelfield.models.tokens import buckets, padded
@@ -84,14 +90,19 @@ class LearntEdits(torch.nn.Module):
     def log_p(
         self, texts: Sequence[Sequence[int]], edits: Mapping[int, LowRankEdit]
     ) -> torch.Tensor:
-        """Returns log P(x | BOS) under edits, the sum over the tokens of each text: (texts,)."""
+        """Returns log P(x) under edits, the sum over the tokens of each text: (texts,)."""
         base = self._base[0]
-        rows = [[base.bos_id, *text[:-1]] for text in texts]
+        rows, scored = scored_after_opening(base.tokens, texts)
         ids = torch.from_numpy(padded(rows, base.bos_id)).to(base.device)
         with low_rank_edits(base.model, edits, 1.0).on():
             # padding stands after the texts, where a causal model does not see it
             states = self._body[0](input_ids=ids, use_cache=False)[0]
-        return -text_nats(self._head, states, texts, [0] * len(texts))
+        return -text_nats(self._head, states, scored, [0] * len(texts))
+
+    def scored(self, texts: Sequence[Sequence[int]]) -> list[int]:
+        """Returns how many tokens of each text `log_p` counts, taken as 1 at least."""
+        unscored = self._base[0].tokens.unscored
+        return [max(1, len(text) - unscored) for text in texts]
 
     def edits(self, tensors: Mapping[str, torch.Tensor]) -> dict[int, LowRankEdit]:
         """Returns the edits of a label by layer, of what `tensors` returns."""
@@ -132,7 +143,7 @@ class Representation(TextTask):
     def _of_label(self, model: LearntEdits, label: int, rows: Codes) -> torch.Tensor:
         texts = [self.ids[i] for i in rows]
         log_p = model.log_p(texts, model.edits(model.tensors(label)))
-        shares = self.rows.targets[rows, label] / [len(text) for text in texts]
+        shares = self.rows.targets[rows, label] / model.scored(texts)
         return -(torch.from_numpy(shares).to(log_p) * log_p).sum()
 
 
@@ -189,7 +200,7 @@ def held_out_figures(
             of_labels = [model.log_p(texts, model.edits(tensors)) for tensors in kept]
             both = torch.stack([*of_labels, model.log_p(texts, {})], dim=1)
             log_p[at] = both.double().cpu().numpy()
-    tokens = sum(map(len, ids))
+    tokens = sum(model.scored(ids))
     *of_label, of_base = log_p.T
     matrix = np.stack(of_label, axis=1)
     own, all_labels = float((rows.targets * matrix).sum()), float(matrix.sum())

@@ -76,20 +76,20 @@ def take_states(
 def layer_states(
     base: LanguageModel, texts: Sequence[Sequence[int]], pool: Pool, take: Take = take_states
 ) -> torch.Tensor:
-    """Returns the state that each layer leaves of each text, which stands after BOS: (texts,
-    layers, width), float32.
+    """Returns the state that each layer leaves of each text: (texts, layers, width), float32.
 
     Args:
         texts: ids without BOS, at least one each.
         pool: makes one state of those of a text's tokens, BOS not among them.
         take: which states of a layer.
     """
-    rows = torch.from_numpy(padded([[base.bos_id, *text] for text in texts], base.bos_id))
+    opening = base.opening
+    rows = torch.from_numpy(padded([[*opening, *text] for text in texts], base.bos_id))
     real = torch.from_numpy(token_mask(texts)).float().to(base.device)
     pooled: dict[int, torch.Tensor] = {}
 
     def told(layer: int, states: torch.Tensor) -> None:
-        pooled[layer] = pool(states[:, 1:].float(), real)
+        pooled[layer] = pool(states[:, len(opening) :].float(), real)
 
     handles = take(base, told)
     try:
