@@ -7,8 +7,8 @@ SCORED = (
     "odd.jsonl -m ctrleval.coherence -m cosine.source",
     "letters.jsonl -m control.average -m control.majority -o judges=judges.toml",
     "odd.jsonl -m keywords.coverage -m keywords.ext-cov",
-    "odd.jsonl -m fluency.perplexity -m fluency.slor --model models/gpt2"
-    " -o unigram=bos -o bos=true",
+    "odd.jsonl -m fluency.perplexity -m fluency.slor --model models/gpt2 -o unigram=bos"
+    " -o bos=true",
     "dialogue.jsonl -m cdm.momentum -o task=dialogue -o form=conditional"
     " -o amateur=models/gpt2 -o expert=models/gpt2-other -o bos=true",
     "rewrites.jsonl -m bleurt.source --model models/bleurt",

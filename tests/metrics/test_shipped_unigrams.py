@@ -131,7 +131,8 @@ def test_the_slor_of_a_text_rests_on_shipped_counts_and_on_no_other_text(smollm2
 class OtherTokens:
     """The tokenizer of another model."""
 
-    bos, digest, vocabulary_size = "<s>", "another", 49_152
+    bos = begin = "<s>"
+    digest, vocabulary_size = "another", 49_152
 
 
 @pytest.mark.usefixtures("smollm2")

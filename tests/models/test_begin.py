@@ -29,6 +29,7 @@ from levelfield.metrics.llm_judge import LLMJudgeOverall
 from levelfield.metrics.style import StylePerplexity
 from levelfield.models.causal_tokens import CausalTokens, reads_bos
 from levelfield.models.contracts import Frame, Gapped
+from levelfield.models.guides import Guide
 from levelfield.models.load import load
 from levelfield.models.resolve import resolve
 from levelfield.models.small.heads import Encoder, States
@@ -37,6 +38,7 @@ from levelfield.models.torch.causal import TorchCausalModel, warn_of_bos
 from levelfield.models.torch.choices import CausalChoices
 from levelfield.models.torch.language_model import begun, language_model, wrapped
 from levelfield.train.cdm.contrast import CausalFormat
+from levelfield.train.guide.kinds import _begin
 
 TEXT = "The lake froze early."
 KINDS = {
@@ -170,6 +172,19 @@ def test_a_head_says_in_its_folder_that_its_model_reads_no_bos(kind, folder):
     about = Encoder.of(folder, resolve(folder), 1, bos=states.reads_bos).as_config()
     assert about.get("bos", True) == (kind in BEGINS)
     assert States(resolve(folder), 1, bos=True).reads_bos  # as heads before this was written
+
+
+def test_a_guide_says_that_it_was_trained_without_bos_and_its_model_reads_as_then(kind, folder):
+    about = _begin("class-lm", resolve(folder))
+    assert about == ({} if kind in BEGINS else {"reads_bos": False})
+    assert not _begin("future", resolve(folder))  # whose network always reads BOS first
+    fields: dict[str, Any] = dict.fromkeys(
+        ("name", "attribute", "base", "revision", "checksum"), ""
+    )
+    guide = Guide(**fields, path=Path(), kind="class-lm", labels=("a", "b"), settings=about)
+    assert guide.reads_bos == (kind in BEGINS)
+    tokens = language_model(folder).tokens.beginning(guide.reads_bos)
+    assert tokens.opening == language_model(folder).opening
 
 
 def test_the_embedded_model_reads_bos_although_its_tokenizer_puts_none(causal_folders):
