@@ -9,6 +9,8 @@ Every repeat of a part is a process of its own, so that its peak memory is its o
 - agree: two metrics against ratings from 1 to 5, as `levelfield correlate` has it, without files;
 - score: `levelfield score` of a file of texts, BLEU and chrF, with a page;
 - correlate: `levelfield correlate` of what it wrote, with a file of ratings, the texts and a page;
+- compare: `levelfield compare` of a log of so many answers of five systems to the same inputs, one
+  score an answer;
 - agreement: `levelfield agreement` of so many ratings on five points by 50 raters, five an item.
 
 The first three do not count the making of the samples. One thread computes unless OMP_NUM_THREADS
@@ -108,6 +110,17 @@ def write_files(folder: Path, count: int) -> None:
             rating_file.write(json.dumps(rating | {"value": rng.randint(1, 5)}) + "\n")
 
 
+def write_logged(path: Path, count: int) -> None:
+    """Answers of the systems to the same inputs, with a score on five points each."""
+    rng = random.Random(0)
+    with path.open("w") as file:
+        for i in range(count):
+            score = min(1.0, max(0.0, round(rng.gauss(0.5 + 0.01 * (i % SYSTEMS), 0.3) * 4) / 4))
+            logged = {"item": str(i // SYSTEMS), "scores": {"match": score}}
+            record = {"text": "An answer.", "system": f"system {i % SYSTEMS}", "logged": logged}
+            file.write(json.dumps(record) + "\n")
+
+
 def write_agreement(path: Path, count: int) -> None:
     """Ratings of items by five of the raters each: quality and as much noise, on five points."""
     rng = random.Random(0)
@@ -141,6 +154,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
     return {
         "score": [*run, *score, "--no-cache", "--out", scores, "--report", f"{folder}/score.html"],
         "correlate": [*run, *correlate, "--report", f"{folder}/correlate.html"],
+        "compare": [*run, "compare", f"{folder}/logged.jsonl", "--json"],
         "agreement": [*run, "agreement", f"{folder}/agreement.jsonl", "--json"],
     }
 
@@ -163,6 +177,8 @@ def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
     of_files = commands(folder)
     if {"score", "correlate"} & set(arguments.parts):
         write_files(folder, arguments.samples)
+    if "compare" in arguments.parts:
+        write_logged(folder / "logged.jsonl", arguments.samples)
     if "agreement" in arguments.parts:
         write_agreement(folder / "agreement.jsonl", arguments.samples)
     if "correlate" in arguments.parts and "score" not in arguments.parts:
@@ -178,7 +194,7 @@ def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    every = ["summarise", "undefined", "agree", "score", "correlate", "agreement"]
+    every = ["summarise", "undefined", "agree", "score", "correlate", "compare", "agreement"]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

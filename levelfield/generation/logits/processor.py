@@ -33,7 +33,7 @@ def likeliest(n: int) -> Support:
     return lambda log_p: possible(log_p, n, 1.0)
 
 
-class SteeringProcessor(LogitsProcessor):
+class SteeringProcessor(LogitsProcessor):  # type: ignore[misc]
     """Replaces the base's logits by the log-probabilities that a formula makes of them.
 
     For each row: logits with the repetition penalty → log-probabilities of the base → the tokens

@@ -191,7 +191,7 @@ def _cache(past: torch.Tensor, rows: int) -> Any:
     cache = DynamicCache()
     expanded = past[:, None].expand(-1, rows, -1, -1, -1)
     for i in range(len(past) // 2):
-        layer: Any = DynamicLayer()  # type: ignore[no-untyped-call]
+        layer: Any = DynamicLayer()
         layer.keys, layer.values = expanded[2 * i], expanded[2 * i + 1]
         layer.dtype, layer.device = past.dtype, past.device
         layer.is_initialized = True  # else it begins with tensors that have no dimensions

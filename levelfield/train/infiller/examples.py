@@ -223,7 +223,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, *, marked: str = "$A 
     tokenizer.post_processor = processors.TemplateProcessing(
         single=marked, special_tokens=[("</s>", 1)]
     )
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="</s>",

@@ -52,7 +52,7 @@ def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positio
     with seeded(seed):
         if family == "t5":
             return transformers.T5ForConditionalGeneration(
-                transformers.T5Config(  # type: ignore[call-arg]
+                transformers.T5Config(
                     vocab_size=vocabulary,
                     d_model=size.width,
                     d_kv=size.head,

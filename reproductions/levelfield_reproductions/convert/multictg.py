@@ -193,7 +193,7 @@ class _Encoder:
     def __init__(self, like: Resolved, tensors: Tensors) -> None:
         config = load_config(like)
         with reading(like.name):
-            model = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+            model = transformers.AutoModel.from_config(config)
         tensors.drop(r"encoder\.embeddings\.position_ids")
         model.load_state_dict(tensors.take_all(shapes_of(model), prefix="encoder."))
         self._model: Any = model.eval()
