@@ -1,4 +1,4 @@
-# `make demo` and `make test` on a fresh machine with git, make and Python >= 3.11.
+# `make install`, `make demo` and `make test` on a fresh machine with git, make and Python >= 3.11.
 # `make test` as root installs what tests need of Debian; `make test DEBIAN=no` goes without.
 
 PYTHON ?= python3
@@ -24,7 +24,10 @@ $(1); tests=$$?; \
 wait $$mypy; types=$$?; cat .mypy.said; exit $$((tests + types))
 endef
 
-.PHONY: demo check test test-slow test-all light docs dist lint style format clean
+.PHONY: install demo check test test-slow test-all light docs dist lint style format clean
+
+# levelfield with the embedded models, in .venv
+install: $(INSTALLED)
 
 demo: $(INSTALLED)
 	mkdir -p demo

@@ -7,6 +7,13 @@ alone that would have the interval, over those there are.
 
     python benchmarks/estimate.py --studies 2000
 
+With --weights, three choices of the weight λ are compared on the same studies: Cov(y, f) / Var(f)
+with the variance over the rated texts, as `levelfield estimate` has it; with the variance over all
+texts; and the latter clipped, with the interval of the normal distribution, as in the authors'
+program of PPI++. Error is the root mean square error over that of the ratings alone.
+
+    python benchmarks/estimate.py --weights --studies 4000
+
 With --pt16 FILE (train.csv of the data set pt16), the texts are its rated sentences and the score
 is the logarithm of their number of characters.
 """
@@ -20,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.prediction_powered import (
@@ -157,6 +165,76 @@ def measure(setting: Setting, studies: int, seed: int = 0) -> list[float]:
     return summary([estimated(setting, rng) for _ in range(studies)], truth(setting))
 
 
+WEIGHTS = ("rated", "all", "PPI++")
+"""Choices of the weight λ."""
+WEIGHT_SETTINGS = (
+    Setting("20 of 1,000 rated, r 0.8", rated=20),
+    Setting("20 of 1,000 rated, r 0.5", rated=20, r=0.5),
+    Setting("20 of 1,000 rated, r 0", rated=20, r=0.0),
+    Setting("20 of 1,000 rated, r −0.8", rated=20, r=-0.8),
+    Setting("20 of 1,000 rated, skewed, r 0.8", rated=20, shape="skewed"),
+    Setting("100 of 1,000 rated, r 0.8"),
+    Setting("100 of 200 rated, r 0.8", texts=200),
+)
+
+
+def with_weight(ratings: Floats, f: Floats, choice: str) -> tuple[float, float, float, float]:
+    """Returns the mean with a choice of λ, the ends of its interval, and λ.
+
+    Ratings are NaN where a text is not rated. With M texts that are not rated, the paper's weight
+    is λ' = λ M / N, which its program clips to 0 to 1.
+    """
+    has = ~np.isnan(ratings)
+    y, w = np.where(has, ratings, 0.0), has.astype(np.float64)
+    sums = np.stack([np.ones_like(f), f, f * f, w, w * y, w * f, w * f * f, y * f], axis=1)
+    total = sums.sum(axis=0)
+    n, t = int(has.sum()), float(scipy.special.stdtrit(has.sum() - 1, 0.975))
+
+    def values(s: Floats) -> tuple[Floats, Floats]:
+        N, F, FF, W, Y, G, GG, YG = np.moveaxis(s, -1, 0)
+        over_all = FF / N - (F / N) ** 2
+        variance = GG / W - (G / W) ** 2 if choice == "rated" else over_all
+        weight = (YG / W - Y * G / W**2) / variance
+        if choice == "PPI++":
+            weight = np.clip(weight, 0, N / (N - W))
+        return Y / W + weight * (F / N - G / W), weight
+
+    value, weight = (float(x) for x in values(total))
+    if choice == "PPI++":
+        mine = weight * (f.size - n) / f.size
+        parts = np.var(mine * f[~has]) / (f.size - n) + np.var(ratings[has] - mine * f[has]) / n
+        half = 1.959964 * math.sqrt(parts)
+    else:
+        changes = values(total - sums)[0] - value
+        half = t * math.sqrt((f.size - 1) / f.size * float(np.square(changes).sum()))
+    return value, value - half, value + half, weight
+
+
+def print_weights(studies: int, seed: int = 0) -> None:
+    """Prints coverage, width and error under each choice of λ, and how far λ is from ours."""
+    print("| setting | λ | coverage | width | error | mean difference of λ |")
+    print("| --- | --- | --: | --: | --: | --: |")
+    for setting in WEIGHT_SETTINGS:
+        rng, results, alone = np.random.default_rng(seed), [], []
+        for _ in range(studies):
+            y, f = drawn(setting, np.zeros(setting.texts), rng)
+            ratings, _ = rated_texts(setting, y, f, rng)
+            alone.append(estimate_of(powered_mean(ratings, f, np.arange(f.size))).people)
+            results.append([with_weight(ratings, f, choice) for choice in WEIGHTS])
+        table, true = np.array(results), truth(setting)  # (studies, choices, 4)
+        width = np.mean([e.high - e.low for e in alone])
+        error = math.sqrt(np.mean([(e.value - true) ** 2 for e in alone]))
+        for place, choice in enumerate(WEIGHTS):
+            value, low, high, weight = table[:, place].T
+            covered = 100 * np.mean((low <= true) & (true <= high))
+            away = np.abs(weight - table[:, 0, 3]).mean()
+            print(
+                f"| {setting.name} | {choice} | {covered:.1f} | {np.mean(high - low) / width:.2f} "
+                f"| {math.sqrt(np.mean((value - true) ** 2)) / error:.2f} | {away:.2f} |",
+                flush=True,
+            )
+
+
 def measure_sentences(
     y: Floats, f: Floats, setting: Setting, studies: int, seed: int = 0
 ) -> list[float]:
@@ -186,8 +264,12 @@ def main() -> None:
     )
     parser.add_argument("--studies", type=int, default=2000, help="Number of studies a setting.")
     parser.add_argument("--pt16", type=Path, help="Rated sentences: train.csv of pt16.")
+    parser.add_argument("--weights", action="store_true", help="Compare choices of the weight.")
     chosen = parser.parse_args()
     studies = chosen.studies
+    if chosen.weights:
+        print_weights(studies)
+        return
     print("| setting | coverage, ratings alone | coverage | width | gain |")
     print("| --- | --: | --: | --: | --: |")
     if chosen.pt16:

@@ -162,6 +162,12 @@ def with_class_guide(technique: Callable[..., Any], **defaults: Any) -> Callable
     return make
 
 
+def proxy_tuning(**options: Any) -> ProxyTuning:
+    """On a tiny model; experts come with the model that they were tuned from."""
+    before = {"untuned": model(seed=3)} if "experts" in options else {}
+    return with_class_guide(ProxyTuning)(**before, **options)
+
+
 def terse_instructions() -> Path:
     """Templates of few tokens."""
     path = Path(tempfile.mkdtemp(prefix="levelfield-prompts-")) / "terse.toml"
@@ -478,7 +484,7 @@ CASES: Mapping[str, Case] = {
         options={"strength": 1.0, "guide": class_guide(model(), seed=1)},
     ),
     "proxy-tuning": Case(
-        with_class_guide(ProxyTuning),
+        proxy_tuning,
         options={
             "strength": 3.0,
             "guide": class_guide(model(), seed=1),

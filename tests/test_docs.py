@@ -229,6 +229,19 @@ def test_tables_of_options_are_those_of_the_declarations():
     assert stale == [], "run: python tools/option_tables.py"
 
 
+def test_every_row_of_a_table_follows_its_head_and_has_its_columns():
+    """A blank line in a table ends it, and the rest is shown as text."""
+    broken = []
+    for page in [*PAGES, CONTRIBUTING, ROOT / "CHANGELOG.md"]:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for table in re.findall(r"(?:^\|.*\n)+", prose, re.MULTILINE):
+            rows = table.splitlines()
+            widths = {len(re.split(r"(?<!\\)\|", row)) for row in rows}
+            if len(widths) > 1 or not re.fullmatch(r"[|\s:-]+", "".join(rows[1:2])):
+                broken.append((page.name, rows[0]))
+    assert broken == []
+
+
 def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
     whole, controls, command, techniques, budgets, labels = tables(DOCS / "study-file.md")
     top, _, rest = whole.partition("[controls.sentiment]")

@@ -14,6 +14,7 @@ from levelfield import __version__
 from tools.website.transcripts import differences, fits, pages_with_transcripts
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = ("levelfield", "rating/levelfield_rating", "reproductions/levelfield_reproductions")
 
 
 def test_distributions_citation_and_changelog_have_one_version():
@@ -24,6 +25,16 @@ def test_distributions_citation_and_changelog_have_one_version():
     assert citation[1] == heading[1] == __version__
     assert levelfield_rating.version.__version__ == __version__
     assert levelfield_reproductions.version.__version__ == __version__
+
+
+def test_no_message_and_no_page_installs_what_no_index_has():
+    """From a release on, this test goes, and pages may say `pip install levelfield`."""
+    advice = re.compile(r"pip\s+install\s+'?levelfield")
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")]
+    modules = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in pages + modules}
+    assert [name for name, text in texts.items() if advice.search(text)] == ["docs/install.md"]
+    assert texts["docs/install.md"].count(f"-{__version__}-py3-none-any.whl") == 3
 
 
 def test_supported_pythons_are_those_of_the_classifiers_and_of_both_workflows():

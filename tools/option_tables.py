@@ -57,7 +57,7 @@ def row(choice: Declaration, *, flags: bool, metavars: bool = False) -> str:
         ", ".join(f"`{name}`" for name in names),
         "" if flags and choice.is_flag else values,
         "" if flags and choice.is_flag else _default(choice),
-        choice.rule.help,
+        choice.flag_help if flags else choice.rule.help,
     )
     line = " | ".join(cell.replace("|", r"\|") for cell in cells)
     return f"| {line} |"

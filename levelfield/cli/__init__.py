@@ -81,7 +81,7 @@ class _Lazy(click.Group):
             if cmd_name in _ELSEWHERE:
                 distribution = _ELSEWHERE[cmd_name]
                 raise UserError(
-                    f"`levelfield {cmd_name}` comes with {distribution}: pip install {distribution}"
+                    f"`levelfield {cmd_name}` comes with {distribution}, which is not installed"
                 )
             return None
         module, _, name = _COMMANDS[cmd_name].target.partition(":")

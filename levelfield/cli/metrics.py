@@ -11,7 +11,7 @@ import click
 
 from levelfield.cli.options import JSON, choice_documents, choice_lines
 from levelfield.cli.terminal import tell, tell_json
-from levelfield.core.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError, with_extra
 from levelfield.core.extensions import METRICS, entries
 from levelfield.metrics.catalogue import catalogue, claims_of, summary_of
 from levelfield.show.terminal import listing
@@ -45,7 +45,7 @@ def _listed(metric: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     needs = ", ".join(metric["requires"])
     offline = "offline" if metric["offline"] else ""
     if metric.get("extra"):
-        offline = f"requires levelfield[{metric['extra']}]"
+        offline = f"requires the extra {metric['extra']}"
     facts = (metric["level"], needs and f"needs {needs}", offline)
     return f"{metric['name']:<30} {'; '.join(filter(None, facts))}".rstrip(), (metric["summary"],)
 
@@ -101,7 +101,7 @@ def _describe(name: str) -> dict[str, Any]:
 def _page(metric: dict[str, Any]) -> str:
     if metric.get("broken"):
         return f"{metric['name']}\n\n{metric['summary']}"
-    install = f": pip install 'levelfield[{metric['extra']}]'" if "extra" in metric else "."
+    install = f": {with_extra(metric['extra'])}." if "extra" in metric else "."
     return "\n".join(
         [
             f"{metric['name']}  ({metric['level']} level, needs {', '.join(metric['requires'])})",

@@ -104,7 +104,7 @@ class DeclaredOption(click.Option):
             attrs["type"] = (
                 INPUT if rule.is_file else None if choice.is_mapping else Word(choice, *others)
             )
-        super().__init__([*choice.flags, prefix + choice.name], help=rule.help, **attrs)
+        super().__init__([*choice.flags, prefix + choice.name], help=choice.flag_help, **attrs)
         self.choice = choice
         self.owner = owner
         self.bounds = bounds or choice.bounds

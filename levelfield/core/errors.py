@@ -45,6 +45,12 @@ class InputError(UserError):
         super().__init__("\n".join(lines))
 
 
+def with_extra(extra: str) -> str:
+    """Returns what messages advise where packages of an extra are missing; it is true of a clone, a
+    wheel and a package index."""
+    return f"install levelfield with the extra {extra}"
+
+
 _PACKAGES_OF_MODELS = (
     "google",
     "huggingface_hub",
@@ -73,5 +79,5 @@ def models_needed() -> Iterator[None]:
         if package not in _PACKAGES_OF_MODELS:
             raise
         raise ModelError(
-            f"this reads models, and {package} is not installed: pip install 'levelfield[models]'"
+            f"this reads models, and {package} is not installed: {with_extra('models')}"
         ) from error

@@ -78,6 +78,8 @@ class Rule:
         otherwise: what happens without a value, in place of a default: `the number of processors`.
         metavar: what stands for the value in `--help`.
         flags: the words of the command line, where they are not `--` and the name.
+        flag_help: what the flag of a choice that is true by default does, since it turns the choice
+            off, where `help` says what the choice does.
         bare: the value of the flag alone, where the value may be left out.
         is_file: whether the value is a file that is read.
         read: returns the value of a mapping from its words on the command line, where they are not
@@ -101,6 +103,7 @@ class Rule:
     otherwise: str = ""
     metavar: str = ""
     flags: tuple[str, ...] = ()
+    flag_help: str = ""
     bare: str | None = None
     is_file: bool = False
     read: Callable[[Sequence[str]], Any] | None = None
@@ -219,6 +222,11 @@ class Declaration:
         word = self.name.replace("_", "-")
         is_off = self.is_flag and self.default is True
         return self.rule.flags or (f"--no-{word}" if is_off else f"--{word}",)
+
+    @property
+    def flag_help(self) -> str:
+        """What the choice does on the command line."""
+        return self.rule.flag_help or self.rule.help
 
     @property
     def shown_default(self) -> str:

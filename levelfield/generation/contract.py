@@ -184,7 +184,8 @@ class Technique(Protocol):
         seed: int = ...,
         progress: Progress = ...,
     ) -> Iterator[Answer]:
-        """Yields one answer per request, in their order, as batches end.
+        """Yields one answer per request as batches end; join answers and requests by id, since
+        requests with the same attributes or control may be written together.
 
         Raises:
             UserError: ids that occur twice, or controls that are not supported; all of them named.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from levelfield.core.errors import UserError, first_line
+from levelfield.core.errors import UserError, first_line, with_extra
 from levelfield.core.paths import user_path
 from levelfield.io.formats.text import Row
 from levelfield.io.http import asking_the_hub
@@ -100,8 +100,8 @@ def rows(hub: HubName) -> Iterator[Row]:
         import datasets
     except ImportError:
         raise UserError(
-            f"{printable(hub.given)}: reading it requires the package `datasets`; pip install "
-            "'levelfield[hf]'"
+            f"{printable(hub.given)}: reading it requires the package `datasets`: "
+            f"{with_extra('hf')}"
         ) from None
     with _explained(hub), _quietly(datasets):
         name = str(user_path(hub.name)) if hub.name.startswith("~") else hub.name

@@ -11,6 +11,7 @@ import regex
 
 from levelfield.core.continuation import READING, Reading, continuation
 from levelfield.core.direction import Direction
+from levelfield.core.errors import with_extra
 from levelfield.core.options import Options, option
 from levelfield.core.packages import installed_label
 from levelfield.core.sample import Sample
@@ -154,7 +155,7 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
 
     def _choices(self) -> Mapping[str, object]:
         rules = installed_label(
-            "quire-grammar", f"{self.name} needs quire-grammar: pip install 'levelfield[grammar]'"
+            "quire-grammar", f"{self.name} needs quire-grammar: {with_extra('grammar')}"
         )
         return {
             "rules": rules,

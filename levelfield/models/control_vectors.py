@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.core.arrays import Singles
-from levelfield.core.errors import ModelError
+from levelfield.core.errors import ModelError, with_extra
 from levelfield.io.writing import file_replacement
 from levelfield.models.converted import open_gguf
 from levelfield.models.loading import reading
@@ -79,7 +79,7 @@ def write_control_vector(vector: ControlVector, path: Path | str) -> None:
     except ImportError as error:
         raise ModelError(
             f"the package gguf, which writes {Path(path).name}, is not installed: "
-            "pip install 'levelfield[offline]'"
+            f"{with_extra('offline')}"
         ) from error
     with file_replacement(Path(path)) as beside:
         writer: Any = GGUFWriter(beside, ARCHITECTURE)

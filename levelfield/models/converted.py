@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levelfield.core.errors import ModelError
+from levelfield.core.errors import ModelError, with_extra
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import printable
 from levelfield.io.writing import (
@@ -250,8 +250,7 @@ def open_gguf(gguf: Path) -> GGUFReader:
         from gguf import GGUFReader
     except ImportError as error:
         raise ModelError(
-            f"the package gguf, which reads {gguf.name}, is not installed: "
-            "pip install 'levelfield[offline]'"
+            f"the package gguf, which reads {gguf.name}, is not installed: {with_extra('offline')}"
         ) from error
     with reading(gguf.name):
         return GGUFReader(gguf)

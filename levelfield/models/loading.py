@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from levelfield.core.errors import LevelfieldError, ModelError, UserError, first_line
+from levelfield.core.errors import LevelfieldError, ModelError, UserError, first_line, with_extra
 from levelfield.core.options import Options, group, option
 
 Kind = Literal[
@@ -106,8 +106,8 @@ def check_usable(loading: Loading) -> None:
     module = ENGINES[engine].module
     if module and importlib.util.find_spec(module) is None:
         raise ModelError(
-            f"engine {engine} is not installed: pip install 'levelfield[{engine}]'; --engine torch "
-            "needs nothing else"
+            f"engine {engine} is not installed: {with_extra(engine)}; --engine torch needs nothing "
+            "else"
         )
 
 

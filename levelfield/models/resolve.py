@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from levelfield.core.errors import ModelError, first_line
+from levelfield.core.errors import ModelError, first_line, with_extra
 from levelfield.core.paths import existing_path
 from levelfield.io.http import asking_the_hub
 from levelfield.io.json_input import read_json, reason
@@ -354,10 +354,8 @@ def _installed(name: str, package: str, install: str = "") -> Path:
     """Returns the folder of a package that holds a model, without running the package's code."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        more = f" && {install}" if install else ""
-        raise ModelError(
-            f"the model {name} is not installed: pip install 'levelfield[offline]'{more}"
-        )
+        more = f", then run: {install}" if install else ""
+        raise ModelError(f"the model {name} is not installed: {with_extra('offline')}{more}")
     return Path(spec.origin).parent
 
 

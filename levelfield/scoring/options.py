@@ -147,7 +147,9 @@ class Execution(WorkPlace):
         metavar="SECONDS",
     )
     cache: bool = option(
-        True, "Compute all values anew: neither read from the cache nor write to it."
+        True,
+        "Read values from the cache and write new ones to it; false computes every value again.",
+        flag_help="Compute all values again: neither read from the cache nor write to it.",
     )
 
 

@@ -75,11 +75,11 @@ def powered_mean(
 
     both over the rated texts. In the paper the n rated texts are not among the M others; its
     estimator λ' f̄_M + ȳ − λ' f̄_r is this one with λ' = λ M / (n + M), and its tuned λ' makes the
-    variance smallest, as this λ does. The paper takes Var over all texts; over the
-    rated ones, as in the regression estimator of double sampling (Cochran 1977, section 12.7), few
-    ratings give a narrower interval. The estimate is valid whatever the scores are worth, since
-    their error is measured on the rated texts; λ is near 0 where they are worth nothing. A text
-    without a score has the mean score, which is as valid a prediction as any other.
+    variance smallest, as this λ does. The paper takes Var over all texts, and its program clips λ'
+    to 0 to 1; over the rated ones, as in the regression estimator of double sampling (Cochran 1977,
+    section 12.7), few ratings give a narrower interval. The estimate is valid whatever the scores
+    are worth, since their error is measured on the rated texts; λ is near 0 where they are worth
+    nothing. A text without a score has the mean score, which is as valid a prediction as any other.
 
     Args:
         ratings: (n,) NaN where a text is not rated.

@@ -42,7 +42,7 @@ def layout_of(folder: Path) -> StudyLayout:
     if not layouts:
         raise UserError(
             f"{shown(str(folder))} is a folder, and no layout of study folders is installed; name "
-            "a study file, or `pip install levelfield-reproductions`, which reads the layout of "
-            "the published study"
+            "a study file, or install levelfield-reproductions, which reads the layout of the "
+            "published study"
         )
     return next((layout for layout in layouts if layout.recognises(folder)), layouts[0])

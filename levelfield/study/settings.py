@@ -52,7 +52,11 @@ class StudyRunOptions(StudyMeasureOptions):
         flags=("--jobs", "-j"),
         metavar="N",
     )
-    scores: bool = option(True, "Collect the texts and measure nothing.")
+    scores: bool = option(
+        True,
+        "Measure the texts after collecting them; false only collects them.",
+        flag_help="Collect the texts and measure nothing.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,5 +76,9 @@ class StudyAuditOptions(Options):
 class StudyReportOptions(Options):
     """What the report of a study holds."""
 
-    audit: bool = option(True, "Leave out the findings of the audit.")
+    audit: bool = option(
+        True,
+        "Include the findings of the audit.",
+        flag_help="Leave out the findings of the audit.",
+    )
     resampling: Resampling = group(DEFAULT, without=("resamples", "permutations", "level"))

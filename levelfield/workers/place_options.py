@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import UserError, with_extra
 from levelfield.core.limits import WORKERS
 from levelfield.core.options import Options, option
 
@@ -30,7 +30,7 @@ def check_address(address: str) -> str:
     if not _ADDRESS.fullmatch(address):
         raise UserError(f"ray={address:.80}: expected {_EXPECTED_ADDRESS}")
     if importlib.util.find_spec("ray") is None:
-        raise UserError("ray needs an extra: pip install 'levelfield[ray]'")
+        raise UserError(f"ray is not installed: {with_extra('ray')}")
     return address
 
 

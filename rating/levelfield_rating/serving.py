@@ -117,7 +117,7 @@ def _check_installed() -> None:
         from levelfield_rating.web.app import create_app  # noqa: F401
     except ImportError as error:
         raise UserError(
-            f"the rating app needs {error.name}: pip install 'levelfield[rating]'"
+            f"the rating app needs {error.name}, which levelfield-rating installs"
         ) from error
 
 

@@ -171,3 +171,13 @@ def test_the_help_of_an_option_begins_with_a_verb_or_a_noun_and_ends_with_a_full
         if not (begins and words.split()[0].rstrip(",") not in BEGINNINGS and words[-1] == "."):
             unclear[name] = words
     assert unclear == {}
+
+
+def test_a_flag_that_turns_an_option_off_and_the_option_in_python_have_a_help_of_their_own():
+    """`--no-cache` computes all values again; `score(cache=True)` does not."""
+    off = {name: option for name, option in OPTIONS.items() if option.opts[0].startswith("--no-")}
+    assert "score --no-cache" in off
+    for name, option in off.items():
+        rule = option.choice.rule
+        assert rule.flag_help not in ("", rule.help), name
+        assert option.help == rule.flag_help, name

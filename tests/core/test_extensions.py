@@ -186,4 +186,4 @@ def test_a_command_of_a_distribution_that_is_not_installed_says_which(
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 2
-    assert "pip install levelfield-rating" in capsys.readouterr().err
+    assert "comes with levelfield-rating, which is not installed" in capsys.readouterr().err

@@ -103,15 +103,19 @@ def test_the_text_that_is_kept_has_the_least_energy_of_those_that_count(keep, mo
     assert differ, "both ways keep the same texts"
 
 
-@pytest.mark.parametrize("positions", ["continuation", "text"])
+@pytest.mark.parametrize("positions", ["continuation", "text", "one-hot"])
 def test_a_keyword_may_take_the_positions_of_the_prompt(positions, monkeypatch):
-    """Without noise: −mean_k Σ_t softmax_t(ℓ_tk) ℓ_tk, over the positions that count."""
+    """Without noise: −mean_k Σ_t softmax_t(ℓ_tk) ℓ_tk, over the positions that count.
+
+    In the authors' program the logits at the prompt's positions are its tokens, one-hot.
+    """
     monkeypatch.setattr(
         Biases, "gumbel", lambda self, n, before=0: torch.zeros(before + len(self.b), n)
     )
     technique = bolt(positions=positions, fluency=0.0, keyword_weight=1.0)
     with frozen(technique.base.model):
-        search = search_of(technique)
+        search = search_of(technique, {"keywords": ("lake", "it")})
+        assert set(search._goals[0].prompt) & set(search._goals[0].tokens), "no keyword is in it"
         _, energy, *_ = search._write()
         for row, (goal, biases) in enumerate(zip(search._goals, search._biases, strict=True)):
             prompt = list(goal.prompt)
@@ -120,6 +124,9 @@ def test_a_keyword_may_take_the_positions_of_the_prompt(positions, monkeypatch):
             if positions == "text":
                 read = technique.base.model(input_ids=torch.tensor([prompt])).logits[0]
                 log_p = torch.cat([read[:-1].log_softmax(-1), log_p])
+            if positions == "one-hot":
+                hot = torch.nn.functional.one_hot(torch.tensor(prompt), log_p.shape[1]).float()
+                log_p = torch.cat([hot.log_softmax(-1), log_p])
             values = []
             for token in goal.tokens:
                 at = log_p[:, token].clamp(min=-20)
@@ -130,7 +137,8 @@ def test_a_keyword_may_take_the_positions_of_the_prompt(positions, monkeypatch):
 
 def test_signatures_name_what_is_not_the_default():
     plain = bolt().signature.removesuffix("|v:0.1.0")
-    for name, value in {
-        "targets": "hard", "ramp": "from-zero", "keep": "labels", "positions": "text",
-    }.items():  # fmt: skip
+    for name, value in (
+        ("targets", "hard"), ("ramp", "from-zero"), ("keep", "labels"),
+        ("positions", "text"), ("positions", "one-hot"),
+    ):  # fmt: skip
         assert bolt(**{name: value}).signature == f"{plain}|{name}:{value}|v:0.1.0"

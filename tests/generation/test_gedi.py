@@ -113,6 +113,25 @@ def test_the_scaled_penalty_is_that_of_the_authors_program():
     assert technique.signature != plain_gedi.signature
 
 
+def test_the_scaled_penalty_is_the_same_where_gradients_are_recorded():
+    technique = gedi(scaled_penalty=1.5)
+    start = torch.tensor([[technique.base.bos_id, *technique.base.ids(LAKE)]])
+    values = {}
+    for recorded in (True, False):
+        processor, rows = technique.processor([{"topic": "Sports"}]), start
+        with torch.set_grad_enabled(recorded):
+            for _ in range(3):
+                scores = processor(rows, technique.base.model(input_ids=rows).logits[:, -1])
+                rows = torch.cat([rows, scores.argmax(-1, keepdim=True)], dim=1)
+        values[recorded] = scores
+    assert values[True].requires_grad
+    torch.testing.assert_close(values[True].detach(), values[False])
+    (gradient,) = torch.autograd.grad(
+        values[True].softmax(-1)[0, 5], technique.base.model.get_output_embeddings().weight
+    )
+    assert gradient.isfinite().all()
+
+
 def test_rows_of_a_batch_have_penalties_of_their_own():
     technique = gedi(scaled_penalty=1.5)
     assert_read_apart(technique)

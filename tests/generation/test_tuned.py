@@ -43,6 +43,12 @@ def test_proxy_tuning_subtracts_the_model_that_the_experts_were_tuned_from():
     assert_same(steered(technique, LAKE, POSITIVE), p + tuned - untuned)
 
 
+def test_proxy_tuning_requires_the_model_that_its_experts_were_tuned_from():
+    """With the base in its place, strength 1 is the expert alone, whatever the base."""
+    with pytest.raises(UserError, match=r"^proxy-tuning: experts require untuned, the model"):
+        ProxyTuning(model="no/model", experts="positive=no/expert,negative=no/other")
+
+
 def test_genarm_adds_the_rewards_of_tokens():
     technique = with_guides(GenARM, strength=0.7)
     reward = of_class(technique, "sentiment", "negative", LAKE)

@@ -46,7 +46,7 @@ def test_a_name_that_can_not_be_is_refused_before_anything_is_read(name, problem
 def test_without_the_package_it_says_what_to_install(write, monkeypatch):
     write("set/test.jsonl", TEST)
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"pip install 'levelfield\[hf\]'"):
+    with pytest.raises(UserError, match="install levelfield with the extra hf"):
         load_samples("hf:./set?split=test")
 
 

@@ -118,7 +118,7 @@ def test_only_a_conversion_needs_the_package_that_reads_the_file(file, monkeypat
         converted(file, SHA256, weights=True)
     assert str(caught.value) == (
         "the package gguf, which reads tiny.gguf, is not installed: "
-        "pip install 'levelfield[offline]'"
+        "install levelfield with the extra offline"
     )
 
 

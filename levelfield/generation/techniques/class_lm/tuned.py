@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.generation.logits.classes import ClassLikelihood
 from levelfield.generation.logits.terms import BaseLM, Formula, HelperLM, Term
@@ -38,18 +39,27 @@ class ProxyTuning(TunedTechnique):
     `experts`.
 
     Raises:
-        UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
-            than the base's.
+        UserError: `experts` can't be read or come without `untuned`, or, at the first text, a model
+            of another vocabulary than the base's.
     """
 
     name: ClassVar[str] = "proxy-tuning"
     strength: float = option(1.0, "Strength α; 0 is the base. The paper uses 1.")
     untuned: str = option(
         "",
-        "Model p° that the experts were tuned from; that of a guide is its base.",
-        otherwise="the base",
+        "Model p° that the experts were tuned from; required with experts. That of a guide is its "
+        "base.",
+        otherwise="the base of the guide",
         metavar="NAME",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.experts and not self.untuned:
+            raise UserError(
+                f"{self.name}: experts require untuned, the model that they were tuned from; with "
+                "the base in its place, strength 1 would be the expert alone"
+            )
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.errors import LevelfieldError, UserError, with_extra
 from levelfield.core.paths import user_path
 from levelfield.core.sample import Control, Wanted
 from levelfield.datasets.prompts import wordlist
@@ -134,8 +134,8 @@ def _has_lexicon() -> bool:
 def _lexicon() -> tuple[str, ...]:
     if not _has_lexicon():
         raise UserError(
-            "the words for sentiment come from vaderSentiment, which is not installed: pip "
-            "install 'levelfield[offline]', or give bag=FILE"
+            "the words for sentiment come from vaderSentiment, which is not installed: "
+            f"{with_extra('offline')}, or give bag=FILE"
         )
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 

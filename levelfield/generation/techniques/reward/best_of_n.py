@@ -93,7 +93,12 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     def signature(self) -> str:
         return signature(
             self.name,
-            {"n": self.n, "by": self._metric.signature, "inner": self._technique.signature},
+            {
+                "n": self.n,
+                "candidates": "by-request",  # an older signature could rank other requests' texts
+                "by": self._metric.signature,
+                "inner": self._technique.signature,
+            },
         )
 
     def refusal(self, control: Control) -> str:
