@@ -165,6 +165,14 @@ def no_unit(unit: str, where: str) -> str:
     return f"no {unit} in {where}"
 
 
+FEW_WORDS = "the tokenizer sees fewer than half of the words"
+
+
+def few_words(where: str) -> str:
+    """The tokenizer drops most words of a text, as other scripts, or does not cut them."""
+    return f"{FEW_WORDS} in {where}"
+
+
 def no_vector(part: str) -> str:
     """No word of a part of the comparison has a vector."""
     return f"{NO_VECTOR}: {part}"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import regex
 
@@ -71,7 +71,7 @@ def standard(text: str, *, fold: bool) -> str:
     out, except for joiners, and for soft hyphens, which `keyword_pattern` reads.
 
     >>> standard("Ｄon’t “ﬁre” 2020–21…", fold=True)
-    'don\'t "fire" 2020-21...'
+    'don\\'t "fire" 2020-21...'
     """
     return plain(text if text.isascii() else "".join(map(_standard, text)), fold=fold)
 
@@ -212,3 +212,60 @@ def _rules(rules: Rules) -> TokenizerI:
     older.PUNCTUATION = [newer.PUNCTUATION[0], *older.PUNCTUATION]
     older.ENDING_QUOTES = [newer.ENDING_QUOTES[0], *older.ENDING_QUOTES]
     return older
+
+
+_UNSPACED_CHARACTER = regex.compile(rf"(?V1)[{UNSPACED}]")
+_HAN = regex.compile(r"\p{Han}")
+_LONGEST = {"Han": 4, "any": 8}
+"""The most characters of a word in a script without blanks: a longer token is a clause."""
+
+
+class WordsSeen(NamedTuple):
+    """How many of a text's words a tokenizer sees."""
+
+    seen: int
+    words: int
+
+    @property
+    def most(self) -> bool:
+        """Whether they are at least half."""
+        return 2 * self.seen >= self.words
+
+    def __add__(self, other: WordsSeen) -> WordsSeen:  # type: ignore[override]
+        return WordsSeen(self.seen + other.seen, self.words + other.words)
+
+
+def words_seen(text: str, tokens: Sequence[str]) -> WordsSeen:
+    """Returns how many of the words of a text are in its tokens, as something to compare.
+
+    A word is seen if at least half of its letters and digits are in tokens. Where a script puts no
+    blanks between words, every character counts as a word, and is seen if its token may be a word:
+    at most 4 Han characters, or 8 of any such script.
+
+    >>> words_seen("Новый GPU вышел", ["gpu"])
+    WordsSeen(seen=1, words=3)
+    >>> words_seen("今天天气很好", ["今天天气很好"])
+    WordsSeen(seen=0, words=6)
+    >>> words_seen("今天天气很好", ["今天", "天气", "很", "好"])
+    WordsSeen(seen=6, words=6)
+    """
+    letters = {letter for token in tokens for letter in plain(token, fold=True)}
+    cut = {
+        character
+        for token in tokens
+        if len(_HAN.findall(token)) <= _LONGEST["Han"]
+        and len(characters := _unspaced(plain(token, fold=True))) <= _LONGEST["any"]
+        for character in characters
+    }
+    seen = total = 0
+    for word in words(text):
+        alphanumeric = [c for c in word if c.isalnum()]
+        if alphanumeric:
+            total += 1
+            known = cut if _UNSPACED_CHARACTER.match(word) else letters
+            seen += 2 * sum(c in known for c in alphanumeric) >= len(alphanumeric)
+    return WordsSeen(seen, total)
+
+
+def _unspaced(text: str) -> list[str]:
+    return [c for c in _UNSPACED_CHARACTER.findall(text) if c.isalnum()]
