@@ -165,12 +165,9 @@ def no_unit(unit: str, where: str) -> str:
     return f"no {unit} in {where}"
 
 
-FEW_WORDS = "the tokenizer sees fewer than half of the words"
-
-
 def few_words(where: str) -> str:
     """The tokenizer drops most words of a text, as other scripts, or does not cut them."""
-    return f"{FEW_WORDS} in {where}"
+    return f"the tokenizer sees fewer than half of the words in {where}"
 
 
 def no_vector(part: str) -> str:

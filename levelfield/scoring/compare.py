@@ -238,6 +238,11 @@ def compare(
         return _by_scores(texts, scores, chosen.scoring.resampling, reading)
     source = open_source(texts, reading, **of_reading)
     if (names := _logged_scores(chosen)) is not None and are_logs(source):
+        if ReadingOptions.of(reading, **of_reading).thoughts != "keep":
+            raise UserError(
+                "--thoughts applies to texts that are scored; these logs are compared by the "
+                "scores that they contain"
+            )
         return _by_logs(source, names, chosen)
     if chosen.direction:
         raise UserError("--direction applies to scores of logs; metrics have their own")
