@@ -36,6 +36,7 @@ NOT_OF_RATINGS = (
     "control",
     "system",
     "prompt",
+    "thoughts",
     "ids",
 )
 """Options of reading that files of ratings have no use for."""

@@ -136,3 +136,36 @@ def without_preface(text: str) -> str:
     """
     preface = _PREFACE.match(text)
     return text[preface.end() :] if preface else text
+
+
+_THINKING = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+
+
+def without_thought(text: str, prompt: str = "") -> str:
+    """Returns the text without a block in which a model thinks, at its beginning or after its
+    prompt.
+
+    The block is `<think>…</think>`. Some chat templates write its beginning, so that the answer has
+    only its end; of an answer that was cut short within it, nothing is left.
+
+    >>> without_thought("<think>A lake, say.</think>\\n\\nThe lake froze.")
+    'The lake froze.'
+    >>> without_thought("Hm.</think>It froze."), without_thought("<think>A lake")
+    ('It froze.', '')
+    """
+    if "<" not in text:
+        return text
+    begin = len(prompt) if text.startswith(prompt) else 0
+    mark = _THINKING.search(text, begin)
+    opens = mark is not None and not mark[1]
+    if mark is None or (opens and text[begin : mark.start()].strip()):
+        return text
+    end = mark
+    if opens:
+        ends = (m for m in _THINKING.finditer(text, mark.end()) if m[1])
+        if (closing := next(ends, None)) is None:
+            return text[:begin]
+        end = closing
+    rest = text[end.end() :].lstrip()
+    blank = " " if begin and rest and not text[begin - 1].isspace() else ""
+    return text[:begin] + blank + rest

@@ -166,6 +166,11 @@ def no_unit(unit: str, where: str) -> str:
     return f"no {unit} in {where}"
 
 
+def few_words(where: str) -> str:
+    """The tokenizer drops most words of a text, as other scripts, or does not cut them."""
+    return f"the tokenizer sees fewer than half of the words in {where}"
+
+
 def no_vector(part: str) -> str:
     """No word of a part of the comparison has a vector."""
     return f"{NO_VECTOR}: {part}"

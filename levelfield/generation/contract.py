@@ -367,7 +367,9 @@ class WritingOptions(Options):
     )
     reading: ReadingOptions = group(
         ReadingOptions(),
-        without=("source_file", "reference_files", "control", "system", "prompt", "ids"),
+        without=(
+            *("source_file", "reference_files", "control", "system", "prompt", "thoughts", "ids"),
+        ),
     )
     seed: int = option(
         0,

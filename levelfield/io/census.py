@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
+from levelfield.core.continuation import without_thought
 from levelfield.core.sample import Sample, wanted_values
 from levelfield.io.records import FIELDS
 
@@ -37,6 +38,7 @@ class Census:
             `OTHER_LABELS`.
         ratings: aspect -> rater -> samples rated.
         extra: name of a field that `Sample` lacks -> samples that have it.
+        thoughts: samples whose text begins with a block in which a model thinks.
     """
 
     n: int
@@ -48,13 +50,14 @@ class Census:
     control: Mapping[str, Mapping[str, int]]
     ratings: Mapping[str, Mapping[str, int]]
     extra: Mapping[str, int]
+    thoughts: int = 0
 
 
 class Tally:
     """Counts samples one by one."""
 
     def __init__(self) -> None:
-        self.n = 0
+        self.n = self._thoughts = 0
         self._filled = dict.fromkeys(_COUNTED, 0)
         self._files: Counts[str] = defaultdict(int)
         self._systems: Counts[str] = defaultdict(int)
@@ -69,6 +72,7 @@ class Tally:
         for field, value in zip(_COUNTED, _counted(sample), strict=True):
             if value:
                 self._filled[field] += 1
+        self._thoughts += without_thought(sample.text, sample.prompt) != sample.text
         self._files[file] += 1
         self._systems[sample.system] += 1
         self._datasets[sample.dataset] += 1
@@ -103,4 +107,5 @@ class Tally:
             control={attribute: dict(labels) for attribute, labels in self._control.items()},
             ratings={aspect: dict(raters) for aspect, raters in self._ratings.items()},
             extra=dict(self._extra),
+            thoughts=self._thoughts,
         )

@@ -221,6 +221,7 @@ def _rules(reading: ReadingOptions) -> Rules:
         control=reading.control,
         system=reading.system,
         prompt=reading.prompt,
+        thoughts=reading.thoughts,
     )
 
 

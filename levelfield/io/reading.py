@@ -10,6 +10,7 @@ from typing import Literal
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.io.guesses import ALTERNATIVE, NAMES
+from levelfield.io.records import Thoughts
 
 PathLike = str | os.PathLike[str]
 
@@ -89,6 +90,11 @@ class ReadingOptions(Options):
         otherwise="for several files, the stem of each",
     )
     prompt: str = option("", "Prompt of texts that don't name one.", metavar="TEXT")
+    thoughts: Thoughts = option(
+        "keep",
+        "Keep a block `<think>…</think>` at the beginning of a text or after its prompt, or remove "
+        "it.",
+    )
     ids: Ids = option(
         "given",
         "Use ids as they are (given), or put the stem of their file and a slash before them "

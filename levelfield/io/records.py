@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from levelfield.core.continuation import without_thought
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
 from levelfield.io import values
@@ -36,6 +37,9 @@ _STRINGS = frozenset({"id", "text", "prompt", "source", "system", "dataset"})
 """Fields whose strings are taken as they are."""
 
 Required = Literal["text", "prompt", "source"]
+Thoughts = Literal["keep", "remove"]
+"""What becomes of a block in which a model thinks at the beginning of a text."""
+
 MISSING = object()
 """What `field_of` returns for a field that a record lacks."""
 
@@ -65,6 +69,7 @@ class Rules:
             that a record has.
         label_names: label of a control -> the name that it stands for.
         control, system, prompt: defaults of records that do not name them.
+        thoughts: whether blocks in which a model thinks stay in texts.
         wanted: fields that the message about a missing text asks for as well.
         required: the field that every record must have: `text`; or of requests, whose text is yet
             to be written, `prompt` or `source`. A record with nothing but a `text`, as a line of
@@ -77,6 +82,7 @@ class Rules:
     control: Control = field(default_factory=dict)
     system: str = ""
     prompt: str = ""
+    thoughts: Thoughts = "keep"
     wanted: tuple[str, ...] = ()
     required: Required = "text"
 
@@ -151,6 +157,8 @@ class Rules:
             fields["control"] = self._with_names(fields.get("control", {}))
         if self.control:
             fields["control"] = {**self.control, **fields.get("control", {})}
+        if self.thoughts == "remove":
+            fields["text"] = without_thought(fields["text"], fields.get("prompt", ""))
         return Sample(**fields, extra=extra)
 
     def _with_names(self, control: Control) -> Control:

@@ -14,7 +14,14 @@ from levelfield.core.packages import installed_label
 from levelfield.core.sample import Control, Sample, wanted_values
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
-from levelfield.text.words import plain, whole_word, words
+from levelfield.text.words import (
+    SOFT_HYPHEN,
+    keyword_pattern,
+    plain,
+    standard,
+    whole_word,
+    words,
+)
 
 Found = Mapping[str, bool]
 """Keyword (or lemma) -> whether the text holds it; never empty."""
@@ -74,7 +81,8 @@ def keywords_of(control: Control) -> tuple[str, ...]:
     ('court', 'plea')
     """
     values = wanted_values(control.get("keywords", ()))
-    return tuple(dict.fromkeys(keyword.strip() for keyword in values if words(keyword)))
+    seen = (keyword.strip() for keyword in values if words(standard(keyword, fold=False)))
+    return tuple(dict.fromkeys(seen))
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,11 @@ class KeywordsCoverage(_KeywordMetric):
     prompt`; what can't be decided, with text=continuation `prompt is not a prefix of the text`;
     with empty=undefined also `empty text` and `nothing after the prompt`.
 
-    The values that Lorandi and Belz published are those of `match=substring case=exact`.
+    Typographic variants are the same: `don’t` is found as `don't`, and `well‑known` as
+    `well-known` (`levelfield.text.words.standard`). A soft hyphen is nothing, or a hyphen.
+
+    The values that Lorandi and Belz published are those of `match=substring case=exact
+    typography=exact`.
     """
 
     match: Literal["word", "substring", "lemma"] = option(
@@ -106,26 +118,36 @@ class KeywordsCoverage(_KeywordMetric):
     case: Literal["ignore", "exact"] = option(
         "ignore", "Ignore the difference between upper and lower case, or match it exactly."
     )
+    typography: Literal["ignore", "exact"] = option(
+        "ignore",
+        "Ignore which quotation marks, apostrophes, hyphens, dashes, blanks, ligatures and wide "
+        "letters the keyword and the text have, and zero-width characters; or match them exactly.",
+    )
 
     name: ClassVar[str] = "keywords.coverage"
 
     def _rules(self) -> Mapping[str, object]:
         by = f"@{_lemminflect()}" if self.match == "lemma" else ""
-        return {"match": self.match + by, "case": self.case}
+        rules = {"match": self.match + by, "case": self.case}
+        # values and signature of `exact` are those of before there was the option
+        return rules if self.typography == "exact" else {**rules, "typography": self.typography}
 
     def _found(self, text: str, keywords: Sequence[str]) -> Found:
-        fold = self.case == "ignore"
+        fold, form = self.case == "ignore", plain if self.typography == "exact" else standard
+        text = form(text, fold=fold)
+        spelled = {keyword: form(keyword, fold=fold) for keyword in keywords}
+        # with soft hyphens one character of the text may be nothing or a hyphen
+        hyphens = form is standard and any(SOFT_HYPHEN in s for s in (text, *spelled.values()))
         if self.match == "lemma":
-            tokens = [_lemmas(word) for word in words(text, fold=fold)]
-            return {
-                keyword: _in_a_row([_lemmas(word) for word in words(keyword, fold=fold)], tokens)
-                for keyword in keywords
-            }
-        text = plain(text, fold=fold)
-        spelled = {keyword: plain(keyword, fold=fold) for keyword in keywords}
-        if self.match == "substring":
+            return _found_by_lemmas(text, spelled, ("", "-") if hyphens else (SOFT_HYPHEN,))
+        if hyphens:
+            whole = self.match == "word"
+            patterns = {k: keyword_pattern(s, whole=whole) for k, s in spelled.items()}
+        elif self.match == "word":
+            patterns = {k: whole_word(spelling) for k, spelling in spelled.items()}
+        else:
             return {keyword: spelling in text for keyword, spelling in spelled.items()}
-        return {k: whole_word(spelling).search(text) is not None for k, spelling in spelled.items()}
+        return {k: pattern.search(text) is not None for k, pattern in patterns.items()}
 
 
 class KeywordsAny(KeywordsCoverage):
@@ -177,8 +199,8 @@ class KeywordsCov(_LemmaCoverage):
 
     |keywords ∩ lemmas(text)| / |keywords|; in [0, 1] (CommonGen, Lin et al. 2020; Table 12 of
     Lorandi and Belz 2026). The keywords are taken as written, so one that is no lemma itself
-    ("courts", "Linux" where the text says "linux") is never found. For what a reader would count,
-    take `keywords.coverage` with match=lemma.
+    ("courts", "Linux" where the text says "linux") is never found, and typographic variants
+    differ. For what a reader would count, take `keywords.coverage` with match=lemma.
 
     With lemmas=lemminflect a word has all lemmas that it can have.
 
@@ -202,8 +224,9 @@ class KeywordsExtCov(_LemmaCoverage):
     first that LemmInflect has for each part of speech, and with lemmas=spacy the one of spaCy; in
     [0, 1] (Carlsson et al. 2022, "Fine-Grained Controllable Text Generation Using Non-Residual
     Prompting"; Table 12 of Lorandi and Belz 2026). A keyword of several lemmas weighs more than
-    one of one, and a text that holds every keyword in another form can stay below 1. For one vote
-    a keyword take `keywords.coverage` with match=lemma. Parts are lemmas, not keywords.
+    one of one, and a text that holds every keyword in another form can stay below 1. Typographic
+    variants differ. For one vote a keyword take `keywords.coverage` with match=lemma. Parts are
+    lemmas, not keywords.
 
     Undefined, empty outputs: as for `keywords.coverage`.
     """
@@ -224,6 +247,29 @@ class KeywordsExtCov(_LemmaCoverage):
             lemma = _pipeline()(keyword)[0].lemma_ if self.lemmas == "spacy" else None
             variants |= _first_lemmas(keyword, lemma)
         return {variant: variant in text_lemmas for variant in sorted(variants)}
+
+
+def _found_by_lemmas(text: str, spelled: Mapping[str, str], hyphens: Sequence[str]) -> Found:
+    """Which keywords share lemmas with a text; both as they are matched, keyword -> spelling.
+
+    Args:
+        hyphens: what a soft hyphen may be; the first in every word, the others only where a keyword
+            has a hyphen.
+    """
+
+    def readings(spelling: str) -> list[list[frozenset[str]]]:
+        spellings = [spelling.replace(SOFT_HYPHEN, hyphen) for hyphen in hyphens]
+        return [[_lemmas(word) for word in words(s, fold=False)] for s in spellings]
+
+    of_text = readings(text)
+    return {
+        keyword: any(
+            _in_a_row(phrase, tokens)
+            for phrase in readings(spelling)
+            for tokens in (of_text if {"-", SOFT_HYPHEN} & {*spelling} else of_text[:1])
+        )
+        for keyword, spelling in spelled.items()
+    }
 
 
 def _in_a_row(phrase: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]) -> bool:

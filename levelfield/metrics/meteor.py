@@ -15,11 +15,14 @@ import numpy as np
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.metrics.sample_metric import (
+    UNREAD,
     AgainstReferences,
     AgainstSource,
     SampleValue,
-    TextComparison,
+    Unread,
+    WordComparison,
     rule_weights,
+    unread_choice,
     weighted_sum,
 )
 from levelfield.text.wordnet import WordNet, installed_wordnet
@@ -30,7 +33,7 @@ Synonyms = Callable[[str], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class METEOR(Options, TextComparison):
+class METEOR(Options, WordComparison):
     """METEOR of each text.
 
     METEOR = (1 − γ (c/m)^β) · P R / (α P + (1 − α) R), m the words of the text that match a word of
@@ -42,7 +45,9 @@ class METEOR(Options, TextComparison):
     alignment with the fewest crossings. Of several references the one of the highest value counts.
     0 to 1 (`lai-2022` can go above).
 
-    Undefined: `empty text`; `empty source` or `no references`. No match is 0.
+    Undefined: `empty text`; `empty source` or `no references`; a text, or all it is compared with,
+    of which fewer than half of the words are cut, as in Chinese (unless `unread=scored`). No match
+    is 0.
 
     Variants: `nltk` is equal to NLTK's `meteor_score` of `word_tokenize`; it looks up in WordNet
     the stems that are left, so `child` and `baby` (stem `babi`) do not match. `lai-2022` counts as
@@ -63,6 +68,7 @@ class METEOR(Options, TextComparison):
     alpha: float = option(0.9, "Weight α of precision in P R / (α P + (1 − α) R).", least=0, most=1)
     beta: float = option(3.0, "Exponent β of the penalty γ (c/m)^β.", least=0)
     gamma: float = option(0.5, "Largest penalty γ, of matches without order.", least=0, most=1)
+    unread: Unread = UNREAD
 
     def _choices(self) -> Mapping[str, object]:
         wordnet = self._wordnet()
@@ -74,6 +80,7 @@ class METEOR(Options, TextComparison):
             "alpha": self.alpha,
             "beta": self.beta,
             "gamma": self.gamma,
+            **unread_choice(self.unread),
         }
 
     def _wordnet(self) -> WordNet | None:
@@ -91,13 +98,13 @@ class METEOR(Options, TextComparison):
         return wordnet
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
-        words = self._words(text)
+        words = self._tokens(text)
         values = np.array(
-            [self._of_alignment(words, self._words(other)) for other in references.values()]
+            [self._of_alignment(words, self._tokens(other)) for other in references.values()]
         )
         return weighted_sum([*references], values, rule_weights(values, "max"), cut=False)
 
-    def _words(self, text: str) -> list[str]:
+    def _tokens(self, text: str) -> list[str]:
         cut = treebank_words(text) if self.variant == "nltk" else text.split()
         return [word.lower() for word in cut]
 

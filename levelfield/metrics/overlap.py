@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -27,19 +27,25 @@ from levelfield.core.undefined import (
     NO_TEXT_WITH_TOKEN,
     NO_TOKEN,
     Undefined,
+    few_words,
     no_field,
+    no_text_of,
     texts_without,
 )
 from levelfield.metrics.sample_metric import (
+    UNREAD,
     Against,
     AgainstReferences,
     AgainstSource,
     ChoiceSignature,
     SampleValue,
     TextComparison,
+    Unread,
+    WordComparison,
     compared,
+    unread_choice,
 )
-from levelfield.text.words import Rules, treebank_label, treebank_words
+from levelfield.text.words import Rules, WordsSeen, treebank_label, treebank_words, words_seen
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -53,13 +59,15 @@ _TOKENIZE = option(
     "Tokenizer of sacreBLEU that cuts texts into words: 13a as in mteval-v13a, intl by the "
     "classes of Unicode, char into characters, zh for Chinese, none at white space.",
 )
+_ORDER = 4
+"""The longest n-grams of BLEU."""
 _LOWERCASE = option(
     False, "Lower-case the text and what it is compared with before counting n-grams."
 )
 
 
 @dataclass(frozen=True)
-class SentenceBLEU(Options, TextComparison):
+class SentenceBLEU(Options, WordComparison):
     """BLEU of each text.
 
     BLEU = BP · exp((1/N) Σ_n log p_n), p_n the share of the text's n-grams that a reference has
@@ -68,7 +76,8 @@ class SentenceBLEU(Options, TextComparison):
     2002, section 2; in the thesis section 3.2.1). 0 to 100 in every variant.
 
     Undefined: `empty text`; `empty source` or `no references`; a text of which the tokenizer makes
-    no token.
+    no token; a text, or all it is compared with, of which it cuts fewer than half of the words, as
+    `13a` of Chinese or Thai (`unread=scored` scores it, as sacreBLEU does).
 
     Variants: `sacrebleu` leaves out an order of which the text has no n-gram (effective order), and
     gives the k-th order without a match p_n = 1/(2^k · n-grams) (smoothing exp). `nltk` is NLTK's
@@ -86,6 +95,7 @@ class SentenceBLEU(Options, TextComparison):
     )
     tokenize: Tokenize = _TOKENIZE
     lowercase: bool = _LOWERCASE
+    unread: Unread = UNREAD
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,25 +111,27 @@ class SentenceBLEU(Options, TextComparison):
                 "tokenizer": treebank_label(self._rules),
                 "smoothing": "method1",
             }
-        return {"variant": self.variant, **choices}
+        return {"variant": self.variant, **choices, **unread_choice(self.unread)}
 
     @property
     def _rules(self) -> Rules:
         return "installed" if self.variant == "nltk" else "3.4"
+
+    def _tokens(self, text: str) -> Sequence[str]:
+        if self.variant == "sacrebleu":
+            return _tokens(self.tokenize, text)
+        return treebank_words(text.lower() if self.lowercase else text, self._rules)
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
         others = tuple(references.values())
         if self.variant == "sacrebleu":
             bleu = _bleu(self.tokenize, self.lowercase, effective_order=True)
             scored = bleu.sentence_score(text, others)
-            return (
-                SampleValue(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
-            )
-        if self.lowercase:
-            text, others = text.lower(), tuple(reference.lower() for reference in others)
-        words = treebank_words(text, self._rules)
-        reference_words = [treebank_words(reference, self._rules) for reference in others]
-        return SampleValue(100 * _nltk_bleu(words, reference_words), (), cut=False)
+            if not scored.sys_len:
+                return Undefined(NO_TOKEN)
+            return SampleValue(min(scored.score, self.best), (), cut=False)
+        reference_words = [self._tokens(reference) for reference in others]
+        return SampleValue(100 * _nltk_bleu(self._tokens(text), reference_words), (), cut=False)
 
 
 @dataclass(frozen=True)
@@ -174,11 +186,13 @@ class OverlapCounts(NamedTuple):
         sums: sacreBLEU's statistics, summed over the texts; empty without texts.
         texts: how many there are.
         without: how many of them have nothing to compare with.
+        seen: how many words of the texts the tokenizer sees, and of what they are compared with.
     """
 
     sums: tuple[int, ...]
     texts: int
     without: int
+    seen: tuple[WordsSeen, WordsSeen] = (WordsSeen(0, 0), WordsSeen(0, 0))
 
 
 @dataclass(frozen=True)
@@ -208,12 +222,19 @@ class _OfCorpus(ChoiceSignature, OfGroups, abc.ABC):
             for text, references in usable
         ]
         sums = tuple(map(sum, zip(*rows, strict=True)))
-        return OverlapCounts(sums, len(pairs), len(pairs) - len(usable))
+        others = [reference for _, references in usable for reference in references]
+        seen = self._seen([text for text, _ in usable]), self._seen(others)
+        return OverlapCounts(sums, len(pairs), len(pairs) - len(usable), seen)
+
+    def _seen(self, texts: Iterable[str]) -> WordsSeen:  # noqa: ARG002
+        """Returns how many words the tokenizer sees; none where characters are compared."""
+        return WordsSeen(0, 0)
 
     def merge(self, a: OverlapCounts, b: OverlapCounts) -> OverlapCounts:
         """Returns the sums of two partitions."""
         sums = tuple(map(sum, itertools.zip_longest(a.sums, b.sums, fillvalue=0)))
-        return OverlapCounts(sums, a.texts + b.texts, a.without + b.without)
+        seen = a.seen[0] + b.seen[0], a.seen[1] + b.seen[1]
+        return OverlapCounts(sums, a.texts + b.texts, a.without + b.without, seen)
 
     def value(self, state: OverlapCounts) -> CorpusValue:
         """Returns sacreBLEU's value of the sums."""
@@ -223,8 +244,18 @@ class _OfCorpus(ChoiceSignature, OfGroups, abc.ABC):
             return CorpusValue(float("nan"), reason)
         if not any(self._of_texts(state.sums)):
             return CorpusValue(float("nan"), NO_TEXT_WITH_TOKEN)
+        for where, seen in zip(("the texts", f"the {self.against}"), state.seen, strict=True):
+            if not seen.most:
+                return CorpusValue(float("nan"), few_words(where))
+        if reason := self._too_short(state.sums):
+            return CorpusValue(float("nan"), reason)
         # a list of its own: sacreBLEU may write into it
-        return CorpusValue(self._sacrebleu()._compute_score_from_stats(list(state.sums)).score)
+        score = self._sacrebleu()._compute_score_from_stats(list(state.sums)).score
+        return CorpusValue(min(score, 100.0))
+
+    def _too_short(self, sums: tuple[int, ...]) -> str:  # noqa: ARG002
+        """Returns why the texts are too short for a value; empty if they are not."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -238,14 +269,26 @@ class CorpusBLEU(Options, _OfCorpus):
     is exp, as sacreBLEU's default.
 
     Undefined: a text of the group has nothing to be compared with, and the reason says how many; no
-    text of the group has a token.
+    text of the group has a token, or four of them (sacreBLEU has 0); of the words of all texts, or
+    of all they are compared with, the tokenizer cuts fewer than half (unless `unread=scored`).
     """
 
     tokenize: Tokenize = _TOKENIZE
     lowercase: bool = _LOWERCASE
+    unread: Unread = UNREAD
 
     def _choices(self) -> Mapping[str, object]:
-        return _bleu_choices(self.tokenize, self.lowercase)
+        choices = _bleu_choices(self.tokenize, self.lowercase)
+        return {**choices, "without-4-grams": "undefined", **unread_choice(self.unread)}
+
+    def _seen(self, texts: Iterable[str]) -> WordsSeen:
+        if self.unread == "scored":
+            return super()._seen(texts)
+        counts = (words_seen(text, _tokens(self.tokenize, text)) for text in texts)
+        return functools.reduce(WordsSeen.__add__, counts, WordsSeen(0, 0))
+
+    def _too_short(self, sums: tuple[int, ...]) -> str:
+        return "" if sums[-1] else no_text_of(_ORDER)
 
     def _sacrebleu(self) -> BLEU:
         return _bleu(self.tokenize, self.lowercase, effective_order=False)
@@ -262,7 +305,8 @@ class CorpusCHRF(_CHRF, _OfCorpus):
     divided; of several references a text's best one counts. 0 to 100. Equal to sacreBLEU's
     `corpus_chrf`. An empty text counts: what it should have said is missing from recall.
 
-    Undefined: as for `corpus-bleu`.
+    Undefined: a text of the group has nothing to be compared with, and the reason says how many; no
+    text of the group has a character.
     """
 
     def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
@@ -320,6 +364,11 @@ def _bleu(tokenize: Tokenize, lowercase: bool, *, effective_order: bool) -> BLEU
 
     # force: says nothing about texts that look tokenised
     return BLEU(lowercase, force=True, tokenize=tokenize, effective_order=effective_order)
+
+
+def _tokens(tokenize: Tokenize, text: str) -> list[str]:
+    cut = _bleu(tokenize, lowercase=False, effective_order=True).tokenizer
+    return str(cut(text.rstrip())).split()
 
 
 @functools.cache

@@ -19,11 +19,14 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
 from levelfield.metrics.sample_metric import (
+    UNREAD,
     AgainstReferences,
     AgainstSource,
     SampleValue,
-    TextComparison,
+    Unread,
+    WordComparison,
     rule_weights,
+    unread_choice,
     weighted_sum,
 )
 from levelfield.text.words import stem, stemmer_label, treebank_label, treebank_words, words
@@ -66,7 +69,7 @@ class Overlap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ROUGE(Options, TextComparison, abc.ABC):
+class ROUGE(Options, WordComparison, abc.ABC):
     """ROUGE of each text.
 
     With m the units that a text and its reference share: P = m / units of the text, R = m / units
@@ -76,7 +79,9 @@ class ROUGE(Options, TextComparison, abc.ABC):
     which reads only a to z and 0 to 9.
 
     Undefined: `empty text`; `empty source` or `no references`; a text, or all it is compared with,
-    without a token of the tokenizer, which `rouge-score` gives as 0; neither has an n-gram (two
+    without a token of the tokenizer, which `rouge-score` gives as 0; one of which the tokenizer
+    sees fewer than half of the words, such as a Russian one with a Latin name (`unread=scored`
+    scores it, as `rouge-score` does); neither has an n-gram (two
     texts of one word have no 2-gram), or for precision or recall the one that it divides by.
 
     Variants: `rouge-1.0` counts as the package `rouge` does since 1.0: the words between white
@@ -111,6 +116,7 @@ class ROUGE(Options, TextComparison, abc.ABC):
         "Implementation to match: the package rouge-score, the package rouge since 1.0, or the "
         "column released by Lai et al. (2022).",
     )
+    unread: Unread = UNREAD
 
     _unit: ClassVar[str]
     _beta_of_lai: ClassVar[float | None] = 1.0
@@ -130,6 +136,7 @@ class ROUGE(Options, TextComparison, abc.ABC):
             "value": self.value,
             "beta": "precision/recall" if self._beta is None else self._beta,
             "multiple": self.multiple,
+            **unread_choice(self.unread),
         }
 
     def _tokenizer_label(self) -> str:
@@ -182,6 +189,9 @@ class ROUGE(Options, TextComparison, abc.ABC):
         weights = weights_of(np.array([f for *_, f in defined]), self.multiple)
         values = np.array([value for _, value, _ in defined])
         return weighted_sum([part for part, *_ in defined], values, weights, cut=False)
+
+    def _tokens(self, text: str) -> Tokens:
+        return _joined(self._sentences(text))
 
     def _sentences(self, text: str) -> Sequence[Tokens]:
         """Only variants of the package `rouge` cut a text into sentences; none without a token."""

@@ -12,12 +12,20 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.direction import Direction, direction_of
 from levelfield.core.metric import Level
+from levelfield.core.options import option
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
 from levelfield.core.signature import signature
-from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, NO_REFERENCES, Undefined
+from levelfield.core.undefined import (
+    EMPTY_SOURCE,
+    EMPTY_TEXT,
+    NO_REFERENCES,
+    Undefined,
+    few_words,
+)
+from levelfield.text.words import words_seen
 
 X = TypeVar("X")
 Y = TypeVar("Y")
@@ -203,6 +211,50 @@ class TextComparison(ChoiceSignature, SampleMetric):
         if isinstance(references, Undefined):
             return references
         return self._compare(sample.text, references)
+
+
+Unread = Literal["undefined", "scored"]
+
+UNREAD = option(
+    "undefined",
+    "Value where the tokenizer sees fewer than half of the words of the text, or of all it is "
+    "compared with: undefined, or scored by the words that it sees.",
+)
+
+
+class WordComparison(TextComparison):
+    """A metric of samples that compares the words that a tokenizer makes of strings.
+
+    Undefined where these are a minority of the words (`words_seen`), unless `unread` is `scored`.
+    """
+
+    unread: Unread
+
+    @abc.abstractmethod
+    def _tokens(self, text: str) -> Sequence[str]:
+        """Returns the tokens that are compared."""
+
+    def _sees(self, text: str) -> bool:
+        """Whether tokens are there and show what the text says; no tokens have their own reason."""
+        tokens = self._tokens(text)
+        return not tokens or text.isascii() or words_seen(text, tokens).most
+
+    def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
+        references = comparisons(sample, self.against)
+        if isinstance(references, Undefined):
+            return references
+        if self.unread == "undefined":
+            if not self._sees(sample.text):
+                return Undefined(few_words("the text"))
+            references = {name: text for name, text in references.items() if self._sees(text)}
+            if not references:
+                return Undefined(few_words(f"the {self.against}"))
+        return self._compare(sample.text, references)
+
+
+def unread_choice(unread: Unread) -> dict[str, str]:
+    """Returns the choice for signatures; that of `scored` is the one of before there was it."""
+    return {} if unread == "scored" else {"unread": unread}
 
 
 class ComparedTexts(NamedTuple):

@@ -251,6 +251,11 @@ def compare(
     source = open_source(texts, reading)
     if (names := _logged_scores(chosen)) is not None and are_logs(source):
         chosen.accept_only((*_OF_RESAMPLING, "metrics", "direction", "cache"), "scores of logs")
+        if reading.thoughts != "keep":
+            raise UserError(
+                "--thoughts applies to texts that are scored; these logs are compared by the "
+                "scores that they contain"
+            )
         return _by_logs(source, names, chosen)
     if chosen.direction:
         raise UserError("--direction applies to scores of logs; metrics have their own")

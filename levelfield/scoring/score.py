@@ -205,6 +205,8 @@ def measure(
     """
     with stages("reading", None) as progress:
         census = source.check(progress=progress, wanted=required_fields(options))
+    if census.thoughts:
+        note(_thoughts_note(census.thoughts, census.n))
     with time_limit(options.execution.time_limit):
         metrics = [
             _prepared(metric, source, census, stages)
@@ -297,6 +299,13 @@ def measure(
         task=options.task or "",
         gallery=gallery,
         resampling=resampling,
+    )
+
+
+def _thoughts_note(thoughts: int, n: int) -> str:
+    return (
+        f"{thoughts:,} of {n:,} texts begin with a block <think>…</think>, which is measured as "
+        'part of the text; --thoughts remove (in Python thoughts="remove") leaves it out'
     )
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levelfield.core.continuation import without_preface
+from levelfield.core.continuation import without_preface, without_thought
 from levelfield.core.errors import UserError
 from levelfield.core.sample import wanted_values
 from levelfield.io.problems import shown
@@ -209,6 +209,12 @@ STEPS: Mapping[str, PostprocessStep] = {
             "strip-preface",
             "Removes a first line that announces the text, such as `Sure! Here is a story:`.",
             lambda text, _: without_preface(text),
+        ),
+        PostprocessStep(
+            "strip-thought",
+            "Removes a block `<think>…</think>` at the start, or after the prompt; all of an "
+            "answer that was cut short within it.",
+            lambda text, context: without_thought(text, context.request.prompt),
         ),
         PostprocessStep(
             "strip-special-tokens",

@@ -127,7 +127,7 @@ class Stepwise(Options):
         return dataclasses.replace(self, recipe=self.recipe.settled(on_gpu))
 
 
-ONE_FILE = ("source_file", "reference_files", "control", "system", "prompt", "ids")
+ONE_FILE = (*("source_file", "reference_files", "control", "system", "prompt", "thoughts", "ids"),)
 """Choices of reading that files of labelled texts and of pairs do not have."""
 
 

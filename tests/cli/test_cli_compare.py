@@ -97,6 +97,11 @@ def test_other_files_are_scored(run: Run, write: Write):
             "cut.eval: can't be read as a log of Inspect: not a whole zip file: File is not a zip "
             "file; copy it again, or rewrite it with `inspect log convert`",
         ),
+        (
+            ("a.eval", "b.json", "--thoughts", "remove"),
+            "--thoughts applies to texts that are scored; these logs are compared by the scores "
+            "that they contain",
+        ),
         (("a.eval", "empty.eval"), "no samples in empty.eval; is it the file you mean?"),
         (
             ("a.eval", "binary.eval"),

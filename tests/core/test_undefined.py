@@ -87,6 +87,10 @@ FUNCTIONS = [
     (undefined.no_number(1, 1, 10), "the answer is no number from 1 to 10"),
     (undefined.no_number(20, 1, 5), "none of 20 answers is a number from 1 to 5"),
     (undefined.no_unit("2-gram", "either"), "no 2-gram in either"),
+    (
+        undefined.few_words("the text"),
+        "the tokenizer sees fewer than half of the words in the text",
+    ),
     (undefined.no_vector("source"), "no word that has a vector: source"),
     (undefined.no_text_of(2), "no text of 2 or more tokens"),
     (undefined.too_few_ngrams(300, 2), "fewer than draws=300 2-grams"),

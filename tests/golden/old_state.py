@@ -17,6 +17,8 @@ SCORED = (
 """After `score`, each in the folder of the golden records; number n wrote `old/scores/n.jsonl`."""
 
 RENEWED = (
+    "bleu.source",
+    "rouge-l.references",
     "control.average",
     "control.majority",
     "control.probability",

@@ -340,3 +340,21 @@ def test_columns_of_other_names_can_be_mapped_to_references():
     rules = Rules(mapping={"references.1": "ref0", "references.2": "ref1", "context.1": "turn"})
     sample = rules.sample({"text": "So.", "ref0": "a", "ref1": "b", "turn": "Hm?"}, id="1")
     assert (sample.references, sample.context) == (("a", "b"), ("Hm?",))
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt", "rest"),
+    [
+        ("<think>Hm.\nHm.</think>\n\nYes <think>.</think>", "", "Yes <think>.</think>"),
+        ("The lake <think>Ice?</think>\n froze.", "The lake", "The lake froze."),
+        ("The lake\n<think>Ice?</think>froze.", "The lake\n", "The lake\nfroze."),
+        ("The lake <think>Ice that", "The lake", "The lake"),
+        ("<think>Ice that", "The lake", ""),
+        ("<think></think>", "", ""),
+        ("1 < 2", "", "1 < 2"),
+    ],
+)
+def test_a_thought_at_the_beginning_is_removed_on_demand_only(text: str, prompt: str, rest: str):
+    record = {"text": text, "prompt": prompt}
+    assert sample_of(record).text == text
+    assert sample_of(record, thoughts="remove").text == rest

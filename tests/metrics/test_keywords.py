@@ -24,6 +24,7 @@ from levelfield.metrics.keywords import (
     KeywordsExtCov,
     keywords_of,
 )
+from levelfield.text.words import SOFT_HYPHEN, standard
 
 EXACT = (KeywordsAny, KeywordsAll, KeywordsCoverage)
 
@@ -81,8 +82,96 @@ def test_a_part_of_a_longer_word_is_not_the_keyword(text: str, keyword: str):
     assert not holds(text, keyword)
 
 
+VARIANTS = [
+    ("We can't wait.", "can’t"),
+    ("D`Artagnan and O´Hara", "O'Hara"),
+    ("a state‑of‑the‑art pump", "state-of-the-art"),
+    ("from 1914—1918", "1914-1918"),
+    ("at −5 degrees", "-5"),
+    ("She said «never».", '"never"'),
+    ("the „Blaue Reiter“", '"Blaue Reiter"'),
+    ("ＴＯＫＹＯ is large", "Tokyo"),
+    ("a 𝐛𝐨𝐥𝐝 claim", "bold"),
+    ("ｶﾞﾗｽの家", "ガラス"),
+    ("in\u00adter\u00adna\u00adtion\u00adal law", "international law"),
+    ("a co\u00adop", "co-op"),
+    ("a co-op", "co\u00adop"),
+    ("a coop", "co\u00adop"),
+    ("key\u200bboard", "keyboard"),
+    ("\u2067שלום\u2069 עולם", "שלום עולם"),
+    ("I ❤\ufe0f tea", "❤"),
+    ("well… perhaps", "well..."),
+]
+
+
+@pytest.mark.parametrize(("text", "keyword"), VARIANTS)
+def test_typographic_variants_are_the_same(text: str, keyword: str):
+    for match in ("word", "substring"):
+        for a, b in ((text, keyword), (f"A {keyword} b", f"{keyword}")):
+            assert holds(a, b, match=match)
+    assert not holds(text, keyword, typography="exact")
+
+
+@pytest.mark.parametrize(("text", "keyword"), VARIANTS)
+def test_lemmas_are_found_in_every_typography(text: str, keyword: str):
+    assert holds(text, keyword, match="lemma")
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("in\u00adter\u00adna\u00adtion\u00adal", "nation"),
+        ("in\u00adter\u00adna\u00adtion\u00adal", "inter"),
+        ("wonʼtwo", "won't"),
+        ("a coop", "co-op"),
+        ("10½", "101"),
+        ("x²", "x2"),
+        ("می\u200cخواهم", "میخواهم"),
+        ("e\u0301tat", "etat"),
+        ("‘tis", "it's"),
+    ],
+)
+def test_other_words_stay_other_words(text: str, keyword: str):
+    assert not holds(text, keyword)
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [("Linux™ runs", "Linux"), ("№5", "5"), ("20℃", "20"), ("claim²", "claim"), ("น้ำ", "น้ำ")],
+)
+def test_a_sign_next_to_a_keyword_does_not_run_into_it(text: str, keyword: str):
+    assert holds(text, keyword)
+
+
+@pytest.mark.parametrize("match", ["word", "substring"])
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [("the ﬁrst oﬃce", "the first office"), ("New\u202fYork", "New York"), ("ϒ\u0301", "ϓ")],
+)
+def test_ligatures_blanks_and_composed_letters_are_the_same(text: str, keyword: str, match: str):
+    assert holds(text, keyword, match=match)
+    assert holds(keyword, text, match=match)
+
+
+@given(st.text(max_size=20))
+def test_the_standard_form_is_its_own_standard_form(text: str):
+    for fold in (False, True):
+        form = standard(text, fold=fold)
+        assert standard(form, fold=fold) == form
+
+
+@given(st.text(st.characters(categories=["L", "M", "N", "P", "S", "Z"]), max_size=12), st.data())
+def test_soft_hyphens_hide_no_keyword(keyword: str, data: st.DataObject):
+    if not keywords_of(asked("", keyword).control):
+        return
+    hyphens = st.lists(st.sampled_from(["", SOFT_HYPHEN]), min_size=12, max_size=12)
+    broken = "".join(c + h for c, h in zip(keyword, data.draw(hyphens), strict=False))
+    assert holds(f"a {broken} b", keyword)
+    assert holds(f"a {broken} b", keyword, match="substring")
+
+
 def test_the_published_match_is_a_substring_in_the_same_case():
-    published = {"match": "substring", "case": "exact"}
+    published = {"match": "substring", "case": "exact", "typography": "exact"}
     assert holds("please", "plea", **published)
     assert not holds("Please", "plea", **published)
     assert holds("Please", "plea", match="substring")
@@ -317,7 +406,10 @@ def test_a_missing_package_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch
 
 def test_the_signature_names_every_choice():
     assert KeywordsCoverage(match="substring", case="exact").signature.startswith(
-        "keywords.coverage|match:substring|case:exact|text:whole|empty:0|v:"
+        "keywords.coverage|match:substring|case:exact|typography:ignore|text:whole|empty:0|v:"
+    )
+    assert KeywordsCoverage(typography="exact").signature.startswith(
+        "keywords.coverage|match:word|case:ignore|text:whole|empty:0|v:"
     )
     assert "|match:lemma@lemminflect-" in KeywordsAny(match="lemma").signature
     assert "|text:continuation|" in KeywordsCov(text="continuation").signature
@@ -333,7 +425,12 @@ def test_a_metric_can_be_sent_to_another_process():
 @pytest.mark.usefixtures("rated_data")
 @pytest.mark.parametrize("seed", [3443, 789, 9817])
 @pytest.mark.parametrize(
-    "options", [{"match": "substring", "case": "exact"}, {}, {"text": "continuation"}]
+    "options",
+    [
+        {"match": "substring", "case": "exact", "typography": "exact"},
+        {},
+        {"text": "continuation"},
+    ],
 )
 def test_controlled_bart_holds_every_keyword_as_in_table_12(seed: int, options: dict):
     texts = [
@@ -374,7 +471,7 @@ def test_21_runs_of_the_study_have_texts_for_keywords():
 def test_any_and_all_are_those_of_the_published_files(name: str):
     samples, published = _published_run(name)
     for metric, measure in ((KeywordsAny, "soft"), (KeywordsAll, "strict")):
-        scores = metric(match="substring", case="exact").score(samples)
+        scores = metric(match="substring", case="exact", typography="exact").score(samples)
         assert not scores.undefined
         assert scores.mean() == pytest.approx(published["overall"][measure], abs=1e-12)
         for value in published.keys() - {"overall"}:

@@ -67,7 +67,7 @@ def streams(samples: list[Sample]) -> list[list[str | None]]:
 @pytest.mark.slow
 @given(texts, reference_lists)
 def test_bleu_of_a_text_is_sacrebleus(text: str, references: list[str]):
-    scores = BLEUReferences().score(of(text, references))
+    scores = BLEUReferences(unread="scored").score(of(text, references))
     expected = sacrebleu.sentence_bleu(text, references)
     if expected.sys_len:
         assert scores.values[0] == pytest.approx(expected.score, abs=1e-9)
@@ -85,7 +85,7 @@ def test_bleu_in_lower_case_by_characters_is_sacrebleus(text: str, references: l
 
 @given(texts, reference_lists)
 def test_nltk_bleu_is_nltks_with_smoothing_method_1_times_100(text: str, references: list[str]):
-    scores = BLEUReferences(variant="nltk").score(of(text, references))
+    scores = BLEUReferences(variant="nltk", unread="scored").score(of(text, references))
     expected = sentence_bleu(
         [treebank_words(one) for one in references],
         treebank_words(text),
@@ -143,13 +143,53 @@ def test_chrf_of_a_text_is_sacrebleus(
 
 @given(corpora)
 def test_bleu_of_a_corpus_is_sacrebleus_with_any_number_of_references(samples: list[Sample]):
-    metric = CorpusBLEUReferences()
+    metric = CorpusBLEUReferences(unread="scored")
     value = metric.value(metric.state(samples))
     expected = sacrebleu.corpus_bleu([sample.text for sample in samples], streams(samples))
-    if expected.sys_len:
+    if expected.sys_len and not expected.totals[-1]:
+        assert (value.undefined, expected.score) == ("no text of 4 or more tokens", 0)
+    elif expected.sys_len:
         assert value.value == pytest.approx(expected.score, abs=1e-9)
     else:
         assert (value.undefined, expected.score) == ("no text has a token", 0)
+
+
+def corpus_bleu(*pairs: tuple[str, str], **options):
+    metric = CorpusBLEUReferences(**options)
+    samples = [Sample(str(n), text, references=(other,)) for n, (text, other) in enumerate(pairs)]
+    halves = [metric.state(samples[:1]), metric.state(samples[1:])]
+    return metric.value(metric.merge(*halves))
+
+
+def test_bleu_of_a_corpus_without_4_grams_is_undefined_not_0():
+    short = ("Quiet Harbour", "Quiet Harbour")
+    assert corpus_bleu(short, short).undefined == "no text of 4 or more tokens"
+    longer = ("The ferry left at noon.", "The ferry left at noon.")
+    assert corpus_bleu(short, longer).value == pytest.approx(100)
+    assert corpus_bleu(longer, longer).value <= 100
+
+
+THAI = "แม่น้ำสายนี้ไหลช้ามากในฤดูหนาว", "แม่น้ำสายนี้ไหลเร็วมากในฤดูฝน"
+CHINESE = "我们昨天晚上在河边散步然后回家", "我们昨天晚上在湖边散步然后回家"
+
+
+@pytest.mark.parametrize(("text", "reference"), [THAI, CHINESE])
+def test_what_a_tokenizer_does_not_cut_is_undefined(text: str, reference: str):
+    few = "the tokenizer sees fewer than half of the words in"
+    for options in ({}, {"variant": "nltk"}, {"tokenize": "intl"}, {"tokenize": "none"}):
+        scores = BLEUReferences(**options).score(of(text, [reference]))
+        assert scores.undefined == {"1": f"{few} the text"}
+        assert not BLEUReferences(**options, unread="scored").score(of(text, [reference])).undefined
+    assert BLEUReferences(tokenize="char").score(of(text, [reference])).values[0] > 20
+    assert corpus_bleu((text, reference), (text, reference)).undefined == f"{few} the texts"
+    english = ("The ferry left the quiet harbour at noon.", reference)
+    assert corpus_bleu(english, english).undefined == f"{few} the references"
+    assert corpus_bleu((text, reference), (text, reference), tokenize="char").value > 20
+
+
+def test_words_that_people_have_cut_are_compared():
+    text = "我们 昨天 晚上 在 河边 散步"
+    assert BLEUReferences().score(of(text, [text])).values[0] == 100
 
 
 @given(corpora)

@@ -259,3 +259,16 @@ def test_the_best_of_several_references_counts_and_all_are_parts():
 def test_parameters_out_of_range_are_refused(option: dict[str, float]):
     with pytest.raises(UserError, match="expected a number from 0"):
         METEORSource(**option)
+
+
+@pytest.mark.parametrize("variant", ["nltk", "lai-2022"])
+def test_a_clause_of_chinese_is_not_a_word(variant: str):
+    text, reference = "我们昨天晚上在河边散步", "我们昨天晚上在湖边散步"
+    metric = METEORReferences(variant=variant, synonyms="none")
+    few = "the tokenizer sees fewer than half of the words in the text"
+    assert metric.score(of(text, [reference])).undefined == {"1": few}
+    cut = "我们 昨天 晚上 在 河边 散步"
+    assert metric.score(of(cut, [cut])).values[0] > 0.9
+    before = METEORReferences(variant=variant, synonyms="none", unread="scored")
+    assert before.score(of(text, [reference])).values[0] == 0
+    assert "unread" not in before.signature

@@ -62,7 +62,7 @@ def latin(text: str) -> list[str]:
 def test_f_is_that_of_rouge_score_or_undefined_where_nothing_can_be_counted(
     text: str, references: list[str], kind: str, stemmer: bool
 ):
-    scores = KINDS[kind](stemmer=stemmer).score(of(text, references))
+    scores = KINDS[kind](stemmer=stemmer, unread="scored").score(of(text, references))
     expected = package(stemmer).score_multi(references, text)[kind].fmeasure
     if not scores.undefined:
         assert scores.values[0] == pytest.approx(expected, abs=1e-9)
@@ -76,6 +76,34 @@ def test_f_is_that_of_rouge_score_or_undefined_where_nothing_can_be_counted(
     else:
         assert reason == "no 2-gram in either"
         assert all(len(latin(one)) < 2 for one in (text, *references))
+
+
+UNRELATED = [
+    ("Сегодня JSON уже никому не нужен", "Зачем кошка съела JSON вчера вечером?"),
+    ("昨天买了新的 iPad 给妈妈。", "老师的 iPad 在火车上丢了。"),
+    ("iPad 很好", "iPad 坏了"),
+    ("Η γάτα είδε το CNN", "Ο σκύλος πούλησε CNN"),
+]
+
+
+@pytest.mark.parametrize(("text", "reference"), UNRELATED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_latin_name_alone_is_not_compared(text: str, reference: str, kind: str):
+    few = "the tokenizer sees fewer than half of the words in"
+    assert KINDS[kind]().score(of(text, [reference])).undefined == {"1": f"{few} the text"}
+    latin = "Everybody reads JSON, iPad and CNN."
+    of_latin = KINDS[kind]().score(of(latin, [reference]))
+    assert of_latin.undefined == {"1": f"{few} the references"}
+    assert not KINDS[kind](tokenizer="unicode").score(of(text, [reference])).undefined
+    assert KINDS[kind]().score(of(latin, [reference, latin])).values[0] == 1
+    before = KINDS["rouge1"](unread="scored").score(of(text, [reference]))
+    assert before.values[0] > 0
+    assert "unread" not in before.signature
+
+
+def test_accents_are_no_other_script():
+    for text in ("Über Köln zog ein Stürmchen", "Hôtel à côté de l’église", "Đường phố Hà Nội"):
+        assert ROUGE1References().score(of(text, [text])).values[0] == 1
 
 
 @given(sentences, sentences, st.sampled_from([*KINDS]))

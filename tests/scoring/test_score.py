@@ -130,6 +130,20 @@ def test_an_empty_text_is_undefined_with_a_reason_and_counted():
     assert result.to_dict()["metrics"][0]["undefined"] == {"empty text": 1}
 
 
+def test_texts_with_thoughts_are_counted_and_the_option_that_removes_them_is_named():
+    thoughts = ("", "<think>Ice?</think>\n\n", "Ice?</think> ")
+    rows = [f"{thought}The lake froze." for thought in thoughts]
+    metric = "diversity.distinct-1"
+    notes: list[str] = []
+    levelfield.score(rows, metric, note=notes.append, cache=False)
+    assert [note[:41] for note in notes] == ["2 of 3 texts begin with a block <think>…<"]
+    assert "--thoughts remove" in notes[0]
+    removed: list[str] = []
+    without = levelfield.score(rows, metric, note=removed.append, cache=False, thoughts="remove")
+    assert not removed
+    assert without.scores[metric].values.tolist() == [4 / 12]
+
+
 def test_two_samples_with_one_id_are_an_error():
     with pytest.raises(InputError, match='id "1" was used'):
         levelfield.score([Sample("1", "a"), Sample("1", "b")], Words(), cache=False)

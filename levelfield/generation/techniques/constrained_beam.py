@@ -86,8 +86,8 @@ class KeywordState:
     """Follows continuations of one prompt.
 
     A keyword is there where the text has it as a whole word or phrase, in upper or lower case, as
-    `keywords.coverage` counts it. So one at the end of a text is there only as long as the next
-    token does not continue the word. What the prompt has does not count.
+    `keywords.coverage` counts it with typography=exact. So one at the end of a text is there only
+    as long as the next token does not continue the word. What the prompt has does not count.
 
     Args:
         base: whose tokens they are.
@@ -364,8 +364,9 @@ class ConstrainedBeam(BeamOptions, LocalTechnique):
     after the grid of Hokamp and Liu (2017), "Lexically Constrained Decoding for Sequence Generation
     Using Grid Beam Search".
 
-    Controls keywords, every one of which is in the continuation as a whole word or phrase. Nothing
-    is drawn: every seed gives the same text. Of the decoding, `max_new_tokens` and
+    Controls keywords, every one of which is in the continuation as a whole word or phrase, with the
+    quotation marks and hyphens of the request (typography=exact of `keywords.all`). Nothing is
+    drawn: every seed gives the same text. Of the decoding, `max_new_tokens` and
     `repetition_penalty` apply; temperature, `top_k`, `top_p` and `greedy` do not.
 
     Raises:

@@ -426,7 +426,7 @@ class BiasSearch:
             return 1.0
         text = self._base.continuation(goal.prompt, ids)
         sample = Sample(goal.id, text, control={"keywords": goal.keywords})
-        share = float(KeywordsCoverage().score([sample]).values[0])
+        share = float(KeywordsCoverage(typography="exact").score([sample]).values[0])
         return float(share > 0) if self._options.until == "any" else share
 
     def _step(self, going: Sequence[int]) -> None:
