@@ -93,7 +93,7 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     def signature(self) -> str:
         return signature(
             self.name,
-            {"n": self.n, "by": self._metric.signature, "inner": self._technique.signature},
+            {"n": self.n, "by": self._metric_signature, "inner": self._technique.signature},
         )
 
     def refusal(self, control: Control) -> str:
