@@ -49,6 +49,62 @@ def test_supported_pythons_are_those_of_the_classifiers_and_of_both_workflows():
         assert re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.+)\]", text)[0]) == supported
 
 
+def workflows() -> dict[str, dict]:
+    yaml = pytest.importorskip("yaml")
+    folder = ROOT / ".github" / "workflows"
+    return {path.name: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yml")}
+
+
+def test_actions_are_pinned_by_commit_with_the_tag_beside_it():
+    for path in ROOT.joinpath(".github", "workflows").glob("*.yml"):
+        uses = [line for line in path.read_text("utf-8").splitlines() if " uses: " in line]
+        assert uses
+        for line in uses:
+            assert re.search(r"@[0-9a-f]{40} # v[0-9.]+$", line), line
+
+
+def test_workflows_keep_no_credentials_and_write_nothing():
+    for workflow in workflows().values():
+        assert workflow["permissions"] == {"contents": "read"}
+        for job in workflow["jobs"].values():
+            for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False
+
+
+def test_what_is_published_is_built_apart_from_tests_with_packages_known_by_hash():
+    jobs = workflows()["release.yml"]["jobs"]
+    runs = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
+    (uploader,) = [
+        name
+        for name, job in jobs.items()
+        if any("upload-artifact" in step.get("uses", "") for step in job["steps"])
+    ]
+    assert not any("make" in run or "pytest" in run for run in runs[uploader])
+    (install,) = [run for run in runs[uploader] if "pip install" in run]
+    assert "--require-hashes" in install
+    assert {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})} == {
+        "publish"
+    }
+    assert set(jobs["publish"]["needs"]) == {"test", "try"}
+    assert not any(runs["publish"][:1])
+    requirements = (ROOT / "tools" / "build-requirements.txt").read_text("utf-8")
+    lines = re.findall(r"^(\w+)==", requirements, re.M)
+    assert lines == sorted(lines)
+    assert requirements.count("--hash=sha256:") == len(lines)
+
+
+def test_requirements_begin_after_known_faults():
+    def requirements(place: str, *keys: str) -> list[str]:
+        table = tomllib.loads((ROOT / place / "pyproject.toml").read_text("utf-8"))["project"]
+        for key in keys:
+            table = table[key]
+        return list(table)
+
+    assert "torch>=2.10" in requirements(".", "optional-dependencies", "models")
+    assert "h11>=0.16" in requirements("rating", "dependencies")
+
+
 @pytest.mark.parametrize(
     ("shown", "printed", "fit"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
 import functools
@@ -10,7 +11,8 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -24,6 +26,27 @@ from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.options import Declaration, choices, make, parsed, required, underscored
 
 _WORD = re.compile(r"(?P<path>.+\.py)(?::(?P<cls>.*))?", re.DOTALL)
+FILE_MARK = "|file:"
+"""What the mark of a metric's file in a signature begins with."""
+
+_withheld: ContextVar[bool] = ContextVar("_withheld", default=False)
+
+
+class WithheldFileError(UserError):
+    """A metric's file would have to run where nothing may."""
+
+
+@contextlib.contextmanager
+def files_withheld() -> Iterator[None]:
+    """Runs no file of a metric within the block: loading it raises `WithheldFileError`.
+
+    What reads files of others, such as a study file, reads them here.
+    """
+    token = _withheld.set(True)
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
 
 
 @dataclass(frozen=True)
@@ -47,23 +70,29 @@ class MetricFile:
     def __str__(self) -> str:
         return f"{self.path}:{self.cls}"
 
+    @property
+    def mark(self) -> str:
+        """The end of the signature of its metric: the file's name and a digest of its content.
+
+        Raises:
+            UserError: there is no such file.
+        """
+        return _mark(self.path, self._content())
+
     def load(self) -> type:
-        """Returns the class.
+        """Returns the class. This runs the file.
 
         Its `signature` also names the file and a digest of its content, so that values of an
         edited file are never taken from the cache.
 
         Raises:
             UserError: there is no such file or no such class of a metric in it.
+            WithheldFileError: it is loaded within `files_withheld`.
             Exception: whatever the file raises when it runs.
         """
-        try:
-            content = self.path.read_bytes()
-        except OSError as error:
-            raise UserError(
-                f"metric '{self}': {self.path}: {error.strerror or error}; check the path"
-            ) from None
-        classes = _classes(self.path.absolute(), content)
+        if _withheld.get():
+            raise WithheldFileError(f"metric '{self}': its file is not run here")
+        classes = _classes(self.path.absolute(), self._content())
         if self.cls in classes:
             return classes[self.cls]
         names = [f"{self.path}:{name}" for name in classes]
@@ -72,12 +101,24 @@ class MetricFile:
             + (f"there is {', '.join(names)}" if names else "a metric is a class with a `score`")
         )
 
+    def _content(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise UserError(
+                f"metric '{self}': {self.path}: {error.strerror or error}; check the path"
+            ) from None
+
+
+def _mark(path: Path, content: bytes) -> str:
+    return f"{FILE_MARK}{path.name}|sha256:{hashlib.sha256(content).hexdigest()[:12]}"
+
 
 @functools.lru_cache(maxsize=32)
 def _classes(path: Path, content: bytes) -> Mapping[str, type]:
     """Returns the classes of metrics in a file, by name."""
     module = _module(path, content)
-    mark = f"|file:{path.name}|sha256:{hashlib.sha256(content).hexdigest()[:12]}"
+    mark = _mark(path, content)
     return {
         name: _marked(cls, mark, functools.partial(_new, path, content, name))
         for name, cls in vars(module).items()

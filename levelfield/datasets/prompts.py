@@ -106,7 +106,7 @@ def _sts() -> tuple[str, ...]:
 
 
 # a terminal's status line got into one of the published files
-_TRAILING = re.compile(r"\s+\[\d+/\d+\]$")
+_TRAILING = re.compile(r"(?<!\s)\s+\[\d+/\d+\]$")
 
 
 def wordlist(topic: str) -> tuple[str, ...]:

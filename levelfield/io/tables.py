@@ -316,9 +316,11 @@ def code_block(lines: Iterable[str]) -> str:
 
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-_FORMULA = re.compile(r"""(^|[;\t\r\n])(?=[\s"]*[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
-"""Where a spreadsheet might begin to calculate: at the start of a cell, and after what some take
-for the end of one."""
+_CELL_START = re.compile(r"""(?:^|[;\t\r\n])[\s"]*""")
+"""Where a spreadsheet might begin a cell: at its start, and after what some take for the end of
+one; with what they pass over before a formula."""
+_CELL_END = re.compile(r"[;\t\r\n]")
+_FORMULA = tuple("=+-@＝＋－＠")
 
 
 def csv_text(rows: Iterable[Sequence[object]], *, end: str = "\r\n") -> str:
@@ -340,4 +342,11 @@ def safe_cell(cell: object) -> object:
     """
     if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
         return cell
-    return _FORMULA.sub(r"\1'", cell)
+
+    def quoted(match: re.Match[str]) -> str:
+        calculates = cell.startswith(_FORMULA, match.end())
+        is_start = match.start() == 0 and match[0][:1] != ";"  # which is a match of its own
+        mark = "'" if is_start and (calculates or match[0][:1] in ("\t", "\r", "\n")) else ""
+        return mark + (_CELL_END.sub(r"\g<0>'", match[0]) if calculates else match[0])
+
+    return _CELL_START.sub(quoted, cell)

@@ -96,7 +96,7 @@ class Template:
             r"(?:\s*-\s)?[\s*_\"'`(\[]*"
             rf"(?:(?:{names})\b[\s*_\"'`:=]*)?[(\[]?"
             r"(?P<number>0|[1-9][0-9]{0,8})"
-            rf"[*_]*(?:\s*(?:/|out\s+of)\s*{self.scale[-1]}\b)?"
+            rf"[*_]*+(?:\s*(?:/|out\s+of)\s*{self.scale[-1]}\b)?"
             r"[\s*_\"'`)\].!]*",
             re.IGNORECASE | re.DOTALL,
         )

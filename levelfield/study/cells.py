@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
+from levelfield.core.direction import Direction
 from levelfield.core.sample import Control, Sample, wanted_name
 
 K = TypeVar("K")
@@ -170,6 +171,7 @@ class Cell:
         groups: values of corpus metrics.
         rates: how judges found the texts; of published runs, where no votes are known.
         signatures: metric -> signature.
+        directions: metric -> direction as the results say it; of metrics that are not installed.
     """
 
     key: CellKey
@@ -186,6 +188,7 @@ class Cell:
     groups: tuple[GroupValue, ...] = ()
     rates: tuple[Rate, ...] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
+    directions: Mapping[str, Direction] = field(default_factory=dict)
 
 
 def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:

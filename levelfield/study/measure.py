@@ -10,16 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
+from levelfield.core.direction import Direction, direction_of
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
-from levelfield.core.registry import create, matching
+from levelfield.core.registry import FILE_MARK, create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores
 from levelfield.scoring.keeper import Keeper, stream
 from levelfield.study.cells import CellKey, grouped, value_name
-from levelfield.study.plan import Plan
+from levelfield.study.plan import Plan, check_fields
 from levelfield.study.store import StudyStore
 
 
@@ -39,7 +40,13 @@ def metrics_of(plan: Plan, common: Mapping[str, Any]) -> list[Metric]:
             if metric.name in by_name:
                 raise UserError(f"{plan.file.name}: metric '{metric.name}' is asked for twice")
             by_name[metric.name] = metric
+    check_fields(by_name.values(), plan.fields)
     return list(by_name.values())
+
+
+def file_directions(metrics: Sequence[Metric]) -> dict[str, Direction]:
+    """Returns metric -> direction of those that are classes in a file, which no reader may ask."""
+    return {m.name: direction_of(m) for m in metrics if FILE_MARK in m.signature}
 
 
 def measure(
@@ -57,12 +64,19 @@ def measure(
     """
     done = 0
     signatures = {metric.name: metric.signature for metric in metrics}
+    directions = file_directions(metrics)
     for key in keys:
         record = store.record(key)
         if record is None:
             continue
         samples = list(store.samples(key))
-        stamp = {"texts": record.fingerprint.texts, "made": record.when, "metrics": signatures}
+        stamp: dict[str, Any] = {
+            "texts": record.fingerprint.texts,
+            "made": record.when,
+            "metrics": signatures,
+        }
+        if directions:
+            stamp["directions"] = directions
         if store.measured(key) == stamp:
             progress(len(samples) * len(metrics))
             continue

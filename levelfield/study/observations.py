@@ -225,11 +225,16 @@ class _Columns:
         self._average(columns)
         yield from (column for column in columns.values() if column.cells)
 
+    def _direction(self, metric: str) -> Direction:
+        """The direction that the results say; without, that of the installed metric."""
+        said = (cell.directions[metric] for cell in self._cells if metric in cell.directions)
+        return next(said, None) or direction_by_name(metric)
+
     def _of_texts(self) -> Iterator[Observed]:
         for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
             kind: Kind = _OF_JUDGES.get(metric, "metric")
             name = kind if metric in _OF_JUDGES else metric
-            measure = Measure(name, kind, direction_by_name(metric), metric.startswith(_SHARES))
+            measure = Measure(name, kind, self._direction(metric), metric.startswith(_SHARES))
             scores = [cell.scores.get(metric) for cell in self._cells]
             values = [(scores[i] or {}).get(sample.id, math.nan) for i, sample in self._rows]
             texts = np.array(values, dtype=np.float64) * (100 if measure.percent else 1)
@@ -274,7 +279,11 @@ class _Columns:
         """Adds corpus metrics, and what judges found in cells whose votes are not known."""
         names = set(columns)
         metrics = dict.fromkeys(group.metric for cell in self._cells for group in cell.groups)
-        measures = {metric: _corpus_measure(metric) for metric in metrics if metric not in names}
+        measures = {
+            metric: _corpus_measure(metric, self._direction(metric))
+            for metric in metrics
+            if metric not in names
+        }
         for i, cell in enumerate(self._cells):
             results: dict[Measure, dict[str, list[float]]] = {}
             for group in (group for group in cell.groups if group.metric in measures):
@@ -340,12 +349,12 @@ class _Columns:
         return self._observed(measure, texts, [bool(column.any()) for column in measured.T])
 
 
-def _corpus_measure(metric: str) -> Measure:
+def _corpus_measure(metric: str, direction: Direction) -> Measure:
     # published rates of a single judge come as `control.<judge>`, in percent already
     percent = metric.startswith(_SHARES) and (
         not metric.startswith("control.") or metric in _CORPUS_SHARES
     )
-    return Measure(metric, "corpus", direction_by_name(metric), percent)
+    return Measure(metric, "corpus", direction, percent)
 
 
 def direction_by_name(metric: str) -> Direction:

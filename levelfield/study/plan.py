@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from levelfield.core.errors import UserError
 from levelfield.core.limits import RETRIES
+from levelfield.core.metric import Metric
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
@@ -200,13 +202,41 @@ class SystemPlan:
         return self.name in names or self.entry in names
 
 
+def fields_of(datasets: Sequence[PromptSet]) -> frozenset[str]:
+    """Returns the fields of a sample that texts of these datasets have; sources and references
+    where all datasets have them."""
+    fields = {"id", "text", "prompt", "control", "system", "dataset", "seed"}
+    if datasets and all(dataset.rewrite for dataset in datasets):
+        fields.add("source")
+        if all(any(dataset.references) for dataset in datasets):
+            fields.add("references")
+    return frozenset(fields)
+
+
+def check_fields(metrics: Iterable[Metric], fields: Set[str]) -> None:
+    """Checks that metrics read no other fields of a sample than these.
+
+    Raises:
+        UserError: one does.
+    """
+    for metric in metrics:
+        if lacking := sorted(metric.requires - fields):
+            raise UserError(
+                f"metric '{metric.name}' reads {', '.join(lacking)}, which a study's texts don't "
+                "have"
+            )
+
+
 Word = str | float | bool
 """An option as a study file has it."""
 
 
 @dataclass(frozen=True)
 class MetricPlan(Options):
-    """A metric (or family) and its options as the user wrote them."""
+    """A metric (or family) and its options as the user wrote them.
+
+    The file of a metric that a study file names runs when its texts are measured, never before.
+    """
 
     name: str = option(
         help="Name of a metric or a family, or PATH.py:CLASS.",
@@ -256,6 +286,11 @@ class Plan:
             for dataset in self.datasets
             for seed in self.seeds
         ]
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields of a sample that the texts of the study have."""
+        return fields_of(self.datasets)
 
     @property
     def attributes(self) -> frozenset[str]:

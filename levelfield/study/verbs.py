@@ -15,8 +15,9 @@ from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
 from levelfield.core.paths import existing_path, user_path
 from levelfield.core.progress import Stages, no_stages, time_limit
+from levelfield.core.registry import MetricFile, files_withheld
 from levelfield.io import open_samples
-from levelfield.io.problems import shown
+from levelfield.io.problems import printable, shown
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.metrics import check_engine, ready
 from levelfield.scoring.options import Execution, Note
@@ -136,7 +137,7 @@ class Study:
         chosen = StudyRunOptions.of(chosen, **words)
         only, execution = chosen.only, chosen.execution
         check_systems(plan, only)
-        metrics = _metrics(plan, execution) if chosen.scores else []
+        metrics = _metrics(plan, execution, note) if chosen.scores else []
         cells = study_status(plan, only).cells
         cells = cells[execution.part(len(cells))]
         shard = {cell.key for cell in cells}
@@ -190,7 +191,7 @@ class Study:
         chosen = StudyMeasureOptions.of(chosen, **words)
         execution = chosen.execution
         check_systems(plan, chosen.only)
-        metrics = _metrics(plan, execution)
+        metrics = _metrics(plan, execution, note)
         status = study_status(plan, chosen.only)
         store = StudyStore(plan.out)
         cells = status.cells[execution.part(len(status.cells))]
@@ -206,8 +207,9 @@ class Study:
         return StudyRun(plan.out, status, 0, measured, notes)
 
     def status(self) -> StudyStatus:
-        """Returns the state of every cell; writes nothing."""
-        return study_status(self._plan())
+        """Returns the state of every cell; writes nothing, and runs nothing of the study."""
+        with files_withheld():
+            return study_status(self._plan())
 
     @keywords(SystemOptions)
     def divergence(
@@ -250,7 +252,8 @@ class Study:
         for file in files:
             file.check()
         texts = (sample.text for file in files for sample in file)
-        return self._audit(self.cells(), texts if files else ())
+        with files_withheld():
+            return self._audit(self.cells(), texts if files else ())
 
     @keywords(StudyReportOptions)
     def report(self, chosen: StudyReportOptions | None = None, **words: Any) -> StudyReport:
@@ -266,6 +269,10 @@ class Study:
             UserError: there are no texts yet.
         """
         chosen = StudyReportOptions.of(chosen, **words)
+        with files_withheld():
+            return self._report(chosen)
+
+    def _report(self, chosen: StudyReportOptions) -> StudyReport:
         cells = self.cells()
         findings = self._audit(cells).findings if chosen.audit else None
         weights = self._weights(cells)
@@ -395,8 +402,11 @@ def _stale(cells: int) -> str:
     return f"{cells:,} stale cells are left alone; `levelfield study run` requests them again"
 
 
-def _metrics(plan: Plan, execution: Execution) -> list[Metric]:
-    """Returns the metrics of a study, known to work here."""
+def _metrics(plan: Plan, execution: Execution, note: Note) -> list[Metric]:
+    """Returns the metrics of a study, known to work here; says which files run for them."""
+    for file in filter(None, (MetricFile.parse(metric.name) for metric in plan.metrics)):
+        digest = file.mark.rpartition("|")[2]
+        note(f"metric {printable(str(file))} runs Python from a file ({digest})")
     with time_limit(execution.time_limit):
         metrics = metrics_of(plan, execution.loading.to_dict())
         check_engine(execution.loading.engine, ready(metrics, plan.attributes))

@@ -160,8 +160,9 @@ class Length:
     (metric,) = metrics_of(plan, {})
     assert metric.signature.startswith("my.length|v:1|file:mine.py|sha256:")
     assert direction_by_name("my.length") == "lower"
-    (problem,) = problems(tmp_path, metrics='[[metrics]]\nname = "mine.py:Size"')
-    assert "has no such metric; there is" in problem
+    plan = load(tmp_path, metrics='[[metrics]]\nname = "mine.py:Size"')
+    with pytest.raises(UserError, match="has no such metric; there is"):
+        metrics_of(plan, {})
 
 
 def test_the_published_prompt_set_is_known_by_name(tmp_path):

@@ -156,3 +156,119 @@ def test_a_damaged_file_is_refused_until_the_study_is_run_again(
     assert read_study.report(audit=False).to_dict() == report
     assert read_study.status().cells[0].problems == ()
     assert len(notes) == (name == "cell.json")
+
+
+FOREIGN = """
+name = "Somebody's"
+seeds = [1]
+metrics = ["evil.py:Shortness"]
+datasets.openings.prompts = ["Opening 0", "Opening 1"]
+controls.sentiment.sentiment = ["positive"]
+
+[[systems]]
+name = "S"
+files = "{system}.jsonl"
+
+[[systems]]
+name = "T"
+files = "{system}.jsonl"
+"""
+EVIL = """
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.core.scores import Scores
+
+Path(__file__).with_name("marker").touch()
+
+
+class Shortness:
+    name, level, requires = "shortness", "sample", frozenset({"text"})
+    higher_is_better, signature = False, "shortness|v:1"
+
+    def score(self, samples, **_):
+        values = np.array([float(len(sample.text)) for sample in samples])
+        return Scores(self.name, tuple(s.id for s in samples), values, {}, self.signature, False)
+"""
+
+
+def texts(*texts: str) -> str:
+    """The answers of a system to the prompts of the study."""
+    control = {"sentiment": "positive"}
+    records = [
+        {"prompt": f"Opening {i}", "text": text, "control": control} for i, text in enumerate(texts)
+    ]
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A study file of somebody else with a metric in a file, and its texts."""
+    for name, content in {
+        "study.toml": FOREIGN,
+        "evil.py": EVIL,
+        "S.jsonl": texts("A day", "A night"),
+        "T.jsonl": texts("A long day", "A long night"),
+    }.items():
+        tmp_path.joinpath(name).write_text(content, encoding="utf-8")
+    return tmp_path / "study.toml"
+
+
+def read(file: Path) -> None:
+    """Reads a study in every way."""
+    study = load_study(file)
+    study.status()
+    study.audit()
+    study.report()
+    study.export(file.with_name("texts.jsonl"), "texts")
+    study.export(file.with_name("scores.jsonl"), "scores")
+
+
+def test_reading_a_study_runs_nothing_of_its_folder(foreign: Path) -> None:
+    marker = foreign.with_name("marker")
+    load_study(foreign).run(scores=False)
+    read(foreign)
+    assert not marker.exists()
+
+    notes: list[str] = []
+    load_study(foreign).measure(cache=False, note=notes.append)
+    assert any("evil.py:Shortness runs Python from a file (sha256:" in note for note in notes)
+    marker.unlink()
+    read(foreign)
+    assert not marker.exists()
+
+
+def test_the_results_say_which_end_of_a_metric_in_a_file_is_better(foreign: Path) -> None:
+    load_study(foreign).run(cache=False)
+    foreign.with_name("evil.py").unlink()
+    (control,) = load_study(foreign).report().summary.controls
+    assert control.measure("shortness").direction == "lower"
+
+    for stamp in foreign.parent.glob("study.study/cells/**/measured.json"):  # an earlier version
+        record = json.loads(stamp.read_text("utf-8"))
+        del record["directions"], record["digest"], record["files"]
+        stamp.write_text(json.dumps(record), "utf-8")
+    (control,) = load_study(foreign).report().summary.controls
+    assert control.measure("shortness").direction == "none"
+
+
+def test_the_metric_by_which_a_technique_ranks_is_not_run_to_read_a_study(foreign: Path) -> None:
+    technique = """technique = "best-of-n"
+options = { metric = "./evil.py:Shortness", metric_options = "" }
+"""
+    text = FOREIGN.replace('files = "{system}.jsonl"\n', technique, 1)
+    foreign.write_text(text, encoding="utf-8")
+    status = load_study(foreign).status()
+    assert status.counts == {"missing": 2}
+    assert not foreign.with_name("marker").exists()
+
+
+def test_a_run_says_what_is_wrong_with_a_metric_in_a_file_before_any_work(foreign: Path) -> None:
+    foreign.with_name("evil.py").unlink()
+    with pytest.raises(UserError, match=r"evil\.py: No such file"):
+        load_study(foreign).run()
+    foreign.with_name("evil.py").write_text(EVIL.replace('{"text"}', '{"source"}'), "utf-8")
+    with pytest.raises(UserError, match="reads source, which a study's texts don't have"):
+        load_study(foreign).run()
+    assert not foreign.with_name("study.study").exists()

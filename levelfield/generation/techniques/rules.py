@@ -9,6 +9,7 @@ as do letters outside ASCII.
 from __future__ import annotations
 
 import abc
+import bisect
 import functools
 import re
 import time
@@ -44,11 +45,15 @@ _PROTECTED = re.compile(
     r"|[^\s]*\d[^\s,;!?]*",  # words with digits
     re.IGNORECASE,
 )
+_LONG = re.compile(r"\S{100,}")
+"""Longer than any word and most addresses; Chinese and Japanese have no blanks."""
 _START = re.compile(r"""(?:^|(?<=[.!?])(?:["')\]]*)\s+)["'“‘(\[]*""")
 _ABBREVIATION = re.compile(
     r"\b(?:[a-z]|e\.g|i\.e|etc|vs|cf|approx|mr|mrs|ms|dr|prof|st|jr|sr|[ap]\.m)\.$",
     re.IGNORECASE,
 )
+_WINDOW = 16
+"""Characters in which the longest abbreviation ends, with what stands before it."""
 
 
 def rewrite(text: str, style: str) -> str:
@@ -89,13 +94,29 @@ def _words(style: str) -> Mapping[str, str]:
 # -- where something may be replaced
 
 
+@functools.lru_cache(maxsize=1)  # one text goes through many steps, and most change nothing
+def _protected(text: str) -> Sequence[tuple[int, int]]:
+    """Returns where a text is protected: spans in order, none of which overlap.
+
+    Between the `_LONG` ones, which are protected whole, `_PROTECTED` looks at few characters in a
+    row, so that its time does not grow with their square.
+    """
+    spans, begin = [], 0
+    for end, after in [*(match.span() for match in _LONG.finditer(text)), (len(text),) * 2]:
+        spans += [match.span() for match in _PROTECTED.finditer(text, begin, end)]
+        spans += [(end, after)] if after > end else []
+        begin = after
+    return spans
+
+
 def _replaced(pattern: re.Pattern[str], replace: Replace | str, text: str) -> str:
     """`text` with the matches replaced that touch nothing protected."""
-    protected = [match.span() for match in _PROTECTED.finditer(text)]
+    protected = _protected(text)
 
     def replacement(match: re.Match[str]) -> str:
         begin, end = match.span()
-        if any(begin < last and first < max(end, begin + 1) for first, last in protected):
+        place = bisect.bisect_right(protected, begin, key=lambda span: span[1])
+        if place < len(protected) and protected[place][0] < max(end, begin + 1):
             return match[0]
         return _new(match, replace)
 
@@ -112,7 +133,7 @@ def _starts(text: str) -> set[int]:
     return {
         match.end()
         for match in _START.finditer(text)
-        if not _ABBREVIATION.search(text[: match.start()])
+        if not _ABBREVIATION.search(text[max(0, match.start() - _WINDOW) : match.start()])
     }
 
 
@@ -222,14 +243,14 @@ def _elongated(text: str) -> str:
 
     def shorter(match: re.Match[str]) -> str:
         word = match[0]
+        if not re.search(r"([a-z])\1\1", word):
+            return word
         if not re.search("[aeiouy]", word) or len(set(word)) == 1 or not set(word) - set("ivxlcdm"):
             return word
         single = re.sub(r"([a-z])\1{2,}", r"\1", word)
         return single if single in _file()["known"] else re.sub(r"([a-z])\1{2,}", r"\1\1", word)
 
-    return _replaced(
-        re.compile(r"(?<![\w@#'’-])[a-z]*([a-z])\1{2,}[a-z]*(?![\w@-])"), shorter, text
-    )
+    return _replaced(re.compile(r"(?<![\w@#'’-])[a-z]++(?![\w@-])"), shorter, text)
 
 
 _NUMERAL = re.compile("[xvlcdm]*i{2,3}")
@@ -263,7 +284,7 @@ def _last_mark(text: str) -> str:
     if last is None or not _has_letters(text):
         return text
     if any(end >= len(text.rstrip()) and not text[begin:end].strip().isdigit()
-           for begin, end in (match.span() for match in _PROTECTED.finditer(text))):  # fmt: skip
+           for begin, end in _protected(text)):  # fmt: skip
         return text
     begin = max((start for start in _starts(text) if start <= last.start()), default=0)
     return text.rstrip() + ("?" if _QUESTION.match(text, begin) else ".")
@@ -271,7 +292,7 @@ def _last_mark(text: str) -> str:
 
 def _marks(text: str) -> str:
     """One mark where there are several; full stops for exclamation marks."""
-    text = _replaced(re.compile(r"(?<=[A-Za-z\")'’])[!?]*\?[!?]*(?=\s|\Z)"), "?", text)
+    text = _replaced(re.compile(r"(?<=[A-Za-z\")'’])(?=!*\?)[!?]++(?=\s|\Z)"), "?", text)
     text = _replaced(re.compile(r"(?<=[A-Za-z\")'’])!+(?=\s|\Z)"), ".", text)
     text = _replaced(re.compile(r"(?<=[A-Za-z\")'’])(?:\.{2,}|…)(?=\s*\Z|\s+[A-Z])"), ".", text)
     text = _replaced(re.compile(r"(?<=[A-Za-z\")'’])(?:\.{2,}|…)(?=\s+[a-z])"), ",", text)
@@ -349,7 +370,7 @@ def _no_last_mark(text: str) -> str:
     stripped = text.rstrip()
     if _ABBREVIATION.search(stripped) or not re.search(r"(?:^|\s)[A-Za-z'’-]+\.\Z", stripped):
         return text
-    if any(match.end() >= len(stripped) for match in _PROTECTED.finditer(stripped)):
+    if any(end >= len(stripped) for _, end in _protected(stripped)):
         return text
     return stripped[:-1]
 

@@ -46,7 +46,7 @@ _LEFTOVERS = (
     _mark(
         "headings of an instruction",
         ("##",),
-        r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b",
+        r"(?<!#)#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b",
     ),
     _mark(
         "talk about the task",
@@ -226,7 +226,7 @@ def _leftovers(text: Text, system: str) -> Iterator[str]:
     if written.casefold() in _NO_TEXT:
         yield "names of a missing value"
     yield from _marks(written, _LEFTOVERS)
-    if ":" in written and _roles(system).search(written):
+    if ":" in written and has_role_marker(written, system):
         yield "role markers"
     instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")
     if len(instruction.split()) >= _SHINGLE and (
@@ -235,12 +235,26 @@ def _leftovers(text: Text, system: str) -> Iterator[str]:
         yield "words of the instruction"
 
 
+def has_role_marker(text: str, system: str) -> bool:
+    """Returns whether a turn begins at the start of a line or directly after a sentence."""
+    for match in _roles(system).finditer(text):
+        begin = end = match.start()
+        while begin and text[begin - 1].isspace():
+            begin -= 1
+        if not end or "\n" in text[begin:end] or text[begin - 1 : begin] in _SENTENCE_ENDS:
+            return True
+    return False
+
+
+_SENTENCE_ENDS = frozenset('.!?"”)]')
+
+
 @functools.lru_cache(maxsize=64)
 def _roles(system: str) -> re.Pattern[str]:
-    """Markers of turns, at the start of a line or directly after a sentence."""
+    """Markers of turns, wherever they stand."""
     name = re.match(r"[A-Za-z]{4,}", system)
     roles = f"{_ROLES}|{name[0].capitalize()}" if name else _ROLES
-    return re.compile(rf"(?:^|[\n.!?\"”)\]]\s*)(?:{roles})\s?:", re.MULTILINE)
+    return re.compile(rf"(?:{roles})\s?:")
 
 
 @functools.lru_cache(maxsize=4096)

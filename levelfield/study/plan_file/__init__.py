@@ -16,6 +16,7 @@ from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.core.options import Options, json_schema, option, schema_document
 from levelfield.core.paths import user_path
+from levelfield.core.registry import files_withheld
 from levelfield.generation.contract import Decoding, rewrites
 from levelfield.generation.table import make_technique
 from levelfield.io.problems import printable, shown
@@ -114,7 +115,8 @@ def schema() -> dict[str, Any]:
 
 
 def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
-    """Returns the plan in a study file. No model is loaded and no system is started.
+    """Returns the plan in a study file. No model is loaded, no system is started, and no file of a
+    metric is run.
 
     Args:
         strengths: whether systems with a budget get the strengths that were found for them.
@@ -123,6 +125,11 @@ def load_plan(path: str | os.PathLike[str], *, strengths: bool = True) -> Plan:
         UserError: there is no such file, or it is not TOML.
         InputError: with everything that is wrong in it, one line each.
     """
+    with files_withheld():
+        return _load_plan(path, strengths=strengths)
+
+
+def _load_plan(path: str | os.PathLike[str], *, strengths: bool) -> Plan:
     name = printable(os.fspath(path))
     file = Path(path).absolute()
     problems: list[str] = []

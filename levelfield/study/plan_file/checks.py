@@ -20,7 +20,14 @@ from levelfield.io.formats import Format
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, toml_kind
 from levelfield.study.cells import CellKey, value_name
-from levelfield.study.plan import ControlKind, MetricPlan, PromptSet, Word
+from levelfield.study.plan import (
+    ControlKind,
+    MetricPlan,
+    PromptSet,
+    Word,
+    check_fields,
+    fields_of,
+)
 
 T = TypeVar("T")
 
@@ -159,36 +166,29 @@ def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
     return choices
 
 
-_IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset", "seed"})
-"""Fields of a sample that the texts of a study have."""
-
-
 def read_metrics(
     top: TomlTable, tables: Iterable[TomlTable], folder: Path, datasets: Sequence[PromptSet]
 ) -> Iterator[MetricPlan]:
-    """Yields the metrics with their options; they may read sources and references where all
-    datasets have them."""
-    readable = set(_IN_STUDIES)
-    if datasets and all(dataset.rewrite for dataset in datasets):
-        readable.add("source")
-        if all(any(dataset.references) for dataset in datasets):
-            readable.add("references")
+    """Yields the metrics with their options. One in a file is not looked at: that would run it."""
+    readable = fields_of(datasets)
     members: list[str] = []
     for table in tables:
         fields = table.values(MetricPlan, complete=True)
         name = fields["name"] or ""
         if file := MetricFile.parse(name):
             name = str(MetricFile(folder / file.path, file.cls))
+            members.append(name)
         options = option_words(table, fields["options"], folder)
         table.finish()
+        if name and not file:
+            members += attempt(table, "", installed_metrics, name, options, readable) or ()
         if name:
-            members += attempt(table, "", _members, name, options, readable) or ()
             yield MetricPlan(name, options)
     for name, n in repeated(members):
         top.wrong_field("metrics", f"{shown(name)} is there {n} times; values go by its name")
 
 
-def _members(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:
+def installed_metrics(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:
     """Returns the metrics that a name stands for, all of which can be made with these options and
     read no other fields.
 
@@ -196,10 +196,5 @@ def _members(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[s
         UserError: there is none, it doesn't know an option, or a study has not what it reads.
     """
     names = registry.matching(name)
-    for member in registry.create(names, {}, options):
-        if lacking := sorted(member.requires - fields):
-            raise UserError(
-                f"metric '{member.name}' reads {', '.join(lacking)}, which a study's texts don't "
-                "have"
-            )
+    check_fields(registry.create(names, {}, options), fields)
     return names

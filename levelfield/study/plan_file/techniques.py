@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.options import Declaration, choices, option, required
+from levelfield.core.registry import WithheldFileError
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
 from levelfield.generation.table import (
@@ -200,10 +201,18 @@ def _at_budget(system: SystemPlan, budget: float) -> SystemPlan:
 
 
 def check_controls(table: TomlTable, system: SystemPlan, kinds: Sequence[ControlKind]) -> None:
-    """Notes the kinds of control of which a technique refuses something; loads no model."""
+    """Notes the kinds of control of which a technique refuses something; loads no model, and runs
+    no file of a metric, of which only a run says what it refuses."""
     source = system.source
     if not (isinstance(source, TechniqueSource) and source.technique):
         return
+    with contextlib.suppress(WithheldFileError):
+        _check_refusals(table, system, source, kinds)
+
+
+def _check_refusals(
+    table: TomlTable, system: SystemPlan, source: TechniqueSource, kinds: Sequence[ControlKind]
+) -> None:
     technique = make_technique(source.technique, source.options)
     for kind in kinds:
         refused = [

@@ -6,11 +6,13 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 
+from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
+from levelfield.core.registry import FILE_MARK
 from levelfield.core.sample import Sample
 from levelfield.core.scores import UNDECIDED, is_tie
 from levelfield.io import as_record, atomic_writer, values
@@ -57,7 +59,22 @@ def read_cell(store: StudyStore, key: CellKey) -> Cell:
         ties=_ties(store, key, signatures),
         groups=tuple(groups),
         signatures=signatures,
+        directions=_directions(store.measured(key) or {}, signatures),
     )
+
+
+def _directions(measured: Mapping[str, Any], signatures: Mapping[str, str]) -> dict[str, Direction]:
+    """Returns the directions of classes in files, as they said when they measured.
+
+    Results of earlier versions do not say: no end of those is better.
+    """
+    known = measured.get("directions")
+    said = known if isinstance(known, dict) else {}
+    return {
+        metric: next((d for d in get_args(Direction) if d == said.get(metric)), "none")
+        for metric, signature in signatures.items()
+        if FILE_MARK in str(signature)
+    }
 
 
 def _votes(

@@ -40,7 +40,8 @@ _RULES = tuple(
         (r"\bi\b(?=$|[ ,.!?;:']|'(?:m|d|ll|ve)\b)", "I"),
     )
 )
-_BEGIN = re.compile(r"(?:^|(?<=[^.][.!?] ))\W*\w")
+_BEGIN = re.compile(r"(?:^|(?<=[^.][.!?] ))\W*(?:(\w)|\Z)")
+"""The end of the text matches too, so that what has no word after it is read once."""
 
 
 def as_written(text: str) -> str:
@@ -53,7 +54,7 @@ def as_written(text: str) -> str:
     text = " ".join(text.split())
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
-    return _BEGIN.sub(lambda match: match[0].upper(), text)
+    return _BEGIN.sub(lambda match: match[0].upper() if match[1] else match[0], text)
 
 
 TOKENISED = frozenset({"sst2", "yelp-sentences", "nltk-sentence-polarity", "nltk-movie-reviews"})

@@ -96,7 +96,7 @@ class BestOfN(RankingOptions, AnsweringTechnique):
             {
                 "n": self.n,
                 "candidates": "by-request",  # an older signature could rank other requests' texts
-                "by": self._metric.signature,
+                "by": self._metric_signature,
                 "inner": self._technique.signature,
             },
         )

@@ -93,8 +93,8 @@ class RAD(RankingOptions, LocalTechnique):
         20, "Number k of the base's most likely tokens that are considered.", least=1
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_metric(self) -> None:
+        super()._check_metric()
         if more := sorted(self._metric.requires - {"text", "control"}):
             raise UserError(
                 f"{self.name}: {self.metric} needs {' and '.join(more)}, and an incomplete text "
@@ -105,7 +105,7 @@ class RAD(RankingOptions, LocalTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {**self._shown("strength", "candidates"), "reward": self._metric.signature}
+        return {**self._shown("strength", "candidates"), "reward": self._metric_signature}
 
     def refusal(self, control: Control) -> str:
         reason = self._unjudged(control) if control else ""

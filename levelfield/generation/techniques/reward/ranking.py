@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Collection, Sequence
@@ -11,7 +12,7 @@ from levelfield.core.direction import direction_of
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import option
-from levelfield.core.registry import create
+from levelfield.core.registry import MetricFile, WithheldFileError, create
 from levelfield.core.sample import Control, Sample
 from levelfield.generation.table import controlled_by, option_words
 from levelfield.metrics.control import JudgedMetric
@@ -34,7 +35,21 @@ class RankingOptions(TorchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        with contextlib.suppress(WithheldFileError):  # a study file is being read
+            self._check_metric()
+
+    def _check_metric(self) -> None:
+        """Raises what is wrong with the metric; runs its file if it is a class in one."""
         _ = self._metric
+
+    @property
+    def _metric_signature(self) -> str:
+        """The signature of the metric; of a class in a file, its options and the file's digest, so
+        that nothing runs for it."""
+        if file := MetricFile.parse(self.metric):
+            words = sorted(option_words(self.metric_options, "metric_options").items())
+            return "|".join([file.cls, *(f"{name}:{word}" for name, word in words)]) + file.mark
+        return self._metric.signature
 
     @functools.cached_property
     def _metric(self) -> Metric:
