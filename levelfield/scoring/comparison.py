@@ -417,7 +417,7 @@ def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, flo
     """The fields on what a comparison without a verdict could have shown."""
     if not p_adjusted > ALPHA:
         return {}
-    never = c.least_p > level and c.error.is_known
+    never = c.least_p > level and (c.error.is_known or c.clusters == 1)
     return {
         "detectable": math.inf if never else c.error.detectable(level),
         "detectable_with_more": c.error.detectable_with_more(level),

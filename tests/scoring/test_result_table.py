@@ -123,7 +123,9 @@ def test_letters_are_the_verdicts_whatever_they_are(data):
 
 def test_one_input_is_named_in_the_singular():
     table = table_of({"m": [NOISE[:1], NOISE[:1]]}, "xy", inputs=1)
-    assert table.notes()[-1].startswith("compared on 1 input; ")
+    compared, sensitivity = table.notes()[-2:]
+    assert compared.startswith("compared on 1 input; ")
+    assert sensitivity.startswith("no difference of any size can be shown")
 
 
 def test_labels_have_no_marks_and_a_row_of_all_texts():
