@@ -25,8 +25,8 @@ def detectable(comparison: Comparison, write: Scale) -> str:
 def sensitivity_notes(
     of_measures: Mapping[str, tuple[Sequence[Comparison], Scale]],
 ) -> Iterator[str]:
-    """Yields what differences comparisons without a verdict could have shown, which could show none,
-    and what more seeds would.
+    """Yields what differences comparisons without a verdict could have shown, which of them could
+    show none, and what more seeds would.
 
     Args:
         of_measures: measure -> its comparisons, and how its differences are written.
