@@ -190,7 +190,7 @@ def unadjusted(
                 seeded=pairing.seeded(values),
                 why_empty=pairing.why_empty,
                 ends=undefined_ends(values),
-                binary=votes_of(values[~np.isnan(values)]) == 1,
+                votes=votes_of(values[~np.isnan(values)]),
                 of_ranks=of_ranks,
                 separate=partial(pairing.separate, values),
             )
