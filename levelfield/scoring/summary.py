@@ -24,7 +24,7 @@ from levelfield.scoring.comparison import (
 from levelfield.scoring.seeds import mean_with_seeds
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.clusters import coded
-from levelfield.stats.estimate import FEWEST_CLUSTERS, Estimate, estimate_of_mean
+from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.grouped import ranked_within
 from levelfield.stats.means import Range, cluster_mean, natural_range
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -261,9 +261,7 @@ def mean_of_rows(
             )
             if mean is not None:
                 return mean
-    return cluster_mean(
-        v, clusters[rows], votes=votes, limits=limits, level=level, fewest=FEWEST_CLUSTERS
-    )
+    return cluster_mean(v, clusters[rows], votes=votes, limits=limits, level=level)
 
 
 def summarise_corpus(
