@@ -22,7 +22,7 @@ from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.sampling import Choice, Steering
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.stats.clusters import cluster_errors, cluster_sums, coded
-from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
+from levelfield.stats.estimate import Estimate, estimate_of_mean
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,12 @@ class Divergence:
         sizes = cluster_sums(np.array([float(len(text)) for text in self.nats]), code, K)
         (se,), (freedom,) = cluster_errors(sums[:, None], sizes[:, None])
         mean, half = sums.sum() / sizes.sum(), scipy.special.stdtrit(freedom, 0.975) * se
-        return without_few_clusters(
-            estimate_of_mean(
-                float(mean),
-                float(np.maximum(0.0, mean - half)),
-                float(mean + half),
-                n=int(sizes.sum()),
-                clusters=K,
-            )
+        return estimate_of_mean(
+            float(mean),
+            float(np.maximum(0.0, mean - half)),
+            float(mean + half),
+            n=int(sizes.sum()),
+            clusters=K,
         )
 
 

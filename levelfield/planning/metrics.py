@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.io import Rated
 from levelfield.io.arguments import is_given
+from levelfield.io.tables import NONE
 from levelfield.planning.design import MetricPlanOptions
-from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
+from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated, too_many
 from levelfield.stats.dependent import williams
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.power import fewest, t_power
@@ -178,11 +179,11 @@ def plan_metrics(
     else:
         pilots = [_Expected("", "", chosen.r, chosen.rated_by or 1, chosen.agreement or math.nan)]
     columns_of_plan = _columns(chosen, named=pilot, pairs=bool(pairs))
+    of_metrics = [row for p in pilots for row in _rows(p, chosen)]
+    of_pairs = [_pair_row(c, pairs, chosen) for c in pairs]
     values = [
         [row.get(column.key) for column in columns_of_plan]
-        for row in itertools.chain(
-            *(_rows(p, chosen) for p in pilots), (_pair_row(c, pairs, chosen) for c in pairs)
-        )
+        for row in itertools.chain(of_metrics, of_pairs)
     ]
     return SizePlan(
         question="metrics",
@@ -207,7 +208,11 @@ def plan_metrics(
                 for p in pilots
             ]
         },
-        notes=(*_notes(pilots, pairs, chosen), *left_out),
+        notes=(
+            *_notes(pilots, pairs, chosen),
+            *_why_none(of_metrics, of_pairs, pairs, chosen),
+            *left_out,
+        ),
         choices=stated(chosen, "width", "power", "alpha", "r", "agreement", "rated_by")
         | (stated(chosen, "against", "between") if chosen.against is not None else {}),
         files=(*file_names(scores), *file_names(chosen.ratings), *file_names(chosen.samples)),
@@ -322,3 +327,28 @@ def _notes(
         m = max(sum(c.aspect == p.aspect for c in pairs) for p in pilots)
         over = f", at α = {chosen.alpha:g} over {m:,} comparisons" if m > 1 else ""
         yield f"two metrics: the difference of the pilot is taken as the true one{over}"
+
+
+def _why_none(
+    of_metrics: Sequence[Mapping[str, Any]],
+    of_pairs: Sequence[Mapping[str, Any]],
+    pairs: Sequence[MetricComparison],
+    chosen: MetricPlanOptions,
+) -> Iterator[str]:
+    """Why there is no number in a row."""
+    if any(row["r"] == 0 for row in of_metrics):
+        yield f"{NONE} : an r of 0 is never shown not to be 0"
+    if (
+        any(row["r"] and row["samples_for_correlation"] is None for row in of_metrics)
+        or any(row["samples_for_width"] is None for row in of_metrics)
+        or any(
+            row["samples_for_difference"] is None and not row["metric"]
+            for row in of_metrics
+            if chosen.against is not None
+        )
+        or any(
+            row["samples_for_difference"] is None and c.swapped.difference and c.swapped.se > 0
+            for row, c in zip(of_pairs, pairs, strict=True)
+        )
+    ):
+        yield too_many("samples")

@@ -23,7 +23,7 @@ from levelfield.core.options import keywords
 from levelfield.io.arguments import is_given
 from levelfield.planning.design import RaterPlanOptions
 from levelfield.planning.metrics import mean_reliability
-from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
+from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated, too_many
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.power import fewest
 
@@ -136,11 +136,14 @@ def plan_raters(
                 for p in pilots
             ]
         },
-        notes=tuple(
-            f"{p.aspect}: α {p.agreement:.3f} of {p.items:,} items with {p.raters:.3g} ratings; "
-            f"one item is worth {1 / p.design:.2g} independent, normal ones"
-            for p in pilots
-            if p.items
+        notes=(
+            *(
+                f"{p.aspect}: α {p.agreement:.3f} of {p.items:,} items with {p.raters:.3g} "
+                f"ratings; one item is worth {1 / p.design:.2g} independent, normal ones"
+                for p in pilots
+                if p.items
+            ),
+            *([too_many("items")] if any(None in row for row in values) else []),
         ),
         choices=stated(chosen, "width", "agreement"),
         files=file_names(ratings),

@@ -12,6 +12,7 @@ import polars as pl
 from levelfield.core.signature import signature
 from levelfield.io.frames import Framed
 from levelfield.io.tables import NONE, Table, TableColumn
+from levelfield.stats.power import MOST
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,15 @@ def _written(value: object) -> str:
     if isinstance(value, float):
         return f"{value:#.3g}".removesuffix(".").replace("-", "−")
     return NONE if value is None else str(value)
+
+
+def too_many(unit: str) -> str:
+    """Returns the note on numbers that are not planned since they are too large.
+
+    >>> too_many("items")
+    '– : more than 10,000,000 items'
+    """
+    return f"{NONE} : more than {MOST:,} {unit}"
 
 
 def stated(options: object, *names: str) -> dict[str, str]:

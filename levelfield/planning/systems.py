@@ -20,8 +20,9 @@ from levelfield.core.options import keywords
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.scores import ScoreColumn
+from levelfield.io.tables import NONE
 from levelfield.planning.design import SystemPlanOptions
-from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated
+from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated, too_many
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.power import fewest, t_power
 from levelfield.stats.seeds import SeedComponent, SeedPrior, VarianceParts, seed_prior
@@ -298,13 +299,18 @@ def _columns(chosen: SystemPlanOptions, pilots: list[_Pilot]) -> tuple[PlanColum
     )
 
 
+def _tests(pilot: _Pilot, chosen: SystemPlanOptions) -> tuple[int, float, int]:
+    """Returns the number of systems, the level of each comparison, and how many inputs let the p of
+    sign flips fall to it."""
+    systems = chosen.systems or pilot.systems
+    level = chosen.alpha / (systems * (systems - 1) // 2)
+    return systems, level, max(2, math.ceil(1 - math.log2(level)))
+
+
 def _rows(
     pilot: _Pilot, chosen: SystemPlanOptions, columns: Sequence[PlanColumn]
 ) -> Iterator[list[Any]]:
-    systems = chosen.systems or pilot.systems
-    level = chosen.alpha / (systems * (systems - 1) // 2)
-    # as many inputs let the p of sign flips fall to the level
-    least = max(2, math.ceil(1 - math.log2(level)))
+    systems, level, least = _tests(pilot, chosen)
     for S in chosen.seeds:
         if S > 1 and pilot.spread.seeds is None:
             continue
@@ -353,8 +359,30 @@ def _notes(
             "more seeds are not planned: how much they differ is unknown; give --sd-seeds, or a "
             "pilot with two seeds or more"
         )
-    if not all(row.get("inputs_needed", 1) for row in rows):
-        yield "– : no number of inputs is enough, since seeds alone differ too much"
+    yield from dict.fromkeys(_why_none(chosen, pilots, rows))
+
+
+def _why_none(
+    chosen: SystemPlanOptions, pilots: list[_Pilot], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Why there is no number in a row."""
+    for p in pilots:
+        systems, level, _ = _tests(p, chosen)
+        for row in rows:
+            if row.get("metric", "") != p.metric:
+                continue
+            if row["detectable"] is None and p.spread.sd:
+                yield f"{NONE} : p of so few inputs is never small enough to show a difference"
+            if row.get("inputs_needed", 1) is not None:
+                continue
+            # what is left of the error with very many inputs
+            seeds_alone = DifferenceSpread(0.0, seeds=p.spread.seeds).error(
+                _INPUTS, row["seeds"], systems
+            )
+            if seeds_alone.power(chosen.difference or 0.0, level) < chosen.power:
+                yield f"{NONE} : no number of inputs is enough, since seeds alone differ too much"
+            else:
+                yield too_many("inputs")
 
 
 def _seeds(n: int) -> str:

@@ -18,11 +18,12 @@ from levelfield.scoring.seeds import SeededTexts, difference_tests, verdict_basi
 from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import MANY, cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
+from levelfield.stats.estimate import FEWEST_CLUSTERS
 from levelfield.stats.multiplicity import adjusted_by_family
 from levelfield.stats.power import level_of_family
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast
-from levelfield.stats.shares import votes_of
+from levelfield.stats.shares import equal_difference_ends, votes_of
 from levelfield.stats.sign_flip import SignFlips, paired_differences
 
 ALPHA = 0.05
@@ -417,7 +418,7 @@ def _detectable(c: Comparison, p_adjusted: float, level: float) -> dict[str, flo
     """The fields on what a comparison without a verdict could have shown."""
     if not p_adjusted > ALPHA:
         return {}
-    never = c.least_p > level and c.error.is_known
+    never = c.least_p > level and (c.error.is_known or c.clusters == 1)
     return {
         "detectable": math.inf if never else c.error.detectable(level),
         "detectable_with_more": c.error.detectable_with_more(level),
@@ -470,7 +471,8 @@ class ValuesOfSystems:
         seeded: the texts behind the values, with their seeds; None if they have none.
         why_empty: the note for two systems where no input counts.
         ends: `undefined_ends` of the texts.
-        binary: whether the values of texts are 0 or 1 (in percent 100).
+        votes: of how many votes the values of texts are shares (`votes_of`); 0 if of none.
+        unit: what a share of 1 is in these values: 100 in percent.
         of_ranks: whether the values are ranks among the texts, as some are infinite.
         separate: all texts, for pairs that share too few inputs; None if there is no other test.
         strata: (inputs,) codes of data sets.
@@ -486,12 +488,29 @@ class ValuesOfSystems:
     seeded: SeededTexts | None
     why_empty: Callable[[str, str], str]
     ends: tuple[float, float]
-    binary: bool = False
+    votes: int = 0
+    unit: float = 1.0
     of_ranks: bool = False
     separate: Callable[[], SeparateTexts] | None = None
     strata: Codes | None = None
     weights: Floats | None = None
     datasets: Sequence[str] = ()
+
+    @property
+    def binary(self) -> bool:
+        """Whether the values of texts are 0 or 1, or 0 or 100 in percent."""
+        return self.votes == 1
+
+    def equal_ends(self, c: Comparison, level: float) -> tuple[float, float]:
+        """The interval of a comparison whose differences are all equal; NaN where nothing tells
+        how far those of other inputs may be, as it is known of shares."""
+        d = c.difference / self.unit
+        if not self.votes or c.clusters < FEWEST_CLUSTERS or d not in (-1.0, 0.0, 1.0):
+            return math.nan, math.nan
+        low, high = equal_difference_ends(
+            d, n=c.inputs, clusters=c.clusters, level=level, votes=self.votes
+        )
+        return self.unit * low, self.unit * high
 
     def omega(self, use: Bools) -> Floats:
         """(inputs, columns): the weights of the inputs that count, which sum to 1."""
@@ -609,8 +628,8 @@ class _Draft:
         basis = [verdict_basis(self.seeds, of_seeds)] if self.seeds and self.untested.inputs else []
         return replace(
             self.untested,
-            low=float(tests.low[j]),
-            high=float(tests.high[j]),
+            low=self.untested.low if math.isnan(tests.low[j]) else float(tests.low[j]),
+            high=self.untested.high if math.isnan(tests.high[j]) else float(tests.high[j]),
             p=float(tests.p[j]),
             note="; ".join([*basis, *self.notes, *self._few(least)]),
             bounds=bounds,
@@ -707,7 +726,11 @@ def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
             note="",
             of_ranks=systems.of_ranks,
         )
-        notes = [*_notes(comparison, rows, systems)]
+        equal = d.size > 1 and _are_equal(S[:, j], W[:, j])
+        if equal:
+            low, high = systems.equal_ends(comparison, resampling.level)
+            comparison = replace(comparison, low=low, high=high)
+        notes = [*_notes(comparison, rows, systems, equal=equal)]
         if clusters < _FEW_CLUSTERS and systems.separate is not None:
             comparison = _unpaired(comparison, (a, b), systems, resampling) or comparison
         of_pair = {names[s]: seeds[s] for s in (a, b)} if seeds else {}
@@ -736,8 +759,18 @@ def _variances(
     return (float(V[0, 0]), float(V[0, 1]), float(V[1, 1])), float(max(K - 1, 1))
 
 
-def _notes(c: Comparison, rows: Bools, systems: ValuesOfSystems) -> Iterator[str]:
-    """Why numbers are missing, and on what data sets a comparison rests."""
+def _are_equal(S: Floats, W: Floats) -> bool:
+    """Whether the mean difference of each cluster is the same."""
+    means = S[W > 0] / W[W > 0]
+    return bool(np.ptp(means) <= _ROUNDING * np.abs(means).max())
+
+
+def _notes(c: Comparison, rows: Bools, systems: ValuesOfSystems, *, equal: bool) -> Iterator[str]:
+    """Why numbers are missing, and on what data sets a comparison rests.
+
+    Args:
+        equal: whether the differences of all clusters are.
+    """
     if not c.inputs:
         yield systems.why_empty(c.a, c.b)
         return
@@ -753,8 +786,12 @@ def _notes(c: Comparison, rows: Bools, systems: ValuesOfSystems) -> Iterator[str
         return
     if c.clusters == 1:
         yield "one cluster: no interval"
-    if math.isnan(c.effect):
-        yield "all differences are equal: no effect size"
+    lacking = [
+        *(["no interval"] if equal and math.isnan(c.low) and c.clusters > 1 else []),
+        *(["no effect size"] if math.isnan(c.effect) else []),
+    ]
+    if lacking:
+        yield f"all differences are equal: {', '.join(lacking)}"
 
 
 def _unpaired(

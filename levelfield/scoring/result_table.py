@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from levelfield.scoring.standing import (
     standings,
 )
 from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
-from levelfield.stats.estimate import defined, finite
+from levelfield.stats.estimate import Estimate, defined, finite
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
 
@@ -190,9 +190,20 @@ class ResultTable(Framed):
         whys = {column.overall.group.mean.why_no_interval for column in self.columns}
         return "corpora" if whys == {CORPUS} else "n"
 
-    def count(self, row: Sequence[ResultCell | None]) -> int:
-        """The number of texts of a row; beside them, corpora are fewer."""
-        return max((cell.group.n for cell in row if cell), default=0)
+    def count(self, row: Sequence[ResultCell | None]) -> str:
+        """How many values the means of a row rest on, from the fewest to the most where metrics
+        differ; corpora only where there is nothing else."""
+        means = [cell.group.mean for cell in row if cell]
+        return _span_of_counts(_counts_of_values(means) or {mean.n for mean in means} or {0}, "–")
+
+    @property
+    def caption(self) -> str:
+        """What the means are over: texts that have a value, of how many."""
+        means = [column.overall.group.mean for column in self.columns]
+        none = {0 if any(mean.why_no_interval != CORPUS for mean in means) else self.n}
+        counts = _counts_of_values(means) or none
+        of_all = "" if counts == {self.n} else f" of {self.n:,}"
+        return f"means over {_span_of_counts(counts, ' to ')}{of_all} texts"
 
     @property
     def has_best(self) -> bool:
@@ -277,13 +288,13 @@ class ResultTable(Framed):
             ),
         ]
         rows: list[list[TableCell | str]] = [
-            [name, *([] if self.of_labels else [f"{self.count(row):,}"]), *map(_drawn_cell, row)]
+            [name, *([] if self.of_labels else [self.count(row)]), *map(_drawn_cell, row)]
             for name, row in self.rows()
         ]
         return Table(
             columns,
             rows,
-            caption=f"means over {self.n:,} texts",
+            caption=self.caption,
             legend=self.legend(),
             best=BEST if self.has_best else "",
             letters=self.letters_legend(),
@@ -394,6 +405,16 @@ def label_table(
             columns.append(ResultColumn(s, s.metric, label, label, cells, overall))
     names = sorted({group for c in columns for group in c.cells}, key=natural)
     return ResultTable(by, tuple(names), tuple(columns), n, resampling=resampling)
+
+
+def _counts_of_values(means: Sequence[Estimate]) -> set[int]:
+    """On how many values of texts those means rest that there are."""
+    return {mean.n for mean in means if mean.n and mean.why_no_interval != CORPUS}
+
+
+def _span_of_counts(counts: Collection[int], to: str) -> str:
+    """The fewest and the most, or the only one."""
+    return to.join(dict.fromkeys(f"{n:,}" for n in (min(counts), max(counts))))
 
 
 def _drawn_cell(cell: ResultCell | None) -> TableCell:

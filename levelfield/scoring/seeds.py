@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
+from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.means import Range, within
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast, SeedPrior, contrast, seed_prior
@@ -140,7 +140,7 @@ def mean_with_seeds(
         if votes
         else within(c.ends(level), limits)
     )
-    return without_few_clusters(estimate_of_mean(c.value, low, high, n=n, clusters=K))
+    return estimate_of_mean(c.value, low, high, n=n, clusters=K)
 
 
 def difference_tests(

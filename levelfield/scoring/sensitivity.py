@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from levelfield.scoring.comparison import ALPHA, Comparison
 from levelfield.scoring.power import ENOUGH_SEEDS
@@ -25,13 +25,13 @@ def detectable(comparison: Comparison, write: Scale) -> str:
 def sensitivity_notes(
     of_measures: Mapping[str, tuple[Sequence[Comparison], Scale]],
 ) -> Iterator[str]:
-    """Yields what differences comparisons without a verdict could have shown, and what more seeds
-    would.
+    """Yields what differences comparisons without a verdict could have shown, which of them could
+    show none, and what more seeds would.
 
     Args:
         of_measures: measure -> its comparisons, and how its differences are written.
     """
-    sizes, more = [], []
+    sizes, more, never, unknown = [], [], [], []
     fewest = 0
     for name, (comparisons, write) in of_measures.items():
         not_shown = [c for c in comparisons if c.p_adjusted > ALPHA]
@@ -41,13 +41,33 @@ def sensitivity_notes(
         if size := _span((c.detectable_with_more for c in not_shown), write):
             more.append(size + of_measure)
             fewest = min(filter(None, (fewest, *(c.error.seeds for c in not_shown))))
+        if any(math.isinf(c.detectable) for c in not_shown):
+            never.append(_counted(name, not_shown, math.isinf))
+        if any(math.isnan(c.detectable) for c in not_shown):
+            unknown.append(_counted(name, not_shown, math.isnan))
     if sizes:
         yield f"no difference shown: {SHARE} of such studies show one of {', '.join(sizes)}"
+    if never:
+        yield (
+            "no difference of any size can be shown: too few independent inputs differ for p to be "
+            f"so small ({', '.join(never)})"
+        )
+    if unknown:
+        yield (
+            "what difference could be shown is not known, since the observed ones do not vary "
+            f"({', '.join(unknown)})"
+        )
     if more:
         yield (
             f"{fewest} seeds are few: take {ENOUGH_SEEDS} a system, with which {SHARE} of studies "
             f"show a difference of {', '.join(more)}"
         )
+
+
+def _counted(name: str, comparisons: Sequence[Comparison], without: Callable[[float], bool]) -> str:
+    """The measure, with how many of its comparisons it holds for if not for all."""
+    n = sum(without(c.detectable) for c in comparisons)
+    return name if n == len(comparisons) else f"{name}: {n:,} of {len(comparisons):,} comparisons"
 
 
 def _span(differences: Iterable[float], write: Scale) -> str:

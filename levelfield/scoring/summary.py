@@ -24,7 +24,7 @@ from levelfield.scoring.comparison import (
 from levelfield.scoring.seeds import mean_with_seeds
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.clusters import coded
-from levelfield.stats.estimate import FEWEST_CLUSTERS, Estimate, estimate_of_mean
+from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.grouped import ranked_within
 from levelfield.stats.means import Range, cluster_mean, natural_range
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -190,7 +190,7 @@ def unadjusted(
                 seeded=pairing.seeded(values),
                 why_empty=pairing.why_empty,
                 ends=undefined_ends(values),
-                binary=votes_of(values[~np.isnan(values)]) == 1,
+                votes=votes_of(values[~np.isnan(values)]),
                 of_ranks=of_ranks,
                 separate=partial(pairing.separate, values),
             )
@@ -264,15 +264,7 @@ def mean_of_rows(
     weights = None
     if by_input and pairing is not None:
         weights = pairing.shares_of_inputs(np.where(rows, values, np.nan))[rows]
-    return cluster_mean(
-        v,
-        clusters[rows],
-        weights=weights,
-        votes=votes,
-        limits=limits,
-        level=level,
-        fewest=FEWEST_CLUSTERS,
-    )
+    return cluster_mean(v, clusters[rows], weights=weights, votes=votes, limits=limits, level=level)
 
 
 def summarise_corpus(

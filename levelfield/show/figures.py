@@ -255,6 +255,11 @@ def _strip(
     dots(axes, values, y, colour=DOT, size=3.2 if values.size < 150 else 2.2, alpha=0.5)
 
 
+_STROKE = 1e-10
+"""Length of the stroke of a dot, as a share of the largest value: not zero, and too short for the
+digits of an SVG."""
+
+
 def dots(
     axes: Axes,
     x: npt.NDArray[np.float64],
@@ -264,12 +269,25 @@ def dots(
     size: float,
     alpha: float,
 ) -> None:
-    """Draws many dots as one path: a few bytes a dot instead of an element each."""
+    """Draws many dots as one path: a few bytes a dot instead of an element each.
+
+    A dot is a stroke with round ends that is too short to see. One of length 0 is a dot in SVG, but
+    Agg, which draws PNG, leaves it out.
+    """
     ends = np.repeat(np.column_stack([x, y]), 2, axis=0)
+    ends[1::2] += _STROKE * np.maximum(np.ptp(ends, axis=0), np.abs(ends).max(axis=0, initial=0.0))
     path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], x.size))
-    path.should_simplify = False  # it would drop lines without length, which is what dots are
+    path.should_simplify = False  # it would drop lines of next to no length, which is what dots are
     axes.add_patch(
-        PathPatch(path, fill=False, edgecolor=colour, alpha=alpha, linewidth=size, capstyle="round")
+        PathPatch(
+            path,
+            fill=False,
+            edgecolor=colour,
+            alpha=alpha,
+            linewidth=size,
+            capstyle="round",
+            snap=False,  # to whole pixels, where both ends meet again
+        )
     )
     axes.update_datalim(ends)
 

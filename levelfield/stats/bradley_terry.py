@@ -10,7 +10,7 @@ import scipy
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import coded
-from levelfield.stats.estimate import ONE_CLUSTER, Estimate, undefined
+from levelfield.stats.estimate import Estimate, too_few_clusters, undefined
 
 _STEPS = 100
 _CLOSE = 1e-10
@@ -75,12 +75,10 @@ class Strengths:
         used = contrast != 0
         c = contrast[used]
         value = float(c @ self.values[used])
-        if K < 2:
-            return Estimate(value, math.nan, math.nan, n, K, "", ONE_CLUSTER), math.nan
         error = math.sqrt(max(0.0, float(c @ self.covariance[np.ix_(used, used)] @ c)))
-        if error < 1e-9:
-            same = "clusters do not differ"
-            return Estimate(value, math.nan, math.nan, n, K, "", same), math.nan
+        same = "clusters do not differ" if K > 1 and error < 1e-9 else ""
+        if reason := same or too_few_clusters(K):
+            return Estimate(value, math.nan, math.nan, n, K, "", reason), math.nan
         t = float(scipy.special.stdtrit(K - 1, (1 + level) / 2))
         p = 2 * float(scipy.special.stdtr(K - 1, -abs(value) / error))
         return Estimate(value, value - t * error, value + t * error, n, K), p

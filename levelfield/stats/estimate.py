@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,18 @@ import scipy
 from levelfield.core.arrays import Floats
 
 FEWEST_CLUSTERS = 5
-"""A system's mean of fewer independent clusters has no interval."""
+"""A value from fewer independent clusters has no interval."""
+
+_ROUNDING = 1e-12
+"""An interval narrower than this share of its ends has no width but by rounding."""
 
 FEW_CLUSTERS = f"fewer than {FEWEST_CLUSTERS} independent inputs"
-"""Why a mean has no interval: ends from so few hold it too rarely, or are too far apart."""
+"""Why a value has no interval: ends from so few hold it too rarely, or are too far apart."""
+
+NO_WIDTH = "nothing varies, so nothing shows how far other inputs would differ"
+"""Why a value has no interval: its ends would be one number."""
+
+NO_END = "one end would be infinite"
 
 ONE_CLUSTER = "one cluster"
 """Why a value has no interval: nothing shows how clusters differ."""
@@ -25,6 +33,8 @@ ONE_CLUSTER = "one cluster"
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A statistic with its confidence interval.
+
+    There is no interval without a width, or with an end that is infinite.
 
     Attributes:
         value: NaN where `why_undefined` gives a reason.
@@ -43,6 +53,15 @@ class Estimate:
     why_undefined: str = ""
     why_no_interval: str = ""
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.why_no_interval or math.isnan(self.low) or math.isnan(self.high):
+            return
+        width = self.high - self.low
+        flat = width <= _ROUNDING * max(abs(self.low), abs(self.high))
+        if reason := NO_END if math.isinf(width) else NO_WIDTH if flat else "":
+            for name, value in (("low", math.nan), ("high", math.nan), ("why_no_interval", reason)):
+                object.__setattr__(self, name, value)
 
     def to_dict(
         self, *, why_undefined: str = "why_undefined", why_no_interval: str = "why_no_interval"
@@ -82,25 +101,29 @@ def undefined(reason: str, *, n: int, clusters: int) -> Estimate:
     return Estimate(math.nan, math.nan, math.nan, n, clusters, reason, reason)
 
 
+def too_few_clusters(clusters: int) -> str:
+    """Why a value of so many clusters has no interval; empty if it may have one.
+
+    >>> too_few_clusters(1), too_few_clusters(2), too_few_clusters(5)
+    ('one cluster', 'fewer than 5 independent inputs', '')
+    """
+    return ONE_CLUSTER if clusters == 1 else FEW_CLUSTERS if clusters < FEWEST_CLUSTERS else ""
+
+
 def estimate_of_mean(
     value: float, low: float, high: float, *, n: int, clusters: int, why_no_interval: str = ""
 ) -> Estimate:
     """A mean with its interval.
 
-    Undefined without a value. No interval from one value, from one cluster, or for the reason
-    given.
+    Undefined without a value. No interval from one value, from `too_few_clusters`, or for the
+    reason given.
     """
     if n == 0:
         return Estimate(value, low, high, n, clusters, "no values", "no values")
-    reason = "one value" if n == 1 else why_no_interval or (ONE_CLUSTER if clusters == 1 else "")
+    reason = "one value" if n == 1 else why_no_interval or too_few_clusters(clusters)
+    if reason:
+        low = high = math.nan
     return Estimate(value, low, high, n, clusters, why_no_interval=reason)
-
-
-def without_few_clusters(mean: Estimate) -> Estimate:
-    """The mean of a system's values, without an interval from fewer than five clusters."""
-    if mean.why_no_interval or mean.clusters >= FEWEST_CLUSTERS:
-        return mean
-    return replace(mean, low=math.nan, high=math.nan, why_no_interval=FEW_CLUSTERS)
 
 
 def estimate_from_draws(
@@ -126,10 +149,11 @@ def estimate_from_draws(
         return undefined(why, n=n, clusters=clusters)
     nan = math.nan
     note = f"two {what}: only the ends of its range are possible" if n == 2 else ""
-    if drawn is None or clusters < 2:
-        return Estimate(value, nan, nan, n, clusters, "", ONE_CLUSTER, note)
-    if n == 2:
-        return Estimate(value, nan, nan, n, clusters, "", f"two {what}", note)
+    few = ONE_CLUSTER if drawn is None else too_few_clusters(clusters)
+    if n == 2 and clusters == 2:
+        few = f"two {what}"
+    if drawn is None or few:
+        return Estimate(value, nan, nan, n, clusters, "", few, note)
     defined = drawn[~np.isnan(drawn)]
     lost = drawn.size - defined.size
     if lost > drawn.size // 2:
@@ -159,7 +183,7 @@ def estimates_from_draws(
     """
     whole = np.zeros(len(values), dtype=np.bool_)  # those with nothing to report
     ends = np.full((2, len(values)), math.nan)
-    if drawn is not None and clusters > 1:
+    if drawn is not None and not too_few_clusters(clusters):
         whole = ~np.isnan(drawn).any(axis=1) & (np.asarray(n) > 2) & (np.asarray(whys) == "")
         ends[:, whole] = np.quantile(drawn[whole], _expanded(level, clusters), axis=1)
     return [

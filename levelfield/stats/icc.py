@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy
 
 from levelfield.core.arrays import Floats
-from levelfield.stats.estimate import Estimate, undefined
+from levelfield.stats.estimate import Estimate, too_few_clusters, undefined
 from levelfield.stats.reliability import TINY, checked_ratings, scaled, why_incomparable
 
 
@@ -68,6 +68,9 @@ def intraclass(
             if not reason:
                 anova = one_way if form == 1 else two_way
                 value, low, high, reason, why_no_interval = anova.icc(form, several=several)
+                why_no_interval = why_no_interval or too_few_clusters(K)
+                if why_no_interval:
+                    low = high = math.nan
                 note = f"k = {k} ratings an item" if form == 1 and k != raters else ""
                 estimate = Estimate(
                     value, low, high, items, K, reason, why_no_interval, "" if reason else note

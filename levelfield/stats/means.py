@@ -16,7 +16,7 @@ from levelfield.stats.clusters import (
     coded,
     defined_rows,
 )
-from levelfield.stats.estimate import FEW_CLUSTERS, Estimate, estimate_of_mean
+from levelfield.stats.estimate import FEWEST_CLUSTERS, Estimate, estimate_of_mean
 from levelfield.stats.shares import share_ends
 
 Range = tuple[float, float]
@@ -65,7 +65,6 @@ def cluster_mean(
     votes: int = 0,
     limits: Range = UNBOUNDED,
     level: float = 0.95,
-    fewest: int = 2,
 ) -> Estimate:
     """Mean with Student's interval from sums over clusters; of shares, with Wilson's.
 
@@ -84,10 +83,10 @@ def cluster_mean(
         votes: of how many the values are shares, as `votes_of` tells; 0 if they are none.
         limits: of the values; the interval stays within them.
         level: of the interval.
-        fewest: clusters that an interval rests on.
 
-    Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ,
-    or with fewer than `fewest`; no mean without a value. `Estimate.why_no_interval` says so.
+    Undefined: no ends with fewer than `FEWEST_CLUSTERS`, or where all clusters have one mean and
+    values are no shares: nothing then shows how clusters differ; no mean without a value.
+    `Estimate.why_no_interval` says so.
     """
     defined = ~np.isnan(np.asarray(values, dtype=np.float64))
     values, clusters = defined_rows(values, clusters)
@@ -99,9 +98,8 @@ def cluster_mean(
         w = weights[defined]
         S, W, total = cluster_sums(w * values, code, K), cluster_sums(w, code, K), float(w.sum())
     mean = float(S.sum() / total) if n else math.nan
-    if max(2, fewest) > K:
-        why = FEW_CLUSTERS if K > 1 else ""
-        return estimate_of_mean(mean, math.nan, math.nan, n=n, clusters=K, why_no_interval=why)
+    if K < FEWEST_CLUSTERS:
+        return estimate_of_mean(mean, math.nan, math.nan, n=n, clusters=K)
     se = float(cluster_errors(S[:, None], W[:, None])[0][0])
     if votes:
         low, high = share_ends(mean, se**2, n=n, clusters=K, level=level, votes=votes)

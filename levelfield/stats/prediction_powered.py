@@ -14,7 +14,7 @@ import scipy
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
-from levelfield.stats.estimate import ONE_CLUSTER, Estimate, undefined
+from levelfield.stats.estimate import ONE_CLUSTER, Estimate, too_few_clusters, undefined
 
 NONE_RATED = "no rated text"
 ALL_EQUAL = "all ratings are equal"
@@ -175,9 +175,10 @@ def _estimate(
     if np.isnan(value).any():
         none = undefined(NONE_RATED, n=n, clusters=clusters)
         return PoweredEstimate(none, none, math.nan, math.nan)
-    if df < 1:
+    few = too_few_clusters(clusters) or ("" if df > 0 else ONE_CLUSTER)
+    if few:
         people, powered = (
-            Estimate(float(v), math.nan, math.nan, n, clusters, "", ONE_CLUSTER) for v in value
+            Estimate(float(v), math.nan, math.nan, n, clusters, "", few) for v in value
         )
         return PoweredEstimate(people, powered, math.nan, math.nan)
     errors = [math.sqrt(_variance(c)) for c in (changes[rated, 0], changes[:, 1])]

@@ -63,12 +63,12 @@ def share_ends(
         df: degrees of freedom of the variance; clusters − 1 by default.
         votes: of how many a value is the share.
     """
+    z = _quantile(n, clusters, level, df, votes)
     if clusters >= n and votes == 1:
-        n_e, z = float(n), float(scipy.special.ndtri((1 + level) / 2))
+        n_e = float(n)
     else:
         varies = variance > 0 and 0 < p < 1
         n_e = min(p * (1 - p) / variance, float(n * votes)) if varies else clusters
-        z = float(scipy.special.stdtrit(clusters - 1 if df is None else df, (1 + level) / 2))
     shrunk = z * z / n_e
     centre = (p + shrunk / 2) / (1 + shrunk)
     half = z * math.sqrt(p * (1 - p) / n_e + shrunk / (4 * n_e)) / (1 + shrunk)
@@ -76,3 +76,38 @@ def share_ends(
         0.0 if p == 0 else max(0.0, centre - half),
         1.0 if p == 1 else min(1.0, centre + half),
     )
+
+
+def equal_difference_ends(
+    d: float, *, n: float, clusters: float, level: float, votes: int = 1
+) -> tuple[float, float]:
+    """The ends of Tango's interval of a difference of paired shares that is the same on all inputs.
+
+    The ends are the differences δ whose score statistic (Tango 1998, "Equivalence test and
+    confidence interval for the difference in proportions for the paired-sample design") is z in
+    size. With s = z² / K they are `± s / (1 + s)` where no input differs, as far from 0 as the end
+    of Wilson's interval of K votes that are all alike is from theirs, and `(1 − s) / (1 + s)` and 1
+    where one system has every input and the other none. Each cluster counts as one vote, and z is
+    that of `share_ends`.
+
+    >>> low, high = equal_difference_ends(0.0, n=8, clusters=8, level=0.95)
+    >>> round(low, 3), round(high, 3)
+    (-0.324, 0.324)
+
+    Args:
+        d: −1, 0 or 1.
+        n, clusters, votes: as for `share_ends`.
+        level: of the interval.
+    """
+    s = _quantile(n, clusters, level, None, votes) ** 2 / clusters
+    if d == 0:
+        return -s / (1 + s), s / (1 + s)
+    end = (1 - s) / (1 + s)
+    return (end, 1.0) if d > 0 else (-1.0, -end)
+
+
+def _quantile(n: float, clusters: float, level: float, df: float | None, votes: int) -> float:
+    """Normal where every value is one vote and a cluster, else Student's."""
+    if clusters >= n and votes == 1:
+        return float(scipy.special.ndtri((1 + level) / 2))
+    return float(scipy.special.stdtrit(clusters - 1 if df is None else df, (1 + level) / 2))

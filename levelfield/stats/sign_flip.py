@@ -43,7 +43,8 @@ class SignFlips:
     Attributes:
         p: (comparisons,) two-sided.
         low, high: (comparisons,) ends of the intervals; NaN where no p can be as small as
-            1 − level, so that no difference can be excluded.
+            1 − level, so that no difference can be excluded, and where all differences are equal,
+            so that the two ends would be one.
         least: (comparisons,) the smallest p that any differences of so many clusters can have.
         se, df: (comparisons,) standard errors and their degrees of freedom, for what a test can
             detect; see `cluster_errors`.
@@ -81,9 +82,10 @@ def sign_flips(
 
     Differences of values that are 0 or 1 have so many ties that the test rejects half as often as
     it might. With mid-p, patterns that tie with what is observed count half (Lancaster 1961); of
-    single clusters this is the mid-p test of McNemar (Fagerland, Lydersen and Laake 2013). An end
-    of the interval may then be 0 where p <= 1 − level, and small p, which `small_p_of_sum` gives,
-    are not halved.
+    single clusters this is the mid-p test of McNemar (Fagerland, Lydersen and Laake 2013), but for
+    a difference of 0. Its p is 1, twice the mid-p of either side: their 1 − f / 2, f the
+    probability of the tie, is 0.5 where no input differs. An end of the interval may be 0 where
+    p <= 1 − level, and small p, which `small_p_of_sum` gives, are not halved.
 
     Args:
         S, W: (clusters, comparisons).
@@ -97,7 +99,8 @@ def sign_flips(
     active = np.abs(S) > _TIE * size
     n_active = active.sum(axis=0)
     mid = np.zeros(S.shape[1], np.bool_) if mid is None else mid
-    least[:] = np.minimum(1.0, 2.0 ** (1 - n_active.astype(np.float64))) / (1 + mid)
+    halved = mid & (n_active > 0)
+    least[:] = np.minimum(1.0, 2.0 ** (1 - n_active.astype(np.float64))) / (1 + halved)
     used = W.sum(axis=0) > 0
     few = n_active < resampling.permutations.bit_length()  # 2^K <= permutations
     groups = [np.array([j]) for j in np.flatnonzero(used & few)]
@@ -121,6 +124,8 @@ def sign_flips(
     for j in rare:
         small = small_p_of_sum(S[active[:, j], j], _TIE, seed=resampling.seed)
         p[j] = p[j] if small is None else max(least[j], small)
+    flat = high - low <= _EQUAL * np.maximum(np.abs(low), np.abs(high))
+    low[flat] = high[flat] = np.nan
     return SignFlips(p, low, high, np.where(used, least, np.nan), *cluster_errors(S, W))
 
 
@@ -137,6 +142,7 @@ def _tested(
     sign = np.where(S.sum(axis=0) < 0, -1.0, 1.0)
     S = S * sign
     total, weight, tie = S.sum(axis=0), W.sum(axis=0), _TIE * np.abs(S).sum(axis=0)
+    mid = mid & (total > tie)
     if len(S) > MANY:
         of_patterns = _sums_of_many(patterns, S, W)
     else:

@@ -93,6 +93,36 @@ def test_where_seeds_alone_differ_too_much_no_inputs_are_enough():
     assert any("seeds alone" in note for note in plan.notes)
 
 
+@pytest.mark.parametrize(
+    "words", [{}, {"sd_seeds": 0.0}, {"sd_seeds": 1e-9, "seeds": [5]}], ids=str
+)
+def test_a_difference_that_takes_too_many_inputs_is_not_blamed_on_seeds(words: dict):
+    plan = plan_systems(sd=1.0, difference=1e-4, **words)
+    assert {row["inputs_needed"] for row in plan.rows} == {None}
+    assert "– : more than 10,000,000 inputs" in plan.notes
+    assert not any("seeds alone" in note for note in plan.notes)
+
+
+def test_each_reason_for_a_missing_number_is_given_once():
+    plan = plan_systems(sd=1.0, sd_seeds=0.1, difference=1e-4, inputs=3)
+    assert [note.partition(":")[2] for note in plan.notes if note.startswith("–")] == [
+        " p of so few inputs is never small enough to show a difference",
+        " more than 10,000,000 inputs",
+        " no number of inputs is enough, since seeds alone differ too much",
+    ]
+
+
+def test_numbers_of_samples_and_items_that_are_too_large_are_explained():
+    note = "– : more than 10,000,000 samples"
+    assert note in plan_metrics(r=1e-5).notes
+    assert note in plan_metrics(r=0.4, against=0.39999).notes
+    assert "– : more than 10,000,000 items" in plan_raters(agreement=0.5, width=1e-5).notes
+    plan = plan_metrics(r=0.0)
+    assert note not in plan.notes
+    assert "– : an r of 0 is never shown not to be 0" in plan.notes
+    assert not any(note.startswith("–") for note in plan_metrics(r=0.4, against=0.3).notes)
+
+
 def test_unknown_seeds_are_not_planned():
     plan = plan_systems(sd=1.0, difference=0.5)
     assert [row["seeds"] for row in plan.rows] == [1]

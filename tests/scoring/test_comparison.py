@@ -33,7 +33,7 @@ def scores(ids, values, metric):
     return Scores(metric, tuple(ids), values, undefined, f"{metric}|v:0", True)
 
 
-def compared(values, answered=None):
+def compared(values, answered=None, votes=0):
     values = np.asarray(values, dtype=np.float64)
     texts = np.ones(values.shape, np.intp) if answered is None else np.asarray(answered) * 1
     clusters = np.arange(1, len(values) + 1, dtype=np.uint64)
@@ -47,6 +47,7 @@ def compared(values, answered=None):
         seeded=None,
         why_empty=lambda *_: "nothing shared",
         ends=undefined_ends(values),
+        votes=votes,
     )
     return compared_systems([run])[0]
 
@@ -297,6 +298,32 @@ def test_the_joint_mean_is_bounded_too():
         assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (15, 0, 40)
         assert c.bounds.lowest < c.difference < c.bounds.highest
         assert "undefined on 15 of 40 inputs for a alone" in c.note
+
+
+def test_shares_that_do_not_differ_have_an_interval_with_a_width():
+    (same,) = compared(np.stack([np.ones(8), np.ones(8)], axis=1), votes=1)
+    assert same.p == 1
+    assert (same.low, same.high) == pytest.approx((-0.324, 0.324), abs=1e-3)
+    (apart,) = compared(np.stack([np.ones(8), np.zeros(8)], axis=1), votes=1)
+    assert apart.p == 2.0**-8  # mid-p
+    assert (apart.low, apart.high) == pytest.approx((0.351, 1), abs=1e-3)
+    (swapped,) = compared(np.stack([np.zeros(8), np.ones(8)], axis=1), votes=1)
+    assert (swapped.low, swapped.high) == (-apart.high, -apart.low)
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.5])
+def test_equal_differences_of_other_values_have_no_interval(shift: float):
+    values = np.linspace(3.0, 20.0, 8)
+    (c,) = compared(np.stack([values + shift, values], axis=1))
+    assert np.isnan([c.low, c.high]).all()
+    assert c.p == (2.0**-7 if shift else 1)
+    assert "all differences are equal: no interval" in c.note
+
+
+def test_four_inputs_that_do_not_differ_have_no_interval():
+    (c,) = compared(np.stack([np.ones(4), np.ones(4)], axis=1), votes=1)
+    assert np.isnan([c.low, c.high]).all()
+    assert c.p == 1
 
 
 def test_so_few_inputs_for_so_many_comparisons_are_said():

@@ -123,7 +123,9 @@ def test_letters_are_the_verdicts_whatever_they_are(data):
 
 def test_one_input_is_named_in_the_singular():
     table = table_of({"m": [NOISE[:1], NOISE[:1]]}, "xy", inputs=1)
-    assert table.notes()[-1].startswith("compared on 1 input; ")
+    compared, sensitivity = table.notes()[-2:]
+    assert compared.startswith("compared on 1 input; ")
+    assert sensitivity.startswith("no difference of any size can be shown")
 
 
 def test_labels_have_no_marks_and_a_row_of_all_texts():
@@ -189,6 +191,21 @@ def test_no_shared_inputs_are_said_once_under_the_table():
 )
 def test_decimals_follow_the_intervals_and_not_the_unit(means, half_widths, places):
     assert scale_for(means, [w for w in half_widths if w]).places == places
+
+
+def test_n_is_what_the_means_rest_on():
+    few = np.where(np.arange(12) < 5, NOISE, NAN)
+    table = table_of({"m": [few, NOISE]}, "xy")
+    assert [row[1] for row in table.drawn().rows] == ["5", "12"]
+    assert table.caption == "means over 17 of 24 texts"
+    for form in (table.to_markdown(), table.to_latex()):
+        assert "Means over 17 of 24 texts" in form
+    both = table_of({"m": [few, NOISE], "k": [NOISE, NOISE]}, "xy")
+    assert [row[1] for row in both.drawn().rows] == ["5–12", "12"]
+    assert both.caption == "means over 17 to 24 of 24 texts"
+    one_metric_has_none = table_of({"m": [NAN, NAN], "k": [NOISE, NOISE]}, "xy")
+    assert one_metric_has_none.caption == "means over 24 texts"
+    assert table_of({"m": [NAN]}, "x").caption == "means over 0 of 12 texts"
 
 
 def test_latex_marks_the_best_and_the_letters_and_keeps_signatures_whole():

@@ -89,6 +89,29 @@ def seeded(seed, seeds, n=40, sd_seeds=0.3):
     return {s: values() for s in "ab"}
 
 
+def test_a_measure_that_can_show_no_difference_is_named():
+    systems = dict(draws(n=10, systems="abcdefgh").items())
+    _, many = compared(systems)
+    _, some = compared(draws(systems="ab"))
+    assert all(math.isinf(c.detectable) for c in many.values())
+    write = Scale(2, False)
+    known, never = sensitivity_notes(
+        {"wide": (list(some.values()), write), "narrow": (list(many.values()), write)}
+    )
+    assert "(wide)" in known
+    assert "narrow" not in known
+    assert never.startswith("no difference of any size")
+    assert never.endswith("(narrow)")
+
+
+def test_a_measure_whose_differences_do_not_vary_is_named():
+    same = np.arange(10.0)
+    _, c = compared({"a": same, "b": same})
+    (note,) = sensitivity_notes({"m": (list(c.values()), Scale(2, False))})
+    assert note.startswith("what difference could be shown is not known")
+    assert note.endswith("(m)")
+
+
 def test_few_seeds_come_with_what_five_would_show():
     _, c = compared(seeded(1, 2), seeds=2)
     assert c["ab"].error.seeds == 2

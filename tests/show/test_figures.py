@@ -8,8 +8,17 @@ from importlib import resources
 import numpy as np
 import pytest
 from made_up import METRICS, one, report_of, run
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
-from levelfield.show.figures import MOST_POINTS, SHAPES, VARIABLES, means_figure, series_mark
+from levelfield.show.figures import (
+    MOST_POINTS,
+    SHAPES,
+    VARIABLES,
+    dots,
+    means_figure,
+    series_mark,
+)
 
 
 def figure_of(shown, metric=METRICS[0]):
@@ -118,3 +127,20 @@ def test_one_value_makes_a_figure():
 
 def test_equal_values_make_a_figure():
     assert "<svg" in figure_of([one(str(i), prompt=f"P{i}") for i in range(5)])
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
+def test_every_single_value_is_painted_on_pixels_too(scale):
+    figure = Figure(dpi=100)
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    x = np.array([0.0, 0.5, 1.0]) * scale
+    dots(axes, x, np.array([0.2, 0.5, 0.8]), colour="#000000", size=6, alpha=1)
+    axes.set_xlim(-max(scale, 1), 2 * max(scale, 1))
+    axes.set_ylim(0, 1)
+    canvas.draw()
+    dark = np.asarray(canvas.buffer_rgba())[..., 0] < 128
+    rows = np.flatnonzero(dark.any(axis=1))
+    assert np.count_nonzero(np.diff(rows) > 1) == 2  # three dots
+    assert dark.sum() == pytest.approx(3 * np.pi * (3 / 72 * 100) ** 2, rel=0.1)

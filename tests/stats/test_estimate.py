@@ -13,9 +13,9 @@ from levelfield.stats.estimate import (
     Estimate,
     estimate_from_draws,
     estimate_of_mean,
+    estimates_from_draws,
     percentile_ends,
     undefined,
-    without_few_clusters,
 )
 
 nan = math.nan
@@ -29,7 +29,8 @@ nan = math.nan
         (1, 1, "a corpus", "one value"),
         (5, 1, "", "one cluster"),
         (5, 1, "a corpus", "a corpus"),
-        (5, 2, "", ""),
+        (5, 2, "", "fewer than 5 independent inputs"),
+        (5, 5, "", ""),
     ],
 )
 def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
@@ -40,7 +41,7 @@ def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
 
 @pytest.mark.parametrize(("clusters", "why"), [(4, "fewer than 5 independent inputs"), (5, "")])
 def test_a_mean_of_fewer_than_five_clusters_has_no_interval(clusters, why):
-    mean = without_few_clusters(estimate_of_mean(0.5, 0.4, 0.6, n=9, clusters=clusters))
+    mean = estimate_of_mean(0.5, 0.4, 0.6, n=9, clusters=clusters)
     assert mean.why_no_interval == why
     assert math.isnan(mean.low) == math.isnan(mean.high) == bool(why)
     assert mean.value == 0.5
@@ -75,3 +76,22 @@ def test_a_record_has_null_for_nan_and_only_the_reasons_there_are():
     }  # fmt: skip
     assert set(Estimate(1, 0, 2, 3, 3).to_dict()) == {"value", "low", "high", "n", "clusters"}
     json.dumps(record, allow_nan=False)
+
+
+@pytest.mark.parametrize("ends", [(0.5, 0.5), (1.0, 1.0 + 1e-15), (0.0, 0.0), (-math.inf, 1.0)])
+def test_ends_that_say_nothing_are_no_interval(ends):
+    e = Estimate(0.5, *ends, 9, 9)
+    assert math.isnan(e.low)
+    assert math.isnan(e.high)
+    assert e.why_no_interval
+
+
+@pytest.mark.parametrize("clusters", [2, 4])
+def test_resamples_of_fewer_than_five_clusters_are_no_interval(clusters):
+    drawn = np.linspace(-1, -0.56, 99)
+    e = estimate_from_draws(-0.56, drawn, n=9, clusters=clusters)
+    (several,) = estimates_from_draws(
+        np.array([-0.56]), drawn[None], n=[9], clusters=clusters, whys=[""]
+    )
+    assert repr(e) == repr(several)
+    assert e.why_no_interval == "fewer than 5 independent inputs"

@@ -1,12 +1,15 @@
 """Intervals of shares hold them where a bootstrap has nothing to draw from."""
 
+import math
+
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.stats.means import cluster_mean
-from levelfield.stats.shares import share_ends, votes_of
+from levelfield.stats.shares import equal_difference_ends, share_ends, votes_of
 
 
 def coverage(p, correlation, clusters, size, *, runs=400, seed=0):
@@ -79,3 +82,30 @@ def test_votes_of_several_judges_count_each():
         widths.append(interval.high - interval.low)
     assert 0.92 <= hits / 400 <= 0.98
     assert np.mean(widths) == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(800), rel=0.05)
+
+
+def tango_statistic(b, c, n, delta):
+    """The score statistic of Tango (1998), from the formula."""
+    A, B, C = 2 * n, -b - c + (2 * n - b + c) * delta, -c * delta * (1 - delta)
+    q = (math.sqrt(max(B * B - 4 * A * C, 0.0)) - B) / (2 * A)
+    return (b - c - n * delta) / math.sqrt(n * (2 * q + delta * (1 - delta)))
+
+
+@pytest.mark.parametrize("n", [5, 8, 40])
+@pytest.mark.parametrize("d", [-1.0, 0.0, 1.0])
+def test_equal_differences_have_tangos_interval(n: int, d: float):
+    low, high = equal_difference_ends(d, n=n, clusters=n, level=0.95)
+    assert -1 <= low < high <= 1
+    b, c = n * (d == 1), n * (d == -1)
+    z = scipy.stats.norm.ppf(0.975)
+    for end in (low, high):
+        if abs(end) < 1:
+            # the statistic is not differentiable in the other direction: mirror b and c
+            size = tango_statistic(*((b, c) if end > 0 else (c, b)), n, abs(end))
+            assert abs(size) == pytest.approx(z)
+
+
+def test_where_no_input_differs_a_difference_has_the_width_of_one_share():
+    low, high = equal_difference_ends(0.0, n=24, clusters=8, level=0.95)
+    assert high == pytest.approx(1 - share_ends(1.0, 0.0, n=24, clusters=8, level=0.95)[0])
+    assert low == -high

@@ -230,16 +230,17 @@ def test_820_comparisons_of_clear_differences_are_all_shown():
     assert (holm(sign_flips(D, np.ones(D.shape)).p) <= 0.05).all()
 
 
-@pytest.mark.parametrize(("more", "fewer"), [(5, 0), (9, 2), (7, 7), (30, 14), (3, 1)])
+@pytest.mark.parametrize(
+    ("more", "fewer"), [(5, 0), (9, 2), (7, 7), (30, 14), (3, 1), (1, 1), (0, 0)]
+)
 def test_mid_p_of_0_and_1_is_mcnemars(more: int, fewer: int):
     d = np.r_[np.ones(more), -np.ones(fewer), np.zeros(20)][:, None]
     tests = sign_flips(
         d, np.ones_like(d), mid=np.array([True]), resampling=Resampling(permutations=200_000)
     )
     n, k = more + fewer, min(more, fewer)
-    exact = 2 * scipy.stats.binom.cdf(k, n, 0.5) - scipy.stats.binom.pmf(k, n, 0.5)
-    # both sides tie where they are equal
-    expected = 1 - scipy.stats.binom.pmf(k, n, 0.5) / 2 if more == fewer else exact
+    # twice the mid-p of the rarer side: 1 where both are equal
+    expected = 2 * scipy.stats.binom.cdf(k, n, 0.5) - scipy.stats.binom.pmf(k, n, 0.5)
     assert tests.p[0] == pytest.approx(expected, rel=1e-9 if n < 17 else 0.1)
     if not np.isnan(tests.low[0]):
         assert (tests.low[0] < 0 < tests.high[0]) == (tests.p[0] > 0.05)

@@ -12,7 +12,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.undefined import NO_COMPLETE_SEEDS, OF_CORPUS, ONE_PROMPT, ONE_SEED, ONLY_CELLS
-from levelfield.stats.estimate import Estimate, estimate_of_mean, without_few_clusters
+from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.seeds import Contrast
 from levelfield.stats.shares import share_ends, votes_of
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
@@ -168,7 +168,7 @@ class _Cells:
             high = min(high, 100.0)
         if self.o.is_never_negative:
             low = max(low, 0.0)
-        return without_few_clusters(estimate(low, high, clusters=clusters))
+        return estimate(low, high, clusters=clusters)
 
     def between_seeds(self) -> SpreadBetween:
         """Returns the deviation of the weighted means of seeds."""
