@@ -212,6 +212,39 @@ def _together(
     return [results[key] for key in itertools.product(table.aspects, table.metrics)]
 
 
+def within_systems(
+    table: RatedScores,
+    statistic: Statistic,
+    *,
+    systems: Systems = "like-these",
+    resampling: Resampling = DEFAULT,
+) -> list[Correlation]:
+    """The mean over systems of a correlation among the samples of one, to be read beside that of
+    all samples together, which differences between systems raise or lower; none of one system."""
+    if not table.has_systems:
+        return []
+    rows = correlations(
+        table, group="system", systems=systems, wanted=(statistic,), resampling=resampling
+    )
+    return [c for c in rows if c.is_mean]
+
+
+def parts_from(within: Estimate, pooled: Estimate) -> bool:
+    """Whether the correlation within systems is another than that of all samples together: the
+    interval of one does not hold the other, or, without any interval, they differ by 0.2."""
+    if within.why_undefined or pooled.why_undefined:
+        return False
+    held = [
+        a.low <= b.value <= a.high
+        for a, b in ((within, pooled), (pooled, within))
+        if not a.why_no_interval
+    ]
+    return not all(held) if held else abs(within.value - pooled.value) > _APART
+
+
+_APART = 0.2
+
+
 def correlation_within(
     table: RatedScores,
     metric: str,
@@ -426,6 +459,7 @@ def numbers_table(
     group: str = "",
     of_systems: bool = False,
     compact: bool = False,
+    within: Sequence[Correlation] = (),
 ) -> Table:
     """Returns a row a correlation, with every statistic.
 
@@ -435,7 +469,9 @@ def numbers_table(
         of_systems: whether they are of means of systems, which have r without noise.
         compact: whether only the first statistic has its interval, in a column of its own, and
             aspects have no column.
+        within: the means over systems of a statistic, which stand beside it.
     """
+    of_systems_alone = {(c.metric, c.aspect): c.estimates for c in within}
     statistics = list(correlations[0].estimates) if correlations else []
     interval = f"{100 * level:g} % interval"
     why_none = why_no_interval(correlations)
@@ -459,6 +495,12 @@ def numbers_table(
             add(
                 TableColumn(f"{100 * level:g} % interval"),
                 (TableCell(_write.ends(e)) for e in estimates),
+            )
+        if within and statistic in within[0].estimates:
+            inside = (of_systems_alone[c.metric, c.aspect][statistic] for c in correlations)
+            add(
+                TableColumn(f"{SYMBOLS[statistic]} within systems"),
+                (_cell(e, with_ends=not compact, omitted=why_none) for e in inside),
             )
         if of_systems and i == 0:
             corrected = (TableCell(_write(c.corrected), value=c.corrected) for c in correlations)
@@ -516,6 +558,7 @@ def correlation_table(
     *,
     signature: str,
     subject: str,
+    within: Sequence[Correlation] = (),
 ) -> Table:
     """Returns metric × (aspect × statistic), the highest number of a column marked.
 
@@ -526,21 +569,30 @@ def correlation_table(
         statistics: columns; those that some correlation lacks are left out.
         signature: of the meta-evaluation.
         subject: is correlated, for the caption.
+        within: the means over systems of a statistic, which stand beside it.
     """
+    of_systems_alone = {(c.metric, c.aspect): c.estimates for c in within}
+    beside = next(iter(within[0].estimates)) if within else None
     estimates = {(c.metric, c.aspect): c.estimates for c in correlations}
     aspects = list(dict.fromkeys(c.aspect for c in correlations))
     metrics = list(dict.fromkeys(c.metric for c in correlations))
     shown = [s for s in statistics if all(s in c.estimates for c in correlations)]
 
-    def column(aspect: str, statistic: Statistic) -> list[TableCell]:
+    def column(aspect: str, statistic: Statistic, *, inside: bool) -> list[TableCell]:
+        of_pairs = of_systems_alone if inside else estimates
         values = [
             math.nan if e.why_undefined else e.value
-            for e in (estimates[metric, aspect][statistic] for metric in metrics)
+            for e in (of_pairs[metric, aspect][statistic] for metric in metrics)
         ]
         highest = max((_write.rounded(v) for v in values if v == v), default=math.nan)
         return [TableCell(_write(v), _write.rounded(v) == highest, value=v) for v in values]
 
-    columns = [(aspect, statistic) for aspect in aspects for statistic in shown]
+    columns = [
+        (aspect, statistic, inside)
+        for aspect in aspects
+        for statistic in shown
+        for inside in ((False, True) if statistic == beside else (False,))
+    ]
     sizes = ", ".join(
         f"{aspect}: {_range([c.n for c in correlations if c.aspect == aspect])}"
         for aspect in aspects
@@ -548,9 +600,12 @@ def correlation_table(
     return Table(
         [
             TableColumn("metric", words=True),
-            *(TableColumn(SYMBOLS[s], above=aspect) for aspect, s in columns),
+            *(
+                TableColumn(SYMBOLS[s] + " within systems" * inside, above=aspect)
+                for aspect, s, inside in columns
+            ),
         ],
-        list(zip(metrics, *(column(*pair) for pair in columns), strict=True)),
+        list(zip(metrics, *(column(a, s, inside=i) for a, s, i in columns), strict=True)),
         caption=f"agreement of metrics with ratings ({subject})",
         legend=[f"number of samples: {sizes}"],
         best="highest of its column, which need not be shown to be higher",

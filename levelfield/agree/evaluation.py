@@ -15,6 +15,8 @@ from levelfield.agree.correlate import (
     Correlation,
     correlation_table,
     correlations,
+    parts_from,
+    within_systems,
 )
 from levelfield.agree.design import (
     CompareBy,
@@ -31,7 +33,7 @@ from levelfield.core.signature import signature
 from levelfield.io.frames import Framed
 from levelfield.io.tables import Table
 from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
-from levelfield.stats.estimate import finite
+from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 
 _MEANS: Mapping[GroupBy, str] = {
@@ -70,6 +72,8 @@ class MetaEvaluation(Framed):
         level, group, by, correction, alpha, resampling, systems, ties, perm_both: as for
             `correlations` and `compare`.
         scores, ratings: the files that they come from.
+        within: beside correlations of all samples together, the means over systems of that by which
+            metrics are compared; empty elsewhere, and of one system.
     """
 
     table: RatedScores
@@ -87,6 +91,7 @@ class MetaEvaluation(Framed):
     perm_both: bool = False
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
+    within: Sequence[Correlation] = ()
 
     @property
     def what(self) -> str:
@@ -141,6 +146,24 @@ class MetaEvaluation(Framed):
         """One row a metric and aspect: the mean where there are groups."""
         return [c for c in self.correlations if self.group == "all" or c.is_mean or c.systems]
 
+    def within_of(self, metric: str, aspect: str) -> Estimate | None:
+        """The correlation within systems that stands beside that of all samples together."""
+        return next(
+            (c.estimates[self.by] for c in self.within if (c.metric, c.aspect) == (metric, aspect)),
+            None,
+        )
+
+    def parted(self, aspect: str) -> list[str]:
+        """The metrics whose correlation within systems is another than that of all samples."""
+        return [
+            c.metric
+            for c in self.rows()
+            if c.aspect == aspect
+            and self.by in c.estimates
+            and (inside := self.within_of(c.metric, aspect)) is not None
+            and parts_from(inside, c.estimates[self.by])
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """The document of `levelfield correlate --json`; an undefined number is None."""
         table = self.table
@@ -161,6 +184,7 @@ class MetaEvaluation(Framed):
             "metrics": dict(table.signatures),
             "raters": dict(table.raters),
             "correlations": [c.to_dict() for c in self.correlations],
+            **({"within_systems": [c.to_dict() for c in self.within]} if self.within else {}),
             "comparisons": [c.to_dict(self.alpha) for c in self.comparisons.comparisons],
             "rankings": [r.to_dict() for r in self.comparisons.rankings],
             "drift": [d.to_dict() for d in self.drifts],
@@ -197,8 +221,19 @@ class MetaEvaluation(Framed):
 
     def _table(self, statistics: Sequence[Statistic]) -> Table:
         return correlation_table(
-            self.rows(), statistics, signature=self.signature, subject=self.what
+            self.rows(),
+            statistics,
+            signature=self.signature,
+            subject=self.what,
+            within=self.within,
         )
+
+
+PARTED = (
+    "all samples together and samples within systems do not agree alike: differences between "
+    "systems make up the former; --group system has the latter"
+)
+"""What is said where the two correlations part."""
 
 
 def evaluate(
@@ -241,6 +276,11 @@ def evaluate(
             resampling=resampling,
         ),
         drifts=drift(table, parts=parts, resampling=resampling) if with_drift or parts else (),
+        within=(
+            within_systems(table, by, systems=systems, resampling=resampling)
+            if level == "segment" and group == "all"
+            else ()
+        ),
         level=level,
         group=group,
         by=by,

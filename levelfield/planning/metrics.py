@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from levelfield.agree.compare import MetricComparison, compare
-from levelfield.agree.correlate import correlation_within
+from levelfield.agree.correlate import correlation_within, parts_from, within_systems
 from levelfield.agree.join import RatedScores, join, merged_columns, note_of_groups
 from levelfield.agree.sources import ManyScores, file_names, rating_table, read_all
 from levelfield.core.errors import UserError
@@ -98,6 +98,8 @@ class _Expected:
         agreement: reliability of one rating; NaN if it is not known.
         design: variance of the correlation, as a multiple of that of independent samples.
         n: samples of the pilot; 0 without one.
+        within: r of the pilot within its systems; NaN of fewer than two.
+        parted: whether that is another than r of all samples together (`parts_from`).
     """
 
     metric: str
@@ -107,6 +109,8 @@ class _Expected:
     agreement: float
     design: float = 1.0
     n: int = 0
+    within: float = math.nan
+    parted: bool = False
 
     def share(self, raters: int) -> float:
         """Returns the correlation with the mean of other raters, over that with these."""
@@ -204,6 +208,7 @@ def plan_metrics(
                     "agreement": None if math.isnan(p.agreement) else p.agreement,
                     "design": p.design,
                     "samples": p.n or None,
+                    "r_within_systems": None if math.isnan(p.within) else p.within,
                 }
                 for p in pilots
             ]
@@ -279,6 +284,10 @@ def _pair_row(
 
 
 def _expected(table: RatedScores, rated: Rated, chosen: MetricPlanOptions) -> Iterator[_Expected]:
+    inside = {
+        (c.metric, c.aspect): c.estimates["pearson"]
+        for c in within_systems(table, "pearson", systems="these")
+    }
     for aspect in table.aspects:
         ratings = rating_table([r for r in rated.ratings if r.aspect == aspect])
         counts = (~np.isnan(ratings.values)).sum(axis=1)
@@ -294,6 +303,7 @@ def _expected(table: RatedScores, rated: Rated, chosen: MetricPlanOptions) -> It
             ends = np.clip([e.low, e.high], -1 + 1e-9, 1 - 1e-9)
             half = float(np.diff(np.arctanh(ends))[0]) / 2
             design = (half / float(scipy.special.ndtri((1 + _LEVEL) / 2))) ** 2 * (e.n - 3)
+            within = inside.get((metric, aspect))
             yield _Expected(
                 metric,
                 aspect,
@@ -302,6 +312,8 @@ def _expected(table: RatedScores, rated: Rated, chosen: MetricPlanOptions) -> It
                 single,
                 design,
                 e.n,
+                math.nan if within is None else within.value,
+                within is not None and parts_from(within, e),
             )
 
 
@@ -310,11 +322,22 @@ def _notes(
 ) -> Iterator[str]:
     for p in pilots:
         if p.n:
-            r = f"{p.r:.3f}".replace("-", "−")
+            r, within = (f"{v:.3f}".replace("-", "−") for v in (p.r, p.within))
+            inside = (
+                ""
+                if math.isnan(p.within)
+                else f" of all samples together, {within} within systems,"
+            )
             yield (
-                f"{p.metric}, {p.aspect}: r {r} with {p.rated_by:.3g} raters, "
+                f"{p.metric}, {p.aspect}: r {r}{inside} with {p.rated_by:.3g} raters, "
                 f"{p.n:,} samples; one sample is worth {1 / p.design:.2g} independent ones"
             )
+            if p.parted and chosen.r is None:
+                yield (
+                    f"{p.metric}, {p.aspect}: planned is r of all samples together, which "
+                    f"differences between systems make up; --r {p.within:.3g} plans that within "
+                    "systems"
+                )
     if any(math.isnan(p.agreement) for p in pilots):
         yield "raters are not planned: their agreement is unknown; give --agreement"
     untested: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from levelfield.agree.compare import MetricComparison, Ranking, test_notes
 from levelfield.agree.correlate import NAMES, Correlation, numbers_table
-from levelfield.agree.evaluation import MetaEvaluation
+from levelfield.agree.evaluation import PARTED, MetaEvaluation
 from levelfield.io import atomic_writer
 from levelfield.show.correlate_figures import (
     evaluator_figure,
@@ -130,6 +130,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
             level=evaluation.resampling.level,
             group=evaluation.group if evaluation.has_row_per_group else "",
             of_systems=evaluation.level == "system",
+            within=evaluation.within,
         ),
         names=NAMES,
         heat=[s for s in stats if s in ("pearson", "spearman", "kendall", "tau-like")],
@@ -244,6 +245,15 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
             number(value), NAMES[evaluation.by], interval
         )
     )
+    inside = evaluation.within_of(best, ranking.aspect)
+    if inside is not None:
+        sentences.append(
+            Markup('Within systems it is {} <span class="aside">{}</span>.').format(
+                number(inside.value), ends(inside)
+            )
+        )
+    if parted := evaluation.parted(ranking.aspect):
+        sentences.append(Markup("<b>{}</b>: {}.").format(", ".join(parted), PARTED))
     if len(ranking.r) > 1:
         open_ = [
             c

@@ -12,6 +12,8 @@ from levelfield.agree.evaluation import correlate
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.show.correlate_page import in_short
+from levelfield.show.terminal.correlation_tables import print_evaluation
 from levelfield.stats.correlation import pearson
 from levelfield.stats.power import detectable_difference
 
@@ -70,7 +72,7 @@ def test_a_frame_has_a_row_for_every_statistic_of_every_correlation():
 
 def test_the_latex_table_names_metrics_and_marks_the_best():
     table = correlate([GOOD, TIES], RATED, statistics=["pearson"], **QUICK).to_latex()
-    assert table.count("\\textbf{") == 1
+    assert table.count("\\textbf{") == 2  # all samples together, and within systems
     assert "good & \\textbf{" in table
     assert "mean" not in table
 
@@ -143,3 +145,53 @@ def test_so_few_clusters_that_no_p_is_small_detect_nothing():
     (c,) = correlate(pair, few, systems="these", **QUICK).comparisons.comparisons
     assert math.isinf(c.detectable)
     assert c.to_dict()["detectable"] is None
+
+
+def of_three_systems(apart: float, within: float):
+    """Ratings that a metric shares between systems by `apart` and within them by `within`."""
+    rng = np.random.default_rng(4)
+    samples, values = [], []
+    for i in range(60):
+        level = apart * (i % 3)
+        rating = level + rng.normal()
+        noise = rng.normal()
+        values.append(level + within * (rating - level) + (1 - within) * noise)
+        samples.append(
+            Sample(str(i), "text", prompt=f"p{i // 3}", system="abc"[i % 3],
+                   ratings={"quality": {"ann": float(rating)}})
+        )  # fmt: skip
+    return [scores("m", values), scores("k", [-v for v in values])], samples
+
+
+def test_differences_between_systems_are_not_presented_as_agreement(capsys):
+    both, samples = of_three_systems(5.0, 0.0)
+    evaluation = correlate(both, samples)
+    pooled = {c.metric: c.estimates["pearson"].value for c in evaluation.rows()}
+    inside = evaluation.within_of("m", "quality")
+    assert pooled["m"] > 0.8
+    assert abs(inside.value) < 0.4
+    (mean,) = [
+        c for c in correlate(both, samples, group="system").rows() if c.metric == "m"
+    ]  # the same number
+    assert inside.value == mean.estimates["pearson"].value
+    assert evaluation.parted("quality") == ["m", "k"]
+    document = evaluation.to_dict()["within_systems"]
+    assert [c["metric"] for c in document] == ["m", "k"]
+    print_evaluation(evaluation)
+    shown = capsys.readouterr().out
+    assert "within systems, mean: m " in shown
+    assert "m, k: all samples together and samples within systems do not agree alike" in shown
+    page = in_short(evaluation, evaluation.comparisons.rankings[0])
+    assert "Within systems it is" in page
+    assert "do not agree alike" in page
+    assert "within systems" in evaluation.to_latex()
+
+
+def test_where_both_agree_no_line_says_otherwise():
+    both, samples = of_three_systems(0.0, 0.7)
+    evaluation = correlate(both, samples)
+    assert evaluation.within_of("m", "quality").value > 0.7
+    assert evaluation.parted("quality") == []
+    alone = [replace(s, system="") for s in samples]
+    assert correlate(both, alone).within == []
+    assert "within_systems" not in correlate(both, alone).to_dict()

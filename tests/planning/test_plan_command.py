@@ -314,6 +314,28 @@ def test_metrics_of_a_pilot_that_no_test_compares_are_not_planned_and_why_is_sai
     assert not any("the pilot is taken as the true one" in note for note in plan.notes)
 
 
+@pytest.mark.parametrize("apart", [0.0, 20.0])
+def test_a_plan_says_whether_r_is_that_of_differences_between_systems(apart: float):
+    columns, samples = rated(60, np.random.default_rng(9))
+    shift = {s.id: apart * (int(s.id) % 3) for s in samples}
+    columns = [
+        replace(c, values={id: v + shift[id] for id, v in c.values.items()}) for c in columns[:1]
+    ]
+    samples = [
+        replace(
+            s, system="abc"[int(s.id) % 3],
+            ratings={"style": {r: v + shift[s.id] for r, v in s.ratings["style"].items()}},
+        )
+        for s in samples
+    ]  # fmt: skip
+    plan = plan_metrics(columns, ratings=samples)
+    (pilot,) = plan.assumptions["pilot"]
+    assert pilot["r_within_systems"] < 0.9
+    assert "within systems, with 2 raters" in plan.notes[0]
+    asks = [note for note in plan.notes if "plans that within systems" in note]
+    assert bool(asks) == bool(apart)
+
+
 def test_the_variance_of_alpha_is_that_of_normal_ratings():
     rng = np.random.default_rng(9)
     found = []

@@ -167,7 +167,7 @@ def test_latex_escapes_and_marks_the_best_of_each_column():
     assert "flat & -- & --" in text
     rows = [line for line in text.splitlines() if line.startswith(("metric\\_", "flat"))]
     assert len(rows) == 4
-    assert {row.count("&") for row in rows} == {6}
+    assert {row.count("&") for row in rows} == {8}
 
 
 def test_latex_of_any_character():

@@ -9,10 +9,11 @@ from rich.text import Text
 from levelfield.agree.compare import MetricComparison, test_notes
 from levelfield.agree.correlate import SYMBOLS, Correlation, numbers_table
 from levelfield.agree.drift import Drift
-from levelfield.agree.evaluation import MetaEvaluation
+from levelfield.agree.evaluation import PARTED, MetaEvaluation
 from levelfield.scoring.standing import p_value
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table
+from levelfield.stats.estimate import Estimate
 
 MOST_PRINTED = 30
 """The most comparisons that are printed; JSON and the page have all."""
@@ -40,6 +41,16 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
                 remarks.setdefault(remark, []).append(name)
         for remark, names in remarks.items():
             out.print(Text(f"  {', '.join(names)}: {remark}", "dim"), soft_wrap=True)
+        inside = [
+            f"{c.metric} {_shown(e.value)} {_ends(e)}"
+            for c in mine
+            if (e := evaluation.within_of(c.metric, aspect)) is not None
+        ]
+        if inside:
+            line = f"  {SYMBOLS[evaluation.by]} within systems, mean: {', '.join(inside)}"
+            out.print(Text(line), soft_wrap=True)
+        if parted := evaluation.parted(aspect):
+            out.print(Text(f"  {', '.join(parted)}: {PARTED}"), soft_wrap=True)
         for ranking in evaluation.comparisons.rankings:
             if ranking.aspect == aspect and len(ranking.r) > 1:
                 tested = evaluation.comparisons.tested(aspect)
@@ -140,6 +151,12 @@ def _drifted(d: Drift) -> list[str]:
         listed = ", ".join(f"{k}: {_shown(s.mean)} ± {_shown(s.deviation)}" for k, s in few)
         lines.append(f"drift of {d.metric} by number of evaluators: {listed}")
     return lines
+
+
+def _ends(e: Estimate) -> str:
+    """The interval, or why there is none."""
+    reason = e.why_undefined or e.why_no_interval
+    return f"({reason})" if reason else f"[{_shown(e.low)}, {_shown(e.high)}]"
 
 
 def _shown(value: float) -> str:
