@@ -67,6 +67,9 @@ class Metric(Protocol):
         extra: of levelfield that installs what it computes with, of a metric without models.
         model_names: of the models that it reads, where no options `model`, `encoder`, `expert` or
             `amateur` name them.
+        languages: reader -> ISO 639-1 codes of the languages that it reads, of what the metric
+            reads texts with besides its models: a segmenter, rules, a lexicon, scales. A run says
+            which texts are in others; what isn't named reads any.
         costs: what its values have cost so far, as text for a note; None if nothing.
         counting: a method `counting(texts)`, as `CountsTexts` has it.
         lacking: a method `lacking(attributes)`, as `LacksModels` has it.

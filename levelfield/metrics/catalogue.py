@@ -69,7 +69,7 @@ def entry_of(metric: Callable[..., Metric]) -> MetricEntry:
     from levelfield.core.options import choices, make, required
 
     options = tuple(required(choices(metric), ()))
-    models = () if options else _model_names(make(metric, {}))
+    models = () if options else model_names(make(metric, {}))
     extra = getattr(metric, "extra", "")
     if not extra and models:
         extra = "offline" if any(name.startswith("offline/") for name in models) else "models"
@@ -95,7 +95,7 @@ def summary_of(metric: object) -> str:
     return doc.splitlines()[0] if doc else ""
 
 
-def _model_names(metric: Any) -> tuple[str, ...]:
+def model_names(metric: Any) -> tuple[str, ...]:
     """Returns the names of the models that a metric reads."""
     if hasattr(metric, "model_names"):
         return tuple(metric.model_names)

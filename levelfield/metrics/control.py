@@ -56,6 +56,7 @@ from levelfield.metrics.sample_metric import (
     SampleValue,
     of_defined,
 )
+from levelfield.models.languages import ENGLISH
 from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.tokens import AS_TEXT
 
@@ -160,6 +161,11 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
     def model_names(self) -> tuple[str, ...]:
         """The names of the judges' models."""
         return models_of(self._chosen)
+
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """What lexicons among the judges read."""
+        return {judge.lexicon: ENGLISH for judge in self._chosen if judge.lexicon}
 
     def _choices(self) -> Mapping[str, object]:
         judges = describe(self._chosen, self.loading)

@@ -17,6 +17,7 @@ from levelfield.core.packages import installed_label
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_TEXT, Undefined, no_unit
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
+from levelfield.models.languages import ENGLISH
 
 CATEGORIES = ("agreement", "confusable", "mechanics", "punctuation")
 """Categories of rules whose errors count."""
@@ -144,6 +145,7 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
     )
 
     name: ClassVar[str] = "fluency.grammar"
+    languages: ClassVar[Mapping[str, frozenset[str]]] = {"its rules": ENGLISH}
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     extra: ClassVar[str] = "grammar"
     direction: ClassVar[Direction] = "lower"

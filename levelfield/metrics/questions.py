@@ -190,7 +190,7 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
 
     def _choices(self) -> Mapping[str, object]:
         question = self._question
-        segmented = {"segmenter": f"punkt-{self.language}"} if self._by_sentence else {}
+        segmented = {"segmenter": segmenter.label(self.language)} if self._by_sentence else {}
         return {
             "model": self._resolved.label,
             "question": f"{question.name}@{question.digest}",
@@ -240,6 +240,11 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
     @property
     def _by_sentence(self) -> bool:
         return self.over in ("sentences", "sum")
+
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """What its segmenter reads, if it reads sentences."""
+        return segmenter.languages_read(self.language) if self._by_sentence else {}
 
     def _inputs(self, sample: Sample) -> list[QuestionInput] | Undefined:
         """Returns the parts of a sample that the question is about, at least one."""

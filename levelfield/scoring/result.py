@@ -216,6 +216,8 @@ class ScoreSummary(Framed):
         task: the task that was scored, or empty.
         gallery: the samples that a page shows; None where none were chosen.
         resampling: how intervals and tests are drawn.
+        languages: ISO 639-1 code -> texts, of languages that a metric does not read; empty where
+            all texts that were judged are in languages that all metrics read.
     """
 
     n: int
@@ -228,6 +230,7 @@ class ScoreSummary(Framed):
     task: str = ""
     gallery: Gallery | None = field(default=None, repr=False)
     resampling: Resampling = DEFAULT
+    languages: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, metric: str) -> MetricSummary:
         """The summary of a metric."""
@@ -252,6 +255,7 @@ class ScoreSummary(Framed):
             ],
             "table": table.to_dict(),
             "labels": labels.to_dict() if labels else None,
+            **({"languages": dict(self.languages)} if self.languages else {}),
         }
 
     def _parts_document(self, metric: str) -> dict[str, Any]:

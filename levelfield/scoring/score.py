@@ -42,6 +42,7 @@ from levelfield.io.writing import STDOUT, atomic_writer
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.joint import MEANS, Criterion, joint
 from levelfield.scoring.keeper import ScoredPartition, keeping, stream
+from levelfield.scoring.languages import LanguageTally
 from levelfield.scoring.metrics import (
     check_engine,
     choose_metrics,
@@ -255,12 +256,14 @@ def measure(
             notes.append(_shard_note(shard, n, census.n))
         progress = stack.enter_context(stages(title, n * len(metrics)))
         its_own = itertools.islice(partitions(source), part.start, part.stop)
+        spoken = LanguageTally(metrics, n)
         scored = stream(its_own, of_samples, states, keeper, progress=progress)
         for partition in scored:
             groups = [grouping.group(sample) for sample in partition.samples]
             labels = [grouping.label(sample) for sample in partition.samples]
             for sample, group, label in zip(partition.samples, groups, labels, strict=True):
                 tally.add(sample, group, label)
+            spoken.add(sample.text for sample in partition.samples)
             for scores in partition.scores:
                 tally.add_scores(scores)
                 tied[scores.metric] += ties(scores)
@@ -282,6 +285,7 @@ def measure(
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     notes += filter(None, [tally.sharing_note()])
+    notes += spoken.notes()
     split = _split(metrics)
     summaries = _summaries(tally, criteria, grouping, split, resampling)
     summaries += [
@@ -299,6 +303,7 @@ def measure(
         task=options.task or "",
         gallery=gallery,
         resampling=resampling,
+        languages=spoken.unread(),
     )
 
 

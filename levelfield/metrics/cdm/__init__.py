@@ -226,6 +226,12 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         fills = a.kind == "encoder-decoder" or fills_in_the_middle(a)
         return "infilling" if fills else "conditional"
 
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """What its segmenter reads, if it reads sentences."""
+        by_sentence = self.task != "dialogue" and self._form == "infilling"
+        return segmenter.languages_read(self.language) if by_sentence else {}
+
     @functools.cached_property
     def _momentum_choices(self) -> dict[str, object]:
         a, e = self._resolved
@@ -247,7 +253,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         if self.task == "dialogue":
             choices |= {"turns": self.turns, "separator": self.separator.replace("\n", r"\n")}
         elif self._form == "infilling":
-            choices["segmenter"] = f"punkt-{self.language}"
+            choices["segmenter"] = segmenter.label(self.language)
         return {
             "amateur": a.label,
             "expert": e.label,

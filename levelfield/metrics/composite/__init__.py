@@ -37,7 +37,7 @@ from levelfield.metrics.ctrleval.patterns import PROMPT_MATCH
 from levelfield.metrics.ctrleval.relevance import ATTRIBUTE, wanted_label
 from levelfield.metrics.judges import choose
 from levelfield.metrics.sample_metric import SampleValue
-from levelfield.text.segmenter import LANGUAGE
+from levelfield.text import segmenter
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CompositeCoherence(CompositeMetric):
     multivariate correlation".
     """
 
-    language: str = LANGUAGE
+    language: str = segmenter.LANGUAGE
 
     name: ClassVar[str] = "composite.coherence"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -74,7 +74,7 @@ class CompositeCoherence(CompositeMetric):
         ]
 
     def _own(self) -> Mapping[str, object]:
-        return {"segmenter": f"punkt-{self.language}"}
+        return {"segmenter": segmenter.label(self.language)}
 
 
 @dataclass(frozen=True)

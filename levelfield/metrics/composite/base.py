@@ -24,6 +24,7 @@ from levelfield.metrics.composite.scales import (
 )
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
 from levelfield.metrics.scorers import Normalize
+from levelfield.models.languages import ENGLISH, languages_of_models
 from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve
 
@@ -198,6 +199,15 @@ class CompositeMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     def part_names(self) -> tuple[str, ...]:
         """The names of all components."""
         return tuple(ingredient.part for ingredient in self._ingredients)
+
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """What its scales, and the judges and segmenters of its components, read."""
+        read = {"scales=shipped": ENGLISH} if self.scales == SHIPPED else {}
+        for component in self.components():
+            read |= languages_of_models(getattr(component.metric, "model_names", ()))
+            read |= getattr(component.metric, "languages", {})
+        return read
 
     @property
     def _ingredients(self) -> tuple[Ingredient, ...]:

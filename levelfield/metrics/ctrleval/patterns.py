@@ -194,8 +194,13 @@ class CTRLEvalCoherence(_PatternMetric):
     _forms: ClassVar[tuple[str, ...]] = ("share", "nats", "log-p", "evidence")
 
     def _own(self) -> Mapping[str, object]:
-        choices = {"single": self.single, "segmenter": f"punkt-{self.language}"}
+        choices = {"single": self.single, "segmenter": segmenter.label(self.language)}
         return {**super()._own(), **choices}
+
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """What its segmenter reads."""
+        return segmenter.languages_read(self.language)
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         sentences = segmenter.sentences(sample.text, self.language)
