@@ -22,6 +22,7 @@ from levelfield.stats.estimate import Estimate, percentile_ends
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.means import cluster_mean
 from levelfield.stats.resampling import Resampling
+from levelfield.stats.shares import equal_difference_ends
 from levelfield.stats.sign_flip import sign_flips
 
 Floats = npt.NDArray[np.float64]
@@ -110,6 +111,31 @@ def differences(runs: int) -> Iterator[str]:
             rejected = int((tests.p <= 0.05).sum())
             row = (shown(n, runs) for n in (outside, excluded, rejected))
             yield " | ".join([f"{name} {K}", *row])
+
+
+def paired(runs: int) -> Iterator[str]:
+    """Coverage of the interval of a difference of paired shares that few inputs differ in."""
+    yield "difference of shares, inputs × more and fewer | before | after | without a width before"
+    for n, more, fewer in ((8, 0.02, 0.02), (8, 0.1, 0.02), (30, 0.01, 0.01), (30, 0.05, 0.01)):
+        rng = np.random.default_rng(5)
+        before = after = flat = 0
+        for run in range(runs):
+            d = rng.choice([1.0, -1.0, 0.0], n, p=[more, fewer, 1 - more - fewer])
+            W = np.ones((n, 1)) / n
+            test = sign_flips(d[:, None] * W, W, mid=np.array([True]), resampling=_seeded(run))
+            low, high = float(test.low[0]), float(test.high[0])
+            old = (low, high)
+            if not np.ptp(d):
+                flat += 1
+                old = (d[0], d[0])
+                low, high = equal_difference_ends(d[0], n=n, clusters=n, level=0.95)
+            truth = more - fewer
+            before += old[0] <= truth <= old[1]
+            after += low <= truth <= high
+        yield (
+            f"{n} × {more}, {fewer} | {shown(before, runs)} | {shown(after, runs)} | "
+            f"{shown(flat, runs)}"
+        )
 
 
 def correlations(runs: int) -> Iterator[str]:
@@ -202,7 +228,7 @@ def _seeded(run: int) -> Resampling:
     return Resampling(resamples=RESAMPLES, seed=run)
 
 
-TABLES = (means, shares, differences, correlations, alphas, labels)
+TABLES = (means, shares, differences, paired, correlations, alphas, labels)
 
 
 def main() -> None:
