@@ -3,7 +3,7 @@
 For PPLM's prompts and both sentiments, the distribution of the next token is read twice under each
 technique that changes states: with all tokens steered, as levelfield does, and with the last token
 alone, as the program of ITI does for the first token that it writes. Printed are the mean KL
-divergence of the second from the first, and for comparison that of the base from the first, in nats.
+divergence of the second from the first and, for comparison, that of the base from it, in nats.
 
     python benchmarks/steering_scope.py
 """
@@ -23,7 +23,7 @@ CONTROLS = ({"sentiment": "positive"}, {"sentiment": "negative"})
 
 
 def divergences(technique: StateTechnique, texts: list[str]) -> np.ndarray:
-    """Returns (texts × controls, 2) nats from all tokens steered: the last token alone, the base."""
+    """Returns (texts × controls, 2) nats from all tokens steered: the last alone, the base."""
     base, rows = technique.base, []
     for text in texts:
         ids = torch.tensor([[*base.opening, *base.ids(text)]], device=base.device)
