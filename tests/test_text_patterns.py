@@ -102,8 +102,8 @@ def test_every_pattern_reads_100_000_characters_of_its_worst_case_within_a_secon
 
 
 @pytest.mark.slow
-def test_every_pattern_reads_20_000_characters_with_any_beginning_and_end():
-    assert slow(20_000, 0.2, brief=False) == []
+def test_every_pattern_reads_4_000_characters_with_any_beginning_and_end():
+    assert slow(4_000, 0.05, brief=False) == []
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
