@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from levelfield.core.paths import existing_path
+
 Languages = frozenset[str]
 """ISO 639-1 codes."""
 
@@ -44,8 +46,8 @@ def model_languages(model: str) -> Languages | None:
     """
     if model.startswith("offline/") or model.partition("@")[0] in _ENGLISH_MODELS:
         return ENGLISH
-    folder = Path(model).expanduser()
-    return _card_languages(folder / "README.md") if model.strip() and folder.is_dir() else None
+    folder = existing_path(model.strip())
+    return _card_languages(folder / "README.md") if folder and folder.is_dir() else None
 
 
 def languages_of_models(models: Iterable[str]) -> Mapping[str, Languages]:

@@ -18,6 +18,7 @@ CONSTANTS = {
     "ONE_SENTENCE": "one sentence only",
     "ONE_TURN": "one turn only",
     "NO_KEYWORDS": "control has no keywords",
+    "ONE_TOKEN": "one token only, and the model reads nothing before it",
     "NO_STYLE": "no wanted style",
     "NO_ATTRIBUTE": "no judged attribute",
     "ONE_ATTRIBUTE": "one attribute only",

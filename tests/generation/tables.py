@@ -39,7 +39,14 @@ def table(seed: int) -> torch.Tensor:
 
 
 def language_model(log_p: torch.Tensor, label: str) -> LanguageModel:
-    tokens: Any = SimpleNamespace(bos_id=BOS, limit=100, vocabulary_size=WORDS)
+    tokens: Any = SimpleNamespace(
+        bos_id=BOS,
+        limit=100,
+        vocabulary_size=WORDS,
+        reads_bos=True,
+        opening=[BOS],
+        begun=lambda ids: [BOS, *ids],
+    )
     return LanguageModel(Bigrams(log_p), None, label, tokens, frozenset())
 
 
