@@ -41,7 +41,7 @@ def test_rated_texts_give_a_table_by_label_values_by_text_and_agree_with_people(
     ran = run("score", file, "--format", "ctrleval", "--metric", "ctrleval")
     assert ran.code == 0
     assert re.search(r"coherence ↑ +consistency ↑$", ran.out, re.MULTILINE)
-    row = r"^(?:positive|negative|all) +\d+ +0\.\d{3}(?: .*)? 0\.\d{3}"
+    row = r"^(?:positive|negative|all) +[\d–]+ +0\.\d{3}(?: .*)? 0\.\d{3}"
     assert len(re.findall(row, ran.out, re.MULTILINE)) == 3
 
     written = records("scores.jsonl")
