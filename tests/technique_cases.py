@@ -615,7 +615,7 @@ CASES: Mapping[str, Case] = {
             **{
                 **options,
                 # other models than CTRL are refused
-                "model": options.get("model") if "no/" in options.get("model", "") else ctrl(),
+                "model": options["model"] if options.get("model", "").startswith("no/") else ctrl(),
             }
         ),
         controls=({"sentiment": "positive"}, {"topic": "Sports"}),
