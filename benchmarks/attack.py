@@ -180,20 +180,20 @@ class Outcome(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        found = []
+        faults = []
         if OURS in self.printed:
-            found.append("our mistake")
+            faults.append("our mistake")
         if "Traceback (most recent call last)" in self.printed:
-            found.append("traceback")
+            faults.append("traceback")
         if self.seconds > LONGEST_S:
-            found.append("more than 60 s")
+            faults.append("more than 60 s")
         elif os.WIFSIGNALED(self.status):
-            found.append("ended by a signal")
+            faults.append("ended by a signal")
         elif os.WEXITSTATUS(self.status) > 2:
-            found.append("exit code above 2")
+            faults.append("exit code above 2")
         if self.peak > MOST_BYTES:
-            found.append("more than 2 GiB")
-        return found
+            faults.append("more than 2 GiB")
+        return faults
 
 
 def run(folder: Path, words: Sequence[str]) -> Outcome:

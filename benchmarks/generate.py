@@ -62,7 +62,7 @@ class Run(NamedTuple):
 
 
 def run(command: Sequence[str], out: Path) -> Run:
-    """Runs a process to its end."""
+    """Runs a process and returns what it took."""
     out.unlink(missing_ok=True)
     begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

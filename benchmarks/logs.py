@@ -85,9 +85,9 @@ def measure_epochs(items: int, epochs: int, studies: int) -> list[float]:
     for k, gain in enumerate((0.0, _GAIN)):
         for _ in range(studies):
             chance = rng.random(items)
-            of_models = (chance, np.minimum(chance + gain, 1))
+            chances = (chance, np.minimum(chance + gain, 1))
             values = [
-                (rng.random((items, epochs)) < p[:, None]).astype(np.float64) for p in of_models
+                (rng.random((items, epochs)) < p[:, None]).astype(np.float64) for p in chances
             ]
             difference = values[0].mean(axis=1) - values[1].mean(axis=1)
             t = stats.ttest_1samp(difference, 0)
@@ -109,8 +109,8 @@ def measure_perplexity(documents: int, by_words: bool, studies: int) -> list[flo
     for _ in range(studies):
         a, b, words = _documents(rng, documents)
         w = words if by_words else np.ones(documents)
-        of_pair = summary([(a * w)[:, None], (b * w)[:, None]], w, PERPLEXITY)
-        (c,), mean = of_pair.comparisons, of_pair.groups[0].mean
+        summarised = summary([(a * w)[:, None], (b * w)[:, None]], w, PERPLEXITY)
+        (c,), mean = summarised.comparisons, summarised.groups[0].mean
         rejected += c.p <= 0.05
         held += mean.low <= truth <= mean.high
         (c,) = summary([(a * w)[:, None], ((b + _NATS) * w)[:, None]], w, PERPLEXITY).comparisons
@@ -152,8 +152,8 @@ def main() -> None:
     print("| --: | --: |" + " --: |" * 9)
     for items in (50, 200):
         for epochs in (1, 2, 3, 5):
-            found = measure_epochs(items, epochs, arguments.studies)
-            level, power, width = found[:3], found[3:6], found[6:]
+            figures = measure_epochs(items, epochs, arguments.studies)
+            level, power, width = figures[:3], figures[3:6], figures[6:]
             cells = [
                 cell
                 for row in zip(level, power, width, strict=True)

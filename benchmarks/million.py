@@ -9,9 +9,10 @@ Every repeat of a part is a process of its own, so that its peak memory is its o
 - agree: two metrics against ratings from 1 to 5, as `levelfield correlate` has it, without files;
 - score: `levelfield score` of a file of texts, BLEU and chrF, with a page;
 - correlate: `levelfield correlate` of what it wrote, with a file of ratings, the texts and a page;
-- compare: `levelfield compare` of a log of so many answers of five systems to the same inputs, one
-  score an answer;
-- agreement: `levelfield agreement` of so many ratings on five points by 50 raters, five an item.
+- compare: `levelfield compare` of a log with this number of answers of five systems to the
+  same inputs, one score an answer;
+- agreement: `levelfield agreement` of this number of ratings on five points by 50 raters, five an
+  item.
 
 The first three do not count the making of the samples. One thread computes unless OMP_NUM_THREADS
 says otherwise.

@@ -71,16 +71,16 @@ def drawn(name: str, most: int) -> list[Sample]:
     rng = np.random.default_rng(0)
     chosen: list[Sample] = []
     for label in LABELS:
-        of_label = [s for s in samples if s.control["sentiment"] == label and s.text.strip()]
-        order = rng.permutation(len(of_label))[: most // len(LABELS)]
-        chosen += [as_read(of_label[i]) for i in order]
+        candidates = [s for s in samples if s.control["sentiment"] == label and s.text.strip()]
+        order = rng.permutation(len(candidates))[: most // len(LABELS)]
+        chosen += [as_read(candidates[i]) for i in order]
     return [replace(sample, id=str(i)) for i, sample in enumerate(chosen)]
 
 
 def standard_scores(samples: Sequence[Sample], loading: Loading) -> dict[str, Floats]:
     """Returns the parts of each text for its right label and for its wrong one: (texts, 2)."""
     wrong = dict(zip(LABELS, reversed(LABELS), strict=True))
-    asked = [
+    labelled_samples = [
         replace(sample, id=f"{sample.id} {kind}", control={"sentiment": label})
         for sample in samples
         for kind, label in enumerate(
@@ -88,7 +88,7 @@ def standard_scores(samples: Sequence[Sample], loading: Loading) -> dict[str, Fl
         )
     ]
     metric = CompositeAttributeRelevance(attribute="sentiment", channel=True, loading=loading)
-    parts = metric.score(asked).parts
+    parts = metric.score(labelled_samples).parts
     assert parts is not None
     return {
         name: parts.filter(parts["part"] == name)["score"].to_numpy().reshape(-1, 2)
@@ -114,10 +114,10 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=200, help="of each set, half of each label")
     parser.add_argument("--dtype", default="bfloat16", help="of the encoder and the causal model")
     parser.add_argument("--set", action="append", dest="sets", choices=sorted(SETS))
-    given = parser.parse_args()
-    loading = Loading("cpu", dtype=given.dtype)
-    for name in given.sets or SETS:
-        z = standard_scores(drawn(name, given.texts), loading)
+    arguments = parser.parse_args()
+    loading = Loading("cpu", dtype=arguments.dtype)
+    for name in arguments.sets or SETS:
+        z = standard_scores(drawn(name, arguments.texts), loading)
         values = {
             composition: np.sum([w * z[part] for part, w in weights.items()], axis=0)
             for composition, weights in COMPOSITIONS.items()
@@ -126,7 +126,7 @@ def main() -> None:
         rng = np.random.default_rng(0)
         resamples = rng.integers(n, size=(RESAMPLES, n))
         resampled = {c: np.array([auc(v[rows]) for rows in resamples]) for c, v in values.items()}
-        print(f"{name}, {n} texts, {given.dtype}: AUC and its standard error")
+        print(f"{name}, {n} texts, {arguments.dtype}: AUC and its standard error")
         for composition, v in values.items():
             print(f"  {composition:<25}{auc(v):.3f}  {resampled[composition].std():.3f}")
         for a, b in DIFFERENCES:

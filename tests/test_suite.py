@@ -58,6 +58,7 @@ def test_a_room_is_a_folder_of_tests():
 
 
 def test_a_failure_in_any_share_is_the_status_of_the_run(tmp_path, capfd):
+    # written to files, which pytest runs as two shares: one has to pass, the other has to fail
     for name, outcome in (("good", "assert True"), ("bad", "assert False")):
         (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    {outcome}\n")
     good, bad = (str(tmp_path / f"test_{name}.py") for name in ("good", "bad"))

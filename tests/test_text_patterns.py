@@ -77,7 +77,7 @@ def ended_after(seconds: float) -> Iterator[None]:
 def slow(length: int, seconds: float, *, brief: bool) -> list[str]:
     """The patterns that take longer than that on a text of this length."""
     cases = list(worst_cases(length, brief=brief))
-    found = []
+    slow_patterns = []
     for pattern in source_patterns():
         for text in cases:
             begin = time.process_time()
@@ -87,9 +87,11 @@ def slow(length: int, seconds: float, *, brief: bool) -> list[str]:
             except pytest.fail.Exception:
                 pass
             if time.process_time() - begin >= seconds:
-                found.append(f"{pattern.file} {pattern.name}: {text[:12]!r} … {text[-3:]!r}")
+                slow_patterns.append(
+                    f"{pattern.file} {pattern.name}: {text[:12]!r} … {text[-3:]!r}"
+                )
                 break
-    return found
+    return slow_patterns
 
 
 def test_no_pattern_is_slow_on_its_worst_case():

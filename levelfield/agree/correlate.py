@@ -471,7 +471,7 @@ def numbers_table(
             aspects have no column.
         within: the means over systems of a statistic, which stand beside it.
     """
-    of_systems_alone = {(c.metric, c.aspect): c.estimates for c in within}
+    estimates_within = {(c.metric, c.aspect): c.estimates for c in within}
     statistics = list(correlations[0].estimates) if correlations else []
     interval = f"{100 * level:g} % interval"
     why_none = why_no_interval(correlations)
@@ -497,7 +497,7 @@ def numbers_table(
                 (TableCell(_write.ends(e)) for e in estimates),
             )
         if within and statistic in within[0].estimates:
-            inside = (of_systems_alone[c.metric, c.aspect][statistic] for c in correlations)
+            inside = (estimates_within[c.metric, c.aspect][statistic] for c in correlations)
             add(
                 TableColumn(f"{SYMBOLS[statistic]} within systems"),
                 (_cell(e, with_ends=not compact, omitted=why_none) for e in inside),
@@ -571,7 +571,7 @@ def correlation_table(
         subject: is correlated, for the caption.
         within: the means over systems of a statistic, which stand beside it.
     """
-    of_systems_alone = {(c.metric, c.aspect): c.estimates for c in within}
+    estimates_within = {(c.metric, c.aspect): c.estimates for c in within}
     beside = next(iter(within[0].estimates)) if within else None
     estimates = {(c.metric, c.aspect): c.estimates for c in correlations}
     aspects = list(dict.fromkeys(c.aspect for c in correlations))
@@ -579,10 +579,10 @@ def correlation_table(
     shown = [s for s in statistics if all(s in c.estimates for c in correlations)]
 
     def column(aspect: str, statistic: Statistic, *, inside: bool) -> list[TableCell]:
-        of_pairs = of_systems_alone if inside else estimates
+        chosen_estimates = estimates_within if inside else estimates
         values = [
             math.nan if e.why_undefined else e.value
-            for e in (of_pairs[metric, aspect][statistic] for metric in metrics)
+            for e in (chosen_estimates[metric, aspect][statistic] for metric in metrics)
         ]
         highest = max((_write.rounded(v) for v in values if v == v), default=math.nan)
         return [TableCell(_write(v), _write.rounded(v) == highest, value=v) for v in values]

@@ -183,11 +183,11 @@ def plan_metrics(
     else:
         pilots = [_Expected("", "", chosen.r, chosen.rated_by or 1, chosen.agreement or math.nan)]
     columns_of_plan = _columns(chosen, named=pilot, pairs=bool(pairs))
-    of_metrics = [row for p in pilots for row in _rows(p, chosen)]
-    of_pairs = [_pair_row(c, pairs, chosen) for c in pairs]
+    metric_rows = [row for p in pilots for row in _rows(p, chosen)]
+    pair_rows = [_pair_row(c, pairs, chosen) for c in pairs]
     values = [
         [row.get(column.key) for column in columns_of_plan]
-        for row in itertools.chain(of_metrics, of_pairs)
+        for row in itertools.chain(metric_rows, pair_rows)
     ]
     return SizePlan(
         question="metrics",
@@ -215,7 +215,7 @@ def plan_metrics(
         },
         notes=(
             *_notes(pilots, pairs, chosen),
-            *_why_none(of_metrics, of_pairs, pairs, chosen),
+            *_why_none(metric_rows, pair_rows, pairs, chosen),
             *left_out,
         ),
         choices=stated(chosen, "width", "power", "alpha", "r", "agreement", "rated_by")
@@ -353,25 +353,25 @@ def _notes(
 
 
 def _why_none(
-    of_metrics: Sequence[Mapping[str, Any]],
-    of_pairs: Sequence[Mapping[str, Any]],
+    metric_rows: Sequence[Mapping[str, Any]],
+    pair_rows: Sequence[Mapping[str, Any]],
     pairs: Sequence[MetricComparison],
     chosen: MetricPlanOptions,
 ) -> Iterator[str]:
     """Why there is no number in a row."""
-    if any(row["r"] == 0 for row in of_metrics):
+    if any(row["r"] == 0 for row in metric_rows):
         yield f"{NONE} : an r of 0 is never shown not to be 0"
     if (
-        any(row["r"] and row["samples_for_correlation"] is None for row in of_metrics)
-        or any(row["samples_for_width"] is None for row in of_metrics)
+        any(row["r"] and row["samples_for_correlation"] is None for row in metric_rows)
+        or any(row["samples_for_width"] is None for row in metric_rows)
         or any(
             row["samples_for_difference"] is None and not row["metric"]
-            for row in of_metrics
+            for row in metric_rows
             if chosen.against is not None
         )
         or any(
             row["samples_for_difference"] is None and c.swapped.difference and c.swapped.se > 0
-            for row, c in zip(of_pairs, pairs, strict=True)
+            for row, c in zip(pair_rows, pairs, strict=True)
         )
     ):
         yield too_many("samples")

@@ -118,8 +118,8 @@ class Gallery:
         parts: dict[tuple[str, str], list[ValuePart]] = {}
         for scores in scored:
             for id, part, score, weight in scores.part_rows or ():
-                made = ValuePart(part, score, weight)
-                parts.setdefault((id, scores.metric), []).append(made)
+                value_part = ValuePart(part, score, weight)
+                parts.setdefault((id, scores.metric), []).append(value_part)
         for i, (sample, group) in enumerate(zip(samples, groups, strict=True)):
             values = {s.metric: float(s.values[i]) for s in scored}
             undefined = {

@@ -451,8 +451,10 @@ def _adjusted(
         of_score = title.removeprefix(f"{c.dataset}.")
         families.setdefault((of_score, parts.get(title, "")), []).append(summary)
     together = replace(resampling, family="run")
-    found = {s.metric: s for family in families.values() for s in adjusted(family, together)}
-    return [found[summary.metric] for summary in summaries]
+    adjusted_summaries = {
+        s.metric: s for family in families.values() for s in adjusted(family, together)
+    }
+    return [adjusted_summaries[summary.metric] for summary in summaries]
 
 
 def _reasons(of_set: LoggedSet, scores: Sequence[str]) -> Iterator[str]:

@@ -227,8 +227,8 @@ class _Columns:
 
     def _direction(self, metric: str) -> Direction:
         """The direction that the results say; without, that of the installed metric."""
-        said = (cell.directions[metric] for cell in self._cells if metric in cell.directions)
-        return next(said, None) or direction_by_name(metric)
+        directions = (cell.directions[metric] for cell in self._cells if metric in cell.directions)
+        return next(directions, None) or direction_by_name(metric)
 
     def _of_texts(self) -> Iterator[Observed]:
         for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
