@@ -22,6 +22,7 @@ from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.options import TASKS
 from levelfield.scoring.result_table import (
+    MEAN_SCHEMA,
     ResultCell,
     ResultTable,
     label_table,
@@ -344,12 +345,7 @@ def scores_within(value: object) -> object:
 _GROUP_SCHEMA = {
     "metric": str,
     "group": str,
-    "n": int,
-    "defined": int,
-    "undefined": int,
-    "mean": float,
-    "low": float,
-    "high": float,
+    **MEAN_SCHEMA,
     "clusters": int,
 }
 

@@ -316,16 +316,21 @@ class ResultTable(Framed):
         return list(dict.fromkeys(column.summary.signature for column in self.columns))
 
 
-_SCHEMA = {
-    "metric": str,
-    "label": str,
-    "group": str,
+MEAN_SCHEMA = {
     "n": int,
     "defined": int,
     "undefined": int,
     "mean": float,
     "low": float,
     "high": float,
+}
+"""Columns of a mean, as all frames of results have them."""
+
+_SCHEMA = {
+    "metric": str,
+    "label": str,
+    "group": str,
+    **MEAN_SCHEMA,
     "rank": int,
     "letters": str,
     "best": bool,
