@@ -24,7 +24,7 @@ hypothesis.settings.register_profile(
     "levelfield", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile(
-    "few", hypothesis.settings.get_profile("levelfield"), max_examples=25
+    "few", hypothesis.settings.get_profile("levelfield"), max_examples=12
 )
 hypothesis.settings.load_profile("levelfield")
 

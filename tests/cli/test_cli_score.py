@@ -117,6 +117,7 @@ def test_two_outputs_can_not_both_have_stdout(
     assert "stdout" in run("score", write("t.jsonl", rows(2)), "-m", words, *options).complaint
 
 
+@pytest.mark.slow
 def test_parts_weigh_one_in_all_and_add_up_to_the_value(run: Run, write: Write) -> None:
     some = EXAMPLES.read_text(encoding="utf-8").splitlines(keepends=True)[::20]
     texts = write("t.jsonl", "".join(some))
@@ -166,6 +167,7 @@ def test_all_undefined_is_said_and_is_no_error(run: Run, write: Write) -> None:
     assert run("score", texts, "-m", "ctrleval.coherence", "--report", "page.html").code == 0
 
 
+@pytest.mark.slow
 def test_identical_systems_are_never_called_different(run: Run, write: Write) -> None:
     same = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()][:6]
     for twin in ("one", "two"):

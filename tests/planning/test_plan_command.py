@@ -62,7 +62,7 @@ def test_so_few_inputs_that_sign_flips_show_nothing_are_not_planned():
     assert plan.rows[0]["detectable"] is None
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_a_study_of_several_seeds_has_the_error_that_is_planned(seeds: int):
     rng = np.random.default_rng(0)

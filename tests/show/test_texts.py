@@ -137,6 +137,7 @@ def test_what_texts_hold_is_escaped_and_an_undefined_value_says_why():
     Page(html)
 
 
+@pytest.mark.slow
 def test_the_page_stays_small_with_many_long_texts_and_parts(wide):
     _, html = wide
     assert len(html.encode()) < 3.2e6

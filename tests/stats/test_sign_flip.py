@@ -78,6 +78,7 @@ def test_a_p_far_below_one_permutation_is_within_a_few_percent(shift):
     assert exact <= p_of(sums) <= 1.25 * exact
 
 
+@pytest.mark.slow
 def test_one_huge_cluster_does_not_make_p_too_small():
     rng = np.random.default_rng(3)
     d = np.r_[1e5, rng.normal(size=60)]

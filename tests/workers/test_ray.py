@@ -27,7 +27,10 @@ from levelfield.workers.place_options import check_address
 from levelfield.workers.ray import Node, Tasks
 
 # not imported before the cluster's token is in the environment
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray")
+pytestmark = [
+    pytest.mark.slow,  # importing Ray takes as long as all of its quick tests
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray"),
+]
 
 N = len(samples())
 START = """
@@ -63,7 +66,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "seen"
 
 
-@pytest.mark.thinned
 def test_three_tasks_at_a_time_give_the_bytes_of_one_process(cluster, folder):
     """Metrics of samples and of corpora; what was scored is kept here, and found again."""
     metrics = [WORD, "diversity", "rouge-l.references"]
@@ -84,7 +86,6 @@ def test_three_tasks_at_a_time_give_the_bytes_of_one_process(cluster, folder):
         assert scores.values.tobytes() == there.scores[name].values.tobytes()
 
 
-@pytest.mark.slow
 def test_a_process_that_dies_is_replaced_and_a_partition_that_kills_is_named(cluster, folder):
     texts, options = samples(poison=100), {"folder": str(folder)}
     result = score(texts, WORD, options=options, cache=False, workers=2, ray=cluster)
@@ -96,7 +97,6 @@ def test_a_process_that_dies_is_replaced_and_a_partition_that_kills_is_named(clu
     assert len(list(folder.glob("*-dead"))) == 1 + executor.LIVES
 
 
-@pytest.mark.slow
 def test_an_error_is_the_one_that_this_process_would_raise(cluster):
     texts, options = samples(poison=100), {"does": "raise"}
     with pytest.raises(MetricError) as here:
@@ -106,7 +106,6 @@ def test_an_error_is_the_one_that_this_process_would_raise(cluster):
     assert str(there.value) == str(here.value)
 
 
-@pytest.mark.slow
 def test_a_task_without_a_place_says_what_it_takes_and_what_is_free(cluster, monkeypatch):
     monkeypatch.setattr(ours, "PLACE_S", 1.0)
     with (
@@ -116,14 +115,12 @@ def test_a_task_without_a_place_says_what_it_takes_and_what_is_free(cluster, mon
         ours.RayTasks(there, Tasks(1, cpus=4, gpus=0, threads=1))
 
 
-@pytest.mark.slow
 def test_another_version_on_a_node_ends_the_run(cluster, monkeypatch):
     monkeypatch.setattr(ours, "__version__", "9.9")
     with pytest.raises(UserError, match=r"^node .* has levelfield [0-9.]+; expected 9.9, as here"):
         score(samples(), WORD, cache=False, ray=cluster)
 
 
-@pytest.mark.slow
 @pytest.mark.kill
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_after_the_driver_is_ended_the_same_command_goes_on(cluster, folder, end):
@@ -176,7 +173,6 @@ def wait_for(n: int, folder: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.slow
 def test_two_drivers_share_a_cache(cluster, folder):
     file = folder.parent / "t.jsonl"
     write(file, 400)
@@ -191,7 +187,6 @@ def test_two_drivers_share_a_cache(cluster, folder):
     assert outs[0].read_bytes() == outs[1].read_bytes()
 
 
-@pytest.mark.slow
 @pytest.mark.kill
 def test_a_cluster_that_goes_away_ends_with_one_line(folder, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
@@ -224,7 +219,6 @@ cluster.shutdown()
 """
 
 
-@pytest.mark.slow
 @pytest.mark.kill
 def test_a_node_that_is_killed_loses_nothing(folder, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
@@ -280,7 +274,6 @@ def test_tasks_are_what_processors_memory_gpus_and_samples_allow(monkeypatch):
     assert plan(*gpus) == (8, 1, 1, 3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [3, None])
 def test_twenty_thousand_texts_have_the_bytes_of_one_process(cluster, folder, workers):
     """Three tasks at a time, or as many as fit into Ray on this machine."""
@@ -296,19 +289,16 @@ def test_twenty_thousand_texts_have_the_bytes_of_one_process(cluster, folder, wo
         assert scores.values.tobytes() == there.scores[name].values.tobytes()
 
 
-@pytest.mark.slow
 def test_a_time_limit_holds_in_a_task(cluster):
     with pytest.raises(MetricError, match=r"took longer than 0.2 s, its time limit"):
         score(samples(3), WORD, options={"delay": 9.0}, cache=False, ray=cluster, time_limit=0.2)
 
 
-@pytest.mark.slow
 def test_one_connection_serves_all_runs_inside(cluster):
     with ours.joined(cluster) as outer, ours.joined(cluster) as inner:
         assert inner is outer
 
 
-@pytest.mark.slow
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(place_options.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match="install levelfield with the extra ray"):

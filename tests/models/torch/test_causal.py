@@ -96,6 +96,7 @@ def test_every_token_gets_the_log_probability_of_the_plain_loop(plain, model):
         assert not found.cut
 
 
+@pytest.mark.thinned
 def test_with_bos_every_token_is_scored_and_without_it_all_but_the_first(plain):
     texts = [*tiny.texts()[:2], *ODD]
     bos = plain.tokenizer.bos_token_id
@@ -340,7 +341,7 @@ def test_bfloat16_comes_near_float32(causal_folders, family):
         assert (one.log_p != two.log_p).any()
 
 
-@pytest.mark.thinned
+@pytest.mark.slow
 def test_where_all_logits_are_taken_at_once_a_batch_has_a_bounded_number_of_them(
     plain, monkeypatch
 ):

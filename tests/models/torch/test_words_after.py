@@ -176,6 +176,7 @@ texts_and_frames = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(asked=texts_and_frames)
 def test_any_texts_and_frames_get_what_their_paths_get_alone(asked):
