@@ -99,7 +99,7 @@ class Attempt:
         self._before_s = self.spent_s
 
     def run(self, endpoint: Endpoint, seed: int, timeout_s: float, stderr_file: Path) -> AttemptEnd:
-        """Hears the system to its end, or to that of the cell if it stays."""
+        """Takes the answers of the system until it ends, or until the cell does if it stays."""
         try:
             system = endpoint.open(self.intake.open, seed)
         except (OSError, ValueError) as error:
@@ -108,62 +108,58 @@ class Attempt:
             return AttemptEnd(start, final=True)
         stderr = StderrLog(stderr_file)
         try:
-            self._hear(system, stderr, timeout_s, notices=endpoint.stays)
+            self._read(system, stderr, timeout_s, notices=endpoint.stays)
         finally:
             if not (self._end and self._end.stays):
                 endpoint.close()
         stderr.end()
-        return self._end or self._farewell(system, stderr)
+        return self._end or self._exit(system, stderr)
 
-    def _farewell(self, system: SystemProcess, stderr: StderrLog) -> AttemptEnd:
-        """What there is to say of a system that ended by itself; nothing if all is well."""
+    def _exit(self, system: SystemProcess, stderr: StderrLog) -> AttemptEnd:
+        """Returns how a system ended that ended by itself."""
         code, last = system.process.returncode, stderr.last_line()
         if code == 0:
             return AttemptEnd("" if self.intake.is_complete() else "exited without an error")
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         return AttemptEnd(f"{how}: {last}" if last else f"{how}, and nothing on stderr")
 
-    def _hear(
+    def _read(
         self, system: SystemProcess, stderr: StderrLog, timeout_s: float, *, notices: bool
     ) -> None:
-        """Writes requests and takes answers until there is an end, or the process has ended by
-        itself.
+        """Takes answers until there is an end, or the process has ended by itself.
 
         Args:
             notices: whether the system says where the answers begin and end.
         """
-        process, pipes = system.process, system.pipes
-        lines = LineReader()
-        goodbye = self._started + timeout_s
-        was_complete = has_ended = False
+        process, lines = system.process, LineReader()
+        deadline = self._started + timeout_s
+        was_complete = has_exited = False
         while self._end is None:
-            system.memory.look()
-            self.peak_bytes = system.memory.bytes
-            if not has_ended and process.poll() is not None:
-                has_ended = True
-                heard = time.monotonic()
-            # children that it left behind may hold its pipes open for ever
-            if has_ended and (not pipes.are_open or time.monotonic() > heard + _SILENCE_S):
+            system.look()
+            self.peak_bytes = system.peak_bytes
+            if not has_exited and process.poll() is not None:
+                has_exited, heard = True, time.monotonic()
+            # children that it left behind may hold its pipes open
+            if has_exited and (not system.is_open or time.monotonic() > heard + _SILENCE_S):
                 break
-            for pipe, chunk in pipes.exchange():
+            for pipe, chunk in system.read():
                 heard = time.monotonic()
                 if pipe is process.stderr:
                     stderr.feed(chunk)
                 else:
                     self._take(lines.feed(chunk), notices=notices)
             if self._held > CELL_BYTES:
-                self._end = AttemptEnd(
-                    f"sent more than {CELL_BYTES:,} bytes, so it was stopped", final=True
-                )
+                sent = f"sent more than {CELL_BYTES:,} bytes, so it was stopped"
+                self._end = AttemptEnd(sent, final=True)
                 return
             if self.stop.is_set() and not self._end:
                 self._end = AttemptEnd(stopped=True)
                 return
             if self.intake.is_complete() and not was_complete:
                 was_complete = True
-                goodbye = min(goodbye, time.monotonic() + _FAREWELL_S)
-            if time.monotonic() > goodbye:
-                if not (has_ended or self._end):
+                deadline = min(deadline, time.monotonic() + _FAREWELL_S)
+            if time.monotonic() > deadline:
+                if not (has_exited or self._end):
                     self._end = AttemptEnd(
                         "did not exit after its last answer, so it was stopped"
                         if was_complete
@@ -171,7 +167,7 @@ class Attempt:
                     )
                 break
         if self._end and self._end.stays:  # of this cell, not of the next
-            stderr.feed(pipes.unread())
+            stderr.feed(system.unread_stderr())
         self._take(lines.end(), notices=notices)
 
     def _take(self, lines: Iterable[bytes | None], *, notices: bool) -> None:

@@ -80,8 +80,8 @@ class TechniqueProcess(Endpoint):
         if self._system is None:
             self._system = self._start()
         else:
-            self._system.memory.restart()
-        self._system.pipes.send(json.dumps(cell).encode() + b"\n", last=False)
+            self._system.restart_peak()
+        self._system.send(json.dumps(cell).encode() + b"\n", last=False)
         return self._system
 
     def _start(self) -> SystemProcess:
@@ -173,7 +173,7 @@ class CommandEndpoint(Endpoint):
         environment = {**ours, **self._environment, "LEVELFIELD_SEED": str(seed)}
         lines = "".join(json.dumps(request_record(request)) + "\n" for request in requests)
         self._system = SystemProcess(self._command, environment, self._folder)
-        self._system.pipes.send(lines.encode(), last=True)
+        self._system.send(lines.encode(), last=True)
         return self._system
 
 
