@@ -17,7 +17,7 @@ import torch
 
 from levelfield.datasets import prompts
 from levelfield.generation import CAA, ITI, Ablation, LoReFT
-from levelfield.generation.techniques.steering.steering import StateTechnique
+from levelfield.generation.techniques._steering.steering import StateTechnique
 
 CONTROLS = ({"sentiment": "positive"}, {"sentiment": "negative"})
 

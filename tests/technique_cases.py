@@ -30,33 +30,39 @@ import tiny_vectors
 from chat_server import Reply, serving
 from levelfield.core.sample import Control
 from levelfield.generation.technique import UncontrolledBase
-from levelfield.generation.techniques.bolt.bolt import BOLT
-from levelfield.generation.techniques.cat_paw import CATPAW
-from levelfield.generation.techniques.cbart.cbart import CBART
-from levelfield.generation.techniques.class_lm.air_decoding import AirDecoding
-from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
-from levelfield.generation.techniques.class_lm.tuned import GenARM, ProxyTuning
-from levelfield.generation.techniques.combination import Combination, ModelTerm
-from levelfield.generation.techniques.constrained_beam import ConstrainedBeam
-from levelfield.generation.techniques.contrast import (
-    PREADD,
-    ClassifierFreeGuidance,
-    ContrastiveDecoding,
-    SelfDebiasing,
-)
-from levelfield.generation.techniques.ctrl import CTRL
-from levelfield.generation.techniques.discup.discup import DisCup
-from levelfield.generation.techniques.fudge.fudge import FUDGE
-from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
-from levelfield.generation.techniques.pplm.pplm import PPLM
-from levelfield.generation.techniques.prompting.chat import ChatPrompting
-from levelfield.generation.techniques.prompting.prompting import Prompting
-from levelfield.generation.techniques.reward.best_of_n import BestOfN
-from levelfield.generation.techniques.reward.rad import RAD
-from levelfield.generation.techniques.rewriter.rewriter import Rewriter
-from levelfield.generation.techniques.rules import CopySource, FormalityRules
-from levelfield.generation.techniques.smc import SMC
-from levelfield.generation.techniques.steering.steering import CAA, ITI, Ablation, LoReFT
+from levelfield.generation.techniques.ablation.technique import Ablation
+from levelfield.generation.techniques.air_decoding.technique import AirDecoding
+from levelfield.generation.techniques.best_of_n.technique import BestOfN
+from levelfield.generation.techniques.bolt.technique import BOLT
+from levelfield.generation.techniques.caa.technique import CAA
+from levelfield.generation.techniques.cat_paw.technique import CATPAW
+from levelfield.generation.techniques.cbart.technique import CBART
+from levelfield.generation.techniques.cfg.technique import ClassifierFreeGuidance
+from levelfield.generation.techniques.chat.technique import ChatPrompting
+from levelfield.generation.techniques.combination.technique import Combination, ModelTerm
+from levelfield.generation.techniques.constrained_beam.technique import ConstrainedBeam
+from levelfield.generation.techniques.contrastive.technique import ContrastiveDecoding
+from levelfield.generation.techniques.copy.technique import CopySource
+from levelfield.generation.techniques.ctrl.technique import CTRL
+from levelfield.generation.techniques.ctrl_lite.technique import CTRLLite
+from levelfield.generation.techniques.dexperts.technique import DExperts
+from levelfield.generation.techniques.discup.technique import DisCup
+from levelfield.generation.techniques.fudge.technique import FUDGE
+from levelfield.generation.techniques.gedi.technique import GeDi
+from levelfield.generation.techniques.genarm.technique import GenARM
+from levelfield.generation.techniques.iti.technique import ITI
+from levelfield.generation.techniques.loreft.technique import LoReFT
+from levelfield.generation.techniques.multictg.technique import MultiCTG
+from levelfield.generation.techniques.pplm.technique import PPLM
+from levelfield.generation.techniques.preadd.technique import PREADD
+from levelfield.generation.techniques.priorctg.technique import PriorCTG
+from levelfield.generation.techniques.prompting.technique import Prompting
+from levelfield.generation.techniques.proxy_tuning.technique import ProxyTuning
+from levelfield.generation.techniques.rad.technique import RAD
+from levelfield.generation.techniques.rewriter.technique import Rewriter
+from levelfield.generation.techniques.rules.technique import FormalityRules
+from levelfield.generation.techniques.self_debiasing.technique import SelfDebiasing
+from levelfield.generation.techniques.smc.technique import SMC
 
 QUICK = ("base", "gedi", "prompting", "caa", "pplm", "cbart", "constrained-beam", "combination")
 """A technique a mechanism: none, logits, input, states, gradient, editing, search, techniques in a

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from levelfield.core.continuation import without_preface
-from levelfield.generation.techniques import rules
+from levelfield.generation.techniques.rules import formality as rules
 from levelfield.io.tables import safe_cell
 from levelfield.metrics.llm_prompts import shipped
 from levelfield.study.audit import wording
@@ -23,8 +23,8 @@ from text_patterns import TextPattern, built_patterns, patterns, worst_cases
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("levelfield", "rating/levelfield_rating", "reproductions/levelfield_reproductions")
 ELSEWHERE = {
-    "levelfield/generation/techniques/rules.py": "_PROTECTED",  # bounded by `_protected`
-    "levelfield/generation/techniques/steering/vectors.py": "parts",  # words of one option
+    "levelfield/generation/techniques/rules/formality.py": "_PROTECTED",  # bounded by `_protected`
+    "levelfield/generation/techniques/_steering/vectors.py": "parts",  # words of one option
     "levelfield/cli/options.py": "sub",  # annotations of our classes
     "levelfield/io/outputs.py": "_PLACEHOLDER",  # names of files
 }
@@ -134,7 +134,7 @@ def test_functions_that_search_texts_take_linear_time(name: str):
 def test_a_pattern_that_is_put_together_is_tried_too():
     # whoever adds one adds it to `source_patterns`, or says here that it meets no text of a user
     tried = {
-        "levelfield/generation/techniques/rules.py",
+        "levelfield/generation/techniques/rules/formality.py",
         "levelfield/metrics/llm_prompts.py",
         "levelfield/study/audit/wording.py",
         "levelfield/train/guide/texts.py",
@@ -143,7 +143,7 @@ def test_a_pattern_that_is_put_together_is_tried_too():
         "levelfield/core/continuation.py",  # the words of a prompt, with blanks between them
         "levelfield/datasets/lpf.py",  # names of folders
         "levelfield/generation/chat_frame.py",  # the control tokens of a tokenizer
-        "levelfield/generation/techniques/rules.py",
+        "levelfield/generation/techniques/rules/formality.py",
         "levelfield/io/comparisons.py",  # the words for a tie, at the beginning of a cell
         "levelfield/io/formats/text.py",  # one character
         "levelfield/metrics/grammar.py",  # the last characters before a slip

@@ -8,7 +8,7 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from levelfield.generation.techniques.class_lm.class_lm import Adapter
+from levelfield.generation.techniques._class_lm.network import Adapter
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.language_model import language_model
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 import tiny
-from levelfield.generation.techniques.cbart.editor import EditingHead, EditorNetwork
-from levelfield.generation.techniques.cbart.editor_training import save_editor
+from levelfield.generation.techniques.cbart.network import EditingHead, EditorNetwork
+from levelfield.generation.techniques.cbart.training import save_editor
 
 FAMILIES = ("bart", "t5")
 

@@ -9,10 +9,7 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from levelfield.generation.techniques.fudge.future import (
-    FutureDiscriminator,
-    FutureShape,
-)
+from levelfield.generation.techniques._future.network import FutureDiscriminator, FutureShape
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.language_model import language_model
 

@@ -11,7 +11,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from levelfield.generation.techniques.latent.networks import (
+from levelfield.generation.techniques._latent.network import (
     Flow,
     FlowShape,
     PrefixDecoder,

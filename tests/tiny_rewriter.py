@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import tiny
-from levelfield.generation.techniques.rewriter.rewriter import REWRITER, RewriterFile
+from levelfield.generation.techniques.rewriter.technique import REWRITER, RewriterFile
 
 LABELS = ("formal", "informal")
 

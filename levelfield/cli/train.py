@@ -104,7 +104,7 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
     repair them: to insert missing words and to replace wrong ones. If the command is killed, run it
     again with the same options to resume from its last checkpoint.
     """
-    from levelfield.generation.techniques.cbart.editor_training import build_editor
+    from levelfield.generation.techniques.cbart.training import build_editor
     from levelfield.train.corpus import corpus_documents
 
     history = _built(build_editor, lambda: corpus_documents(corpus), spec, out, sources)
@@ -145,8 +145,8 @@ def rewriter(
     Writes a model folder with a card that has figures on held-out pairs; use it with --technique
     rewriter --model FOLDER. A run that was killed resumes when it is started again.
     """
-    from levelfield.generation.techniques.rewriter.rewriter_training import build_rewriter
     from levelfield.generation.techniques.rewriter.sentence_pairs import rewriting_pairs
+    from levelfield.generation.techniques.rewriter.training import build_rewriter
 
     pairs = rewriting_pairs(files, attribute, chosen, seed=spec.recipe.seed)
     say(f"{len(pairs.train):,} pairs to learn from, {len(pairs.test):,} held out")

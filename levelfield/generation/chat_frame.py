@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 
 from levelfield.core.errors import ModelError, first_line
-from levelfield.generation.techniques.prompting.prompts import Message, message
+from levelfield.generation.techniques._prompts.prompts import Message, message
 from levelfield.models.causal_tokens import Bos
 from levelfield.models.files import load_tokenizer
 from levelfield.models.resolve import Resolved

@@ -73,8 +73,8 @@ CLASSES: Mapping[str, str] = {
 """Class -> module."""
 
 TERMS: Mapping[str, str] = {
-    "ModelTerm": "levelfield.generation.techniques.combination",
-    "TechniqueTerm": "levelfield.generation.techniques.combination",
+    "ModelTerm": "levelfield.generation.techniques.combination.technique",
+    "TechniqueTerm": "levelfield.generation.techniques.combination.technique",
 }
 """What techniques are combined of: class -> module."""
 

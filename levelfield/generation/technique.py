@@ -39,7 +39,7 @@ from levelfield.generation.sampling import (
     Growth,
     grow,
 )
-from levelfield.generation.techniques.prompting.prompts import message
+from levelfield.generation.techniques._prompts.prompts import message
 from levelfield.generation.width import (
     WIDTH_ON_CPU,
     Batch,

@@ -12,7 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation import Decoding, Request
 from levelfield.generation.table import make_technique
-from levelfield.generation.techniques.reward.best_of_n import BestOfN
+from levelfield.generation.techniques.best_of_n.technique import BestOfN
 from levelfield.metrics import Perplexity
 
 SHORT = Decoding(max_new_tokens=6)

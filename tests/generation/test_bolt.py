@@ -12,7 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.open_rows import ReadPrompts, frozen
-from levelfield.generation.techniques.bolt.bolt import BOLT
+from levelfield.generation.techniques._energies.energies import keyword_energy, label_energy
 from levelfield.generation.techniques.bolt.discriminators import (
     ClassReader,
     FutureReader,
@@ -20,7 +20,7 @@ from levelfield.generation.techniques.bolt.discriminators import (
 )
 from levelfield.generation.techniques.bolt.rollout import roll_out, unwanted
 from levelfield.generation.techniques.bolt.search import Biases, BiasOptions
-from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
+from levelfield.generation.techniques.bolt.technique import BOLT
 from levelfield.metrics.keywords import KeywordsCoverage
 from levelfield.models.loading import Loading
 from levelfield.models.torch.draws import penalised
@@ -333,7 +333,7 @@ def test_memory_bounds_the_rows_and_changes_no_text(monkeypatch):
     sizes.clear()
     row = search(bolt(), bolt()._ready(requests[1:2], SHORT), SHORT, 0).saved()
     # whole MiB are asked for, and a row of a tiny model takes less
-    monkeypatch.setattr("levelfield.generation.techniques.bolt.bolt.MIB", 2 * row + row // 2)
+    monkeypatch.setattr("levelfield.generation.techniques.bolt.technique.MIB", 2 * row + row // 2)
     narrow = [one.text for one in bolt(memory=1).generate(requests, decoding=SHORT)]
     assert sizes == [1, *[2] * 6]
     assert narrow == wide

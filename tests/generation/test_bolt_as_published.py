@@ -8,9 +8,9 @@ import torch
 import technique_cases as cases
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.open_rows import frozen
-from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.bolt.rollout import unwanted
 from levelfield.generation.techniques.bolt.search import Biases, BiasOptions, BiasSearch
+from levelfield.generation.techniques.bolt.technique import BOLT
 
 SHORT = Decoding(max_new_tokens=4)
 PROMPTS = ("The lake", "Once upon a time there was", "I")

@@ -10,9 +10,10 @@ import technique_cases as cases
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.technique import LocalTechnique, UncontrolledBase
-from levelfield.generation.techniques.bolt.bolt import BOLT
-from levelfield.generation.techniques.class_lm.class_guidance import DExperts
-from levelfield.generation.techniques.contrast import ClassifierFreeGuidance, ContrastiveDecoding
+from levelfield.generation.techniques.bolt.technique import BOLT
+from levelfield.generation.techniques.cfg.technique import ClassifierFreeGuidance
+from levelfield.generation.techniques.contrastive.technique import ContrastiveDecoding
+from levelfield.generation.techniques.dexperts.technique import DExperts
 from technique_cases import CASES, by_mechanism
 
 LAKE, WHOLE = "The lake was very", Decoding(top_p=1.0)

@@ -16,10 +16,10 @@ from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Stateless, Term
 from levelfield.generation.table import make_technique
-from levelfield.generation.techniques.cat_paw import CATPAW
-from levelfield.generation.techniques.contrast import ClassifierFreeGuidance
-from levelfield.generation.techniques.pplm.bags import bag_words
-from levelfield.generation.techniques.pplm.pplm import PPLM
+from levelfield.generation.techniques._bags.bags import bag_words
+from levelfield.generation.techniques.cat_paw.technique import CATPAW
+from levelfield.generation.techniques.cfg.technique import ClassifierFreeGuidance
+from levelfield.generation.techniques.pplm.technique import PPLM
 
 LAKE = "The lake"
 POSITIVE = {"sentiment": "positive"}

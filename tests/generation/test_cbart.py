@@ -17,9 +17,9 @@ import tiny_editor
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.cbart.cbart import CBART
-from levelfield.generation.techniques.cbart.editor import Action, editor
+from levelfield.generation.techniques.cbart.network import Action, editor
 from levelfield.generation.techniques.cbart.refinement import EditedText, Part, refine
+from levelfield.generation.techniques.cbart.technique import CBART
 from levelfield.metrics.keywords import KeywordsAll
 from levelfield.models.load import load
 

@@ -11,8 +11,8 @@ import pytest
 from chat_server import Reply, completion, error, serving
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.techniques.prompting.chat import ChatPrompting
-from levelfield.generation.techniques.prompting.prompting import Prompting
+from levelfield.generation.techniques.chat.technique import ChatPrompting
+from levelfield.generation.techniques.prompting.technique import Prompting
 
 LAKE = Request("1", "The lake", {"sentiment": "positive"})
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
+from levelfield.generation.techniques._class_lm.network import ClassLM, class_lm
 from levelfield.models.guides import guide_for
 from levelfield.models.loading import Loading
 from levelfield.models.torch.decoding import CausalRows

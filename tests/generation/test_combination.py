@@ -18,8 +18,8 @@ from levelfield.generation import (
 )
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.technique import UncontrolledBase
-from levelfield.generation.techniques.combination import weights
-from levelfield.generation.techniques.contrast import ClassifierFreeGuidance
+from levelfield.generation.techniques.cfg.technique import ClassifierFreeGuidance
+from levelfield.generation.techniques.combination.technique import weights
 from levelfield.models.torch.draws import penalised
 from levelfield.models.torch.language_model import language_model
 

@@ -16,7 +16,7 @@ import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.constrained_beam import (
+from levelfield.generation.techniques.constrained_beam.technique import (
     BeamOptions,
     ConstrainedBeam,
     KeywordState,

@@ -11,7 +11,7 @@ from plain import assert_same, logits, steered
 import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.contrast import ContrastiveDecoding
+from levelfield.generation.techniques.contrastive.technique import ContrastiveDecoding
 from levelfield.models.torch.language_model import language_model
 
 LAKE = "The lake was very"

@@ -12,9 +12,9 @@ from transformers import RobertaConfig, RobertaForSequenceClassification
 import technique_cases as cases
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.bolt.discriminators import EncoderReader, encoder_model
 from levelfield.generation.techniques.bolt.rollout import StraightThrough
+from levelfield.generation.techniques.bolt.technique import BOLT
 from levelfield.models.guides import guide_for, guide_named
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert

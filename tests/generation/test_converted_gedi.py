@@ -10,8 +10,10 @@ import published_files
 import technique_cases as cases
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
-from levelfield.generation.techniques.class_lm.class_lm import class_lm
+from levelfield.generation.techniques._class_lm.network import class_lm
+from levelfield.generation.techniques.ctrl_lite.technique import CTRLLite
+from levelfield.generation.techniques.dexperts.technique import DExperts
+from levelfield.generation.techniques.gedi.technique import GeDi
 from levelfield.models.guides import guide_named
 from levelfield_reproductions.convert import convert
 

@@ -12,7 +12,7 @@ from transformers import CTRLLMHeadModel, CTRLTokenizer
 import technique_cases as cases
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.ctrl import CTRL, FORBIDDEN, control_codes
+from levelfield.generation.techniques.ctrl.technique import CTRL, FORBIDDEN, control_codes
 
 PROMPTS = ("The lake", "", "it was The lake it")
 POSITIVE = {"sentiment": "positive"}

@@ -9,7 +9,7 @@ from test_guided import both_guides
 
 import technique_cases as cases
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite
+from levelfield.generation.techniques.ctrl_lite.technique import CTRLLite
 
 LAKE = "The lake was very"
 

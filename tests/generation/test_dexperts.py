@@ -10,7 +10,7 @@ from test_guided import both_guides
 import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Request
-from levelfield.generation.techniques.class_lm.class_guidance import DExperts
+from levelfield.generation.techniques.dexperts.technique import DExperts
 from levelfield.models.torch.language_model import language_model
 
 LAKE = "The lake was very"

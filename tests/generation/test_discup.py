@@ -18,7 +18,8 @@ import tiny_soft_prompt
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.technique import UncontrolledBase
-from levelfield.generation.techniques.discup.discup import DisCup, soft_prompts
+from levelfield.generation.techniques.discup.network import soft_prompts
+from levelfield.generation.techniques.discup.technique import DisCup
 from levelfield.models.torch.language_model import language_model
 
 POSITIVE = {"sentiment": "positive"}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from levelfield.generation.techniques.pplm.perturbed import (
+from levelfield.generation.techniques._energies.energies import (
     bag_energy,
     keyword_energy,
     kl_energy,

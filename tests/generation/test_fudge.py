@@ -13,8 +13,9 @@ import technique_cases as cases
 from levelfield.generation.contract import Decoding
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM
-from levelfield.generation.techniques.fudge.fudge import FUDGE, FutureLabel
-from levelfield.generation.techniques.fudge.future import future_model
+from levelfield.generation.techniques._future.guidance import FutureLabel
+from levelfield.generation.techniques._future.network import future_model
+from levelfield.generation.techniques.fudge.technique import FUDGE
 from levelfield.models.guides import guide_for, guide_named
 
 LAKE = "The lake"

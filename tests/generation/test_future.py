@@ -11,8 +11,8 @@ import torch
 import tiny
 import tiny_future
 from levelfield.core.errors import ModelError
-from levelfield.generation.techniques.fudge import future
-from levelfield.generation.techniques.fudge.future import FutureRows, future_model, rotated
+from levelfield.generation.techniques._future import network as future
+from levelfield.generation.techniques._future.network import FutureRows, future_model, rotated
 from levelfield.models.guides import guide_named
 
 BOS = 0

@@ -9,7 +9,7 @@ from test_guided import both_guides
 
 import technique_cases as cases
 from levelfield.generation.contract import Request
-from levelfield.generation.techniques.class_lm.class_guidance import GeDi
+from levelfield.generation.techniques.gedi.technique import GeDi
 
 LAKE = "The lake was very"
 

@@ -12,11 +12,9 @@ import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.control_text import control_text, opposite
-from levelfield.generation.techniques.contrast import (
-    PREADD,
-    ClassifierFreeGuidance,
-    SelfDebiasing,
-)
+from levelfield.generation.techniques.cfg.technique import ClassifierFreeGuidance
+from levelfield.generation.techniques.preadd.technique import PREADD
+from levelfield.generation.techniques.self_debiasing.technique import SelfDebiasing
 from levelfield.models.torch.draws import penalised
 
 LAKE = "The lake"

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 import technique_cases as cases
 from levelfield.core.errors import ModelError
-from levelfield.generation.techniques.class_lm.class_lm import class_lm, write_adapter
+from levelfield.generation.techniques._class_lm.network import class_lm, write_adapter
 from levelfield.models.guides import guide_named
 from levelfield.models.lora import ABOUT, WEIGHTS
 from levelfield.models.torch.language_model import language_model

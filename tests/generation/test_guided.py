@@ -10,7 +10,9 @@ import technique_cases as cases
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Request
 from levelfield.generation.guides import meant, weights_on_base
-from levelfield.generation.techniques.class_lm.class_guidance import CTRLLite, DExperts, GeDi
+from levelfield.generation.techniques.ctrl_lite.technique import CTRLLite
+from levelfield.generation.techniques.dexperts.technique import DExperts
+from levelfield.generation.techniques.gedi.technique import GeDi
 from levelfield.models.guides import guide_named
 from levelfield.models.loading import AS_USUAL
 

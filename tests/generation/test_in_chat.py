@@ -17,8 +17,8 @@ from levelfield.generation.chat_frame import ChatFrame, chat_frame
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.table import TECHNIQUES, technique_class
 from levelfield.generation.technique import InChat, UncontrolledBase
-from levelfield.generation.techniques.class_lm.class_guidance import DExperts
-from levelfield.generation.techniques.prompting.prompts import message
+from levelfield.generation.techniques._prompts.prompts import message
+from levelfield.generation.techniques.dexperts.technique import DExperts
 from levelfield.models.torch.language_model import language_model
 
 CHATML = (

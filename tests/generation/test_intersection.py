@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.generation.techniques.latent import latents
-from levelfield.generation.techniques.latent.latents import intersection_centres
+from levelfield.generation.techniques._latent import latents
+from levelfield.generation.techniques._latent.latents import intersection_centres
 
 
 def cloud(n: int, d: int = 3, *, seed: int = 0, shift: float = 0.0) -> torch.Tensor:

@@ -11,9 +11,10 @@ import technique_cases as cases
 import tiny_latent
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.latent import latents
-from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
-from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques._latent import latents
+from levelfield.generation.techniques._latent.latents import latent_model
+from levelfield.generation.techniques.multictg.technique import MultiCTG
+from levelfield.generation.techniques.priorctg.technique import PriorCTG
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.draws import stream

@@ -19,13 +19,10 @@ from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Stateless
 from levelfield.generation.open_rows import OpenRows, frozen
 from levelfield.generation.sampling import Forced, Growth
-from levelfield.generation.techniques.pplm.bags import bag_tokens, bag_words
-from levelfield.generation.techniques.pplm.perturbed import (
-    Goal,
-    Perturbation,
-    PerturbedLM,
-)
-from levelfield.generation.techniques.pplm.pplm import PPLM, head_model, mean_states
+from levelfield.generation.techniques._bags.bags import bag_tokens, bag_words
+from levelfield.generation.techniques._head.network import head_model, mean_states
+from levelfield.generation.techniques.pplm.perturbed import Goal, Perturbation, PerturbedLM
+from levelfield.generation.techniques.pplm.technique import PPLM
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.caches import cache_of, with_cache
 from levelfield.models.torch.decoding import normalised

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import technique_cases as cases
-from levelfield.generation.techniques.latent.latent import PriorCTG, mixed, normal, settled
-from levelfield.generation.techniques.latent.latents import latent_model, scaled_extension
-from levelfield.generation.techniques.latent.networks import Flow, FlowShape
+from levelfield.generation.techniques._latent.guidance import normal
+from levelfield.generation.techniques._latent.latents import latent_model, scaled_extension
+from levelfield.generation.techniques._latent.network import Flow, FlowShape
+from levelfield.generation.techniques.priorctg.technique import PriorCTG, mixed, settled
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.draws import stream
 

@@ -17,13 +17,13 @@ import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.chat_frame import ChatFrame
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.prompting.prompting import Prompting, plain_text
-from levelfield.generation.techniques.prompting.prompts import (
+from levelfield.generation.techniques._prompts.prompts import (
     message,
     prompts,
     read_examples,
     read_instructions,
 )
+from levelfield.generation.techniques.prompting.technique import Prompting, plain_text
 from levelfield.models.torch.language_model import LanguageModel, wrapped
 
 CHATML = (

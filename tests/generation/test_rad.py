@@ -10,7 +10,7 @@ import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.reward.rad import RAD
+from levelfield.generation.techniques.rad.technique import RAD
 from levelfield.metrics import ControlProbability
 
 LAKE = "The lake"

@@ -18,9 +18,9 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.readers import Texts
 from levelfield.generation.sampling import Draw, Growth
-from levelfield.generation.techniques.fudge.fudge import FutureGuide
-from levelfield.generation.techniques.fudge.future import future_model
-from levelfield.generation.techniques.smc import (
+from levelfield.generation.techniques._future.guidance import FutureGuide
+from levelfield.generation.techniques._future.network import future_model
+from levelfield.generation.techniques.smc.technique import (
     SMC,
     Particle,
     ParticleCloud,

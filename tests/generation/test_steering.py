@@ -18,12 +18,13 @@ import tiny_causal
 import tiny_vectors
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.steering.intervention import (
+from levelfield.generation.techniques._steering.intervention import (
     SteeredModel,
     ablation,
     additions,
 )
-from levelfield.generation.techniques.steering.steering import CAA, Ablation
+from levelfield.generation.techniques.ablation.technique import Ablation
+from levelfield.generation.techniques.caa.technique import CAA
 from levelfield.models.control_vectors import read_control_vector
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.decoder_layers import decoder_layers

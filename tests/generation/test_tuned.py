@@ -10,8 +10,9 @@ from test_guided import both_guides
 
 import technique_cases as cases
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.class_lm.air_decoding import AirDecoding
-from levelfield.generation.techniques.class_lm.tuned import GenARM, ProxyTuning
+from levelfield.generation.techniques.air_decoding.technique import AirDecoding
+from levelfield.generation.techniques.genarm.technique import GenARM
+from levelfield.generation.techniques.proxy_tuning.technique import ProxyTuning
 from levelfield.models.torch.language_model import language_model
 
 LAKE = "The lake was very"

@@ -13,7 +13,7 @@ import technique_cases as cases
 from levelfield.generation import width
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.technique import UncontrolledBase
-from levelfield.generation.techniques.reward.best_of_n import BestOfN
+from levelfield.generation.techniques.best_of_n.technique import BestOfN
 from levelfield.generation.width import (
     TextRows,
     evenly,

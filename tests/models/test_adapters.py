@@ -11,11 +11,7 @@ import torch
 
 import tiny
 from levelfield.core.errors import ModelError
-from levelfield.generation.techniques.class_lm.class_lm import (
-    AdaptedModel,
-    Adapter,
-    linear_layers,
-)
+from levelfield.generation.techniques._class_lm.network import AdaptedModel, Adapter, linear_layers
 from levelfield.models.torch.decoding import CausalRows
 
 IDS = torch.tensor([[0, 5, 9, 11, 3], [0, 7, 7, 2, 8]])

@@ -19,10 +19,10 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.technique import UncontrolledBase
-from levelfield.generation.techniques.contrast import ContrastiveDecoding
-from levelfield.generation.techniques.guide_tasks import scored_after_opening
-from levelfield.generation.techniques.pplm.pplm import mean_states
-from levelfield.generation.techniques.steering.vector_training import layer_states, mean_state
+from levelfield.generation.techniques._head.network import mean_states
+from levelfield.generation.techniques._steering.training import layer_states, mean_state
+from levelfield.generation.techniques._training.guide_tasks import scored_after_opening
+from levelfield.generation.techniques.contrastive.technique import ContrastiveDecoding
 from levelfield.metrics.cdm import CDMMomentum
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.llm_judge import LLMJudgeOverall

@@ -6,12 +6,7 @@ import pytest
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.latent.networks import (
-    LARGEST,
-    Coupling,
-    Flow,
-    FlowShape,
-)
+from levelfield.generation.techniques._latent.network import LARGEST, Coupling, Flow, FlowShape
 
 
 def flow(

@@ -7,7 +7,7 @@ import torch
 
 import tiny
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.latent.networks import (
+from levelfield.generation.techniques._latent.network import (
     PrefixDecoder,
     PrefixShape,
     cache_shape,

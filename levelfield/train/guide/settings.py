@@ -260,14 +260,14 @@ TECHNIQUES: Mapping[str, GuideKind] = {
 """Technique -> the kind of guide that it needs."""
 
 KINDS: Mapping[GuideKind, str] = {
-    "class-lm": "levelfield.generation.techniques.class_lm.class_lm_training:CLASS_LM",
-    "future": "levelfield.generation.techniques.fudge.future_training:FUTURE",
-    "head": "levelfield.generation.techniques.pplm.head_training:HEAD",
-    "soft-prompt": "levelfield.generation.techniques.discup.soft_prompt_training:SOFT_PROMPT",
-    "latent": "levelfield.generation.techniques.latent.latent_training:LATENT",
-    "vector": "levelfield.generation.techniques.steering.vector_training:VECTOR",
-    "heads": "levelfield.generation.techniques.steering.heads_training:HEADS",
-    "reft": "levelfield.generation.techniques.steering.reft_training:REFT",
+    "class-lm": "levelfield.generation.techniques._class_lm.training:CLASS_LM",
+    "future": "levelfield.generation.techniques._future.training:FUTURE",
+    "head": "levelfield.generation.techniques._head.training:HEAD",
+    "soft-prompt": "levelfield.generation.techniques.discup.training:SOFT_PROMPT",
+    "latent": "levelfield.generation.techniques._latent.training:LATENT",
+    "vector": "levelfield.generation.techniques._steering.training:VECTOR",
+    "heads": "levelfield.generation.techniques.iti.training:HEADS",
+    "reft": "levelfield.generation.techniques.loreft.training:REFT",
 }
 """Kind -> where its `GuideTraining` is; none is imported before it is used."""
 

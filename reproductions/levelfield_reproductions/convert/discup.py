@@ -16,7 +16,7 @@ import torch
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
-from levelfield.generation.techniques.discup.discup import PromptEncoder
+from levelfield.generation.techniques.discup.network import PromptEncoder
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.train.guide.kinds import write_guide

@@ -23,7 +23,7 @@ import transformers
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
-from levelfield.generation.techniques.latent.networks import PrefixShape
+from levelfield.generation.techniques._latent.network import PrefixShape
 from levelfield.models.files import load_config, load_tokenizer
 from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal

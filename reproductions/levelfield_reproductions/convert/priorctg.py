@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
 from levelfield.generation.guides import meant
-from levelfield.generation.techniques.latent.networks import FlowShape
+from levelfield.generation.techniques._latent.network import FlowShape
 from levelfield_reproductions.convert import Converted, Converter
 from levelfield_reproductions.convert.multictg import FlowPart, MultiCTGOptions, latent_guide
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors

@@ -13,7 +13,7 @@ import published_files
 from levelfield.cli import levelfield
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.class_lm.class_guidance import DExperts
+from levelfield.generation.techniques.dexperts.technique import DExperts
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert
 from levelfield_reproductions.convert.reading import PublishedFiles

@@ -11,8 +11,8 @@ import torch
 import tiny
 from levelfield.core.errors import ModelError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.cbart.cbart import CBART
-from levelfield.generation.techniques.cbart.editor import EditingHead, editor
+from levelfield.generation.techniques.cbart.network import EditingHead, editor
+from levelfield.generation.techniques.cbart.technique import CBART
 from levelfield_reproductions.convert import convert
 
 

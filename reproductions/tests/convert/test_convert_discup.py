@@ -12,7 +12,8 @@ from torch import nn
 import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.discup.discup import DisCup, matrices_of
+from levelfield.generation.techniques.discup.network import matrices_of
+from levelfield.generation.techniques.discup.technique import DisCup
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.language_model import language_model
 from levelfield_reproductions.convert import convert

@@ -11,12 +11,8 @@ from levelfield.generation.contract import Decoding
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import Formula
 from levelfield.generation.open_rows import OpenRows
-from levelfield.generation.techniques.pplm.perturbed import (
-    Goal,
-    Perturbation,
-    PerturbedLM,
-)
-from levelfield.generation.techniques.pplm.pplm import head_model
+from levelfield.generation.techniques._head.network import head_model
+from levelfield.generation.techniques.pplm.perturbed import Goal, Perturbation, PerturbedLM
 from levelfield.models.guides import guide_named
 from levelfield_reproductions.convert import convert
 

@@ -11,8 +11,9 @@ from torch import nn
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.latent.latent import MultiCTG, PriorCTG
-from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques._latent.latents import latent_model
+from levelfield.generation.techniques.multictg.technique import MultiCTG
+from levelfield.generation.techniques.priorctg.technique import PriorCTG
 from levelfield.models.guides import guide_named
 from levelfield_reproductions.convert import convert
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import levelfield
 from levelfield.core.errors import InputError, UserError
-from levelfield.generation.techniques.rules import STYLES, _words, rewrite
+from levelfield.generation.techniques.rules.formality import STYLES, _words, rewrite
 
 MIXED = """
 I i I'm i'd we've don't can't ain't let's it's who's soooo omg lol haha :) <3 Anna Will Berlin the a

@@ -11,13 +11,13 @@ import torch
 import tiny_rewriter
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.rewriter.rewriter import Rewriter
-from levelfield.generation.techniques.rewriter.seq2seq_writer import (
+from levelfield.generation.techniques.rewriter.network import (
     beam_search,
     seq2seq,
     token_log_p,
     write,
 )
+from levelfield.generation.techniques.rewriter.technique import Rewriter
 
 FAMILIES = ("t5", "bart", "pegasus")
 TEXTS = ("The lake is old.", "It was", "A wall, and then nothing at all!", "I", "Once upon a time")

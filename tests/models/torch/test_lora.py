@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 import tiny
 from levelfield.core.errors import ModelError
 from levelfield.generation.contract import Request
-from levelfield.generation.techniques.class_lm.class_guidance import DExperts
+from levelfield.generation.techniques.dexperts.technique import DExperts
 from levelfield.models import resolve as resolving
 from levelfield.models.load import load
 from levelfield.models.loading import Loading

@@ -13,11 +13,11 @@ import torch
 import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.cbart.cbart import CBART
 from levelfield.generation.techniques.cbart.corruption import IGNORED, Corruption, some_sentences
-from levelfield.generation.techniques.cbart.editor import Action, EditorTokens, editor
 from levelfield.generation.techniques.cbart.editor_options import EditorSpec
-from levelfield.generation.techniques.cbart.editor_training import Editing, build_editor, padded
+from levelfield.generation.techniques.cbart.network import Action, EditorTokens, editor
+from levelfield.generation.techniques.cbart.technique import CBART
+from levelfield.generation.techniques.cbart.training import Editing, build_editor, padded
 from levelfield.train.corpus import tokenise
 from levelfield.train.loop import Recipe
 from small_infillers import DOCUMENTS, Killed

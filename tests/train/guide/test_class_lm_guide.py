@@ -14,9 +14,9 @@ import torch
 
 import tiny
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.techniques.class_lm import class_lm_training as training
-from levelfield.generation.techniques.class_lm.class_lm import class_lm, codes_of
-from levelfield.generation.techniques.class_lm.class_lm_training import (
+from levelfield.generation.techniques._class_lm import training
+from levelfield.generation.techniques._class_lm.network import class_lm, codes_of
+from levelfield.generation.techniques._class_lm.training import (
     ClassConditional,
     LearntClassLM,
     class_lm_loss,

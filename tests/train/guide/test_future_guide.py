@@ -14,12 +14,9 @@ import torch
 import tiny
 import tiny_future
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.fudge import future_training as training
-from levelfield.generation.techniques.fudge.future import future_model
-from levelfield.generation.techniques.fudge.future_training import (
-    FutureLabels,
-    held_out_figures,
-)
+from levelfield.generation.techniques._future import training
+from levelfield.generation.techniques._future.network import future_model
+from levelfield.generation.techniques._future.training import FutureLabels, held_out_figures
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop

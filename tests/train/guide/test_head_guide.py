@@ -11,12 +11,9 @@ import torch
 
 import tiny
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.techniques.pplm import head_training as training
-from levelfield.generation.techniques.pplm.head_training import (
-    held_out_figures,
-    text_states,
-)
-from levelfield.generation.techniques.pplm.pplm import head_model, mean_states
+from levelfield.generation.techniques._head import training
+from levelfield.generation.techniques._head.network import head_model, mean_states
+from levelfield.generation.techniques._head.training import held_out_figures, text_states
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.guide.kinds import GuideSpec, build_guide

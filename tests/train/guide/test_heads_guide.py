@@ -10,7 +10,7 @@ import torch
 from toy_guides import built, toy
 
 import tiny
-from levelfield.generation.techniques.steering.steering import ITI
+from levelfield.generation.techniques.iti.technique import ITI
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.labelled import own_texts
 

@@ -14,14 +14,10 @@ import torch
 import tiny
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.generation.techniques.latent import latent_training as training
-from levelfield.generation.techniques.latent.flow_training import FlowTask, LearntFlow
-from levelfield.generation.techniques.latent.latent_training import (
-    LatentTask,
-    LearntLatent,
-    flow_shape,
-)
-from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques._latent import training
+from levelfield.generation.techniques._latent.flow_training import FlowTask, LearntFlow
+from levelfield.generation.techniques._latent.latents import latent_model
+from levelfield.generation.techniques._latent.training import LatentTask, LearntLatent, flow_shape
 from levelfield.models.guides import Guide, guide_for
 from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.language_model import language_model
@@ -266,7 +262,7 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
         built(folder, tmp_path / "killed" / "g", epochs=1.5)
     monkeypatch.setattr(loop, "_step", step)
     monkeypatch.setattr(
-        "levelfield.generation.techniques.latent.latent_training.load_encoder",
+        "levelfield.generation.techniques._latent.training.load_encoder",
         lambda *_: pytest.fail("reads again"),
     )
     again = built(folder, tmp_path / "killed" / "g", epochs=1.5)

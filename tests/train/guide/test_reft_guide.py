@@ -12,8 +12,8 @@ from toy_guides import LABELS, built, toy
 
 import tiny
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.steering.reft_training import orthonormal
-from levelfield.generation.techniques.steering.steering import LoReFT
+from levelfield.generation.techniques.loreft.technique import LoReFT
+from levelfield.generation.techniques.loreft.training import orthonormal
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.labelled import own_texts
 

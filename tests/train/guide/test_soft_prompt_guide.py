@@ -18,23 +18,24 @@ import tiny_future
 import tiny_soft_prompt
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.class_lm.class_lm import class_lm
-from levelfield.generation.techniques.discup import soft_prompt_training as training
-from levelfield.generation.techniques.discup.discup import DisCup, with_prompts
-from levelfield.generation.techniques.discup.soft_prompt_training import (
-    Distillation,
-    LearntPrompts,
-    beginnings,
-    cup_loss,
-    held_out_figures,
-)
+from levelfield.generation.techniques._class_lm.network import class_lm
+from levelfield.generation.techniques._future.network import future_model
+from levelfield.generation.techniques.discup import training
+from levelfield.generation.techniques.discup.network import with_prompts
 from levelfield.generation.techniques.discup.teachers import (
     ClassTeacher,
     FutureTeacher,
     TextBatch,
     teacher_of,
 )
-from levelfield.generation.techniques.fudge.future import future_model
+from levelfield.generation.techniques.discup.technique import DisCup
+from levelfield.generation.techniques.discup.training import (
+    Distillation,
+    LearntPrompts,
+    beginnings,
+    cup_loss,
+    held_out_figures,
+)
 from levelfield.models.guides import Guide, guide_named
 from levelfield.models.loading import Loading
 from levelfield.models.torch.decoding import CausalRows

@@ -11,9 +11,8 @@ import torch
 
 import tiny
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.steering import vector_training as training
-from levelfield.generation.techniques.steering.steering import CAA
-from levelfield.generation.techniques.steering.vector_training import (
+from levelfield.generation.techniques._steering import training
+from levelfield.generation.techniques._steering.training import (
     accuracies,
     contrasts,
     label_means,
@@ -21,6 +20,7 @@ from levelfield.generation.techniques.steering.vector_training import (
     layer_states,
     mean_state,
 )
+from levelfield.generation.techniques.caa.technique import CAA
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.guide.kinds import GuideSpec, build_guide

@@ -9,11 +9,7 @@ import pytest
 import torch
 
 from levelfield.generation.techniques.rewriter.copier import new_copier
-from levelfield.generation.techniques.rewriter.seq2seq_writer import (
-    as_seq2seq,
-    token_log_p,
-    write,
-)
+from levelfield.generation.techniques.rewriter.network import as_seq2seq, token_log_p, write
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "rewriting"
 

@@ -13,23 +13,20 @@ import torch
 
 import tiny
 from levelfield.core.errors import UserError
-from levelfield.generation.techniques.rewriter import rewriter_training
-from levelfield.generation.techniques.rewriter.rewriter_options import (
-    RewardSpec,
-    RewriterSpec,
-)
-from levelfield.generation.techniques.rewriter.rewriter_training import (
-    Rewriting,
-    build_rewriter,
-    greedy_texts,
-    policy_loss,
-)
+from levelfield.generation.techniques.rewriter import training as rewriter_training
+from levelfield.generation.techniques.rewriter.network import open_seq2seq
+from levelfield.generation.techniques.rewriter.rewriter_options import RewardSpec, RewriterSpec
 from levelfield.generation.techniques.rewriter.sentence_pairs import (
     RewritingPair,
     RewritingPairs,
     rewriting_pairs,
 )
-from levelfield.generation.techniques.rewriter.seq2seq_writer import open_seq2seq
+from levelfield.generation.techniques.rewriter.training import (
+    Rewriting,
+    build_rewriter,
+    greedy_texts,
+    policy_loss,
+)
 from levelfield.models.loading import Loading
 from levelfield.train.loop import Recipe
 from small_infillers import Killed

@@ -19,10 +19,10 @@ from torch.nn.utils.rnn import pad_sequence
 from levelfield.core.errors import ModelError
 from levelfield.generation.guides import base_of, check_own_model
 from levelfield.generation.open_rows import ReadPrompts, at_least_float32
+from levelfield.generation.techniques._class_lm.network import ClassLM, class_lm
+from levelfield.generation.techniques._future.network import FutureModel, future_model
+from levelfield.generation.techniques._head.network import HeadModel, head_model
 from levelfield.generation.techniques.bolt.rollout import Rollout
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
-from levelfield.generation.techniques.fudge.future import FutureModel, future_model
-from levelfield.generation.techniques.pplm.pplm import HeadModel, head_model
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.guides import Guide, GuideKind
 from levelfield.models.loading import AS_USUAL, Loading, reading

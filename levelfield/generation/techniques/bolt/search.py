@@ -14,9 +14,9 @@ from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding
 from levelfield.generation.open_rows import ReadPrompts, at_least_float32
+from levelfield.generation.techniques._energies.energies import keyword_energy, label_energy
 from levelfield.generation.techniques.bolt.discriminators import LabelReader
 from levelfield.generation.techniques.bolt.rollout import Rollout, roll_out, unwanted
-from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
 from levelfield.metrics.keywords import KeywordsCoverage
 from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.draws import stream

@@ -21,7 +21,7 @@ import numpy as np
 import regex
 
 from levelfield.core.arrays import Bools, Floats, VocabularyIds
-from levelfield.generation.techniques.cbart.editor import Action
+from levelfield.generation.techniques.cbart.network import Action
 from levelfield.text import segmenter
 
 IGNORED = -100

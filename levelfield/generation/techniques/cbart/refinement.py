@@ -11,7 +11,7 @@ import torch
 
 from levelfield.generation.contract import Decoding
 from levelfield.generation.sampling import Draw
-from levelfield.generation.techniques.cbart.editor import Action, Editor, EditorTokens
+from levelfield.generation.techniques.cbart.network import Action, Editor, EditorTokens
 from levelfield.models.torch.draws import Exponentials, penalised, possible
 
 Forbidden = Literal["next", "copy"]

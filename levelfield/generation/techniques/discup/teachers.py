@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
-from levelfield.generation.techniques.fudge.future import FutureModel, future_model, text_rows
+from levelfield.generation.techniques._class_lm.network import ClassLM, class_lm
+from levelfield.generation.techniques._future.network import FutureModel, future_model, text_rows
 from levelfield.models.guides import Guide, GuideKind, guide_for, guide_named
 from levelfield.models.loading import Loading
 from levelfield.models.torch.causal import body_and_head

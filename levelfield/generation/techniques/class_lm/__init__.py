@@ -1,1 +1,0 @@
-"""Techniques with class-conditional language models: CTRL-lite, DExperts, GeDi."""

@@ -1,1 +1,0 @@
-"""Techniques with latent prefixes: MultiCTG and PriorCTG."""

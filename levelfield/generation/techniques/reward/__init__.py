@@ -1,1 +1,0 @@
-"""Techniques that score texts while they write."""

@@ -1,1 +1,0 @@
-"""Steering: techniques that change the states of a causal model while it reads and writes."""
