@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from levelfield.core.sample import Sample
 from levelfield.stats.multiplicity import holm
 
+TECHNIQUES = Path(__file__).parents[1] / "levelfield" / "generation" / "techniques"
 JUDGES = {
     "minilm": "`minilm` (nearest description, nothing trained)",
     "vader": "`vader` (a word list; sentiment only)",
@@ -134,8 +136,8 @@ def shown(metric: str, value: float) -> str:
     return f"{value:.1f}" if "perplexity" in metric else f"{value:.3f}"
 
 
-def figure(name: str, points: Sequence[Mapping[str, float]], folder: Path) -> None:
-    """Control and perplexity by strength, as docs/techniques/NAME.svg."""
+def figure(name: str, points: Sequence[Mapping[str, float]], file: Path) -> None:
+    """Control and perplexity by strength, in the folder of the technique."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -156,8 +158,7 @@ def figure(name: str, points: Sequence[Mapping[str, float]], folder: Path) -> No
     other.set_yscale("log")
     axes.spines["top"].set_visible(False)
     other.spines["top"].set_visible(False)
-    folder.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+    drawing.savefig(file, metadata={"Date": None, "Creator": None})
     pyplot.close(drawing)
 
 
@@ -165,8 +166,11 @@ def write(results: Sequence[Results], judges: str, tokens: int, folder: Path) ->
     """The page, and a figure a technique with a strength."""
     figures = []
     for name, points in ((n, p) for one in results for n, p in one.points.items() if p):
-        figure(name, points, folder)
-        figures.append(f"![{name}: control and perplexity by strength]({name}.svg)\n\n")
+        file = TECHNIQUES / name.replace("-", "_") / f"{name}.svg"
+        figure(name, points, file)
+        figures.append(
+            f"![{name}: control and perplexity by strength]({os.path.relpath(file, folder)})\n\n"
+        )
     named = [JUDGES.get(Path(name).name, f"`{name}`") for name in judges.split(",")]
     text = PAGE.format(
         tokens=tokens,
@@ -174,4 +178,5 @@ def write(results: Sequence[Results], judges: str, tokens: int, folder: Path) ->
         judges="; ".join(named),
         figures="".join(figures),
     )
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.md").write_text(text, encoding="utf-8")

@@ -37,6 +37,7 @@ DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
     *sorted(DOCS.rglob("*.md")),
+    *sorted((ROOT / "levelfield").rglob("page.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
     ROOT / "rating" / "README.md",
     ROOT / "reproductions" / "README.md",

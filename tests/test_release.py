@@ -31,6 +31,7 @@ def test_no_message_and_no_page_installs_what_no_index_has():
     """From a release on, this test goes, and pages may say `pip install levelfield`."""
     advice = re.compile(r"pip\s+install\s+'?levelfield")
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")]
+    pages += (ROOT / "levelfield").rglob("page.md")
     modules = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in pages + modules}
     assert [name for name, text in texts.items() if advice.search(text)] == ["docs/install.md"]

@@ -81,7 +81,10 @@ def _default(choice: Declaration) -> str:
 
 
 if __name__ == "__main__":
-    pages = [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "docs").rglob("*.md"))
+    pages = [Path(name) for name in sys.argv[1:]] or [
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "levelfield").rglob("page.md")),
+    ]
     for page in pages:
         text = page.read_text("utf-8")
         if (new := updated(text)) != text:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,10 @@ OFFLINE: tuple[list[str | Path], ...] = (
 )
 
 
+NOT_INSTALLED = re.compile(r"levelfield/generation/techniques/\w+/(?:case\.py|.+\.(?:md|svg))")
+"""Files in the folders of techniques that only the documentation and the tests read."""
+
+
 def missing_files(folder: Path) -> list[str]:
     """Returns the files of the packages in the repository that the wheels lack."""
     lacking = []
@@ -59,7 +64,7 @@ def missing_files(folder: Path) -> list[str]:
         listed = subprocess.run(
             ["git", "ls-files", package.name], cwd=package.parent, capture_output=True, check=True
         )
-        files = listed.stdout.decode().split()
+        files = [f for f in listed.stdout.decode().split() if not NOT_INSTALLED.fullmatch(f)]
         lacking += [f"{wheel.name} lacks {file}" for file in files if file not in held]
     return lacking
 

@@ -7,17 +7,15 @@ import importlib
 from typing import Any
 
 from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.table import CLASSES, TERMS
+from levelfield.generation.table import PUBLIC
 
-_MODULES = {**CLASSES, **TERMS}
-
-__all__ = ["Answer", "Decoding", "Request", *_MODULES]
+__all__ = ["Answer", "Decoding", "Request", *PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in PUBLIC:
         raise AttributeError(f"module 'levelfield.generation' has no attribute '{name}'")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

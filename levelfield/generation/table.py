@@ -1,7 +1,7 @@
 """All techniques by name: what each controls, what it costs, and how it is made.
 
-A new technique is a module and a table in `techniques.toml`; a distribution of its own announces an
-entry in the group `levelfield.techniques`.
+A technique is a folder in `levelfield/generation/techniques` with `entry.toml` and `technique.py`;
+a distribution of its own announces an entry in the group `levelfield.techniques`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from operator import itemgetter
 from typing import Any, Literal
 
 from levelfield.core.errors import UserError, models_needed
@@ -38,7 +39,7 @@ class TechniqueEntry:
         paper: where it comes from.
         attributes: those that it controls without a guide of the user's, `any` for all; empty where
             it ignores every control.
-        page: name of its page, if it shares one with others.
+        documentation: its page, in the repository.
     """
 
     name: str
@@ -49,34 +50,42 @@ class TechniqueEntry:
     cost: str
     paper: str = ""
     attributes: Sequence[str] = ()
-    page: str = ""
-
-    @property
-    def documentation(self) -> str:
-        """The page of the documentation, in the repository."""
-        return f"docs/techniques/{self.page or self.name}.md"
+    documentation: str = ""
 
 
-_ENTRIES = {
-    name: TechniqueEntry(name, **entry)
-    for name, entry in read_toml(files("levelfield.generation") / "techniques.toml").items()
-}
+_PACKAGE = "levelfield.generation.techniques"
+
+
+def _read_entries() -> Iterator[tuple[int, TechniqueEntry]]:
+    """Yields the entry of each folder of a technique, and its place in lists."""
+    for folder in files(_PACKAGE).iterdir():
+        if not (file := folder / "entry.toml").is_file():
+            continue
+        facts = read_toml(file)
+        name = folder.name.replace("_", "-")
+        target = f"{_PACKAGE}.{folder.name}.technique:{facts.pop('class')}"
+        page = f"{_PACKAGE.replace('.', '/')}/{facts.pop('page', f'{folder.name}/page.md')}"
+        yield facts.pop("order"), TechniqueEntry(name, target, **facts, documentation=page)
+
+
+_ENTRIES = {entry.name: entry for _, entry in sorted(_read_entries(), key=itemgetter(0))}
 
 TECHNIQUES: Mapping[str, TechniqueEntry] = Extensible(
     "levelfield.techniques", TechniqueEntry, _ENTRIES
 )
 """Name -> entry, in the order in which they are listed; those of other distributions come last."""
 
-CLASSES: Mapping[str, str] = {
-    entry.target.partition(":")[2]: entry.target.partition(":")[0] for entry in _ENTRIES.values()
+PUBLIC: Mapping[str, str] = {
+    **{e.target.partition(":")[2]: e.target.partition(":")[0] for e in _ENTRIES.values()},
+    "ModelTerm": f"{_PACKAGE}.combination.technique",
+    "TechniqueTerm": f"{_PACKAGE}.combination.technique",
+    "class_lm": f"{_PACKAGE}._class_lm.network",
+    "FutureEstimator": f"{_PACKAGE}._future.guidance",
+    "write_adapter": f"{_PACKAGE}._class_lm.network",
+    "write_vectors": f"{_PACKAGE}._steering.vectors",
 }
-"""Class -> module."""
-
-TERMS: Mapping[str, str] = {
-    "ModelTerm": "levelfield.generation.techniques.combination.technique",
-    "TechniqueTerm": "levelfield.generation.techniques.combination.technique",
-}
-"""What techniques are combined of: class -> module."""
+"""What `levelfield.generation` exports beside the contract: the classes of techniques, what they
+are combined of, and what reads, writes or replaces their guides -> module."""
 
 
 def technique_entry(name: str) -> TechniqueEntry:

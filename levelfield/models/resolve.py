@@ -41,9 +41,9 @@ EMBEDDED = {
     "offline/continuation": "aeed9853847dae202ffabeef8d0cd2c54d4f572cbc9b8e03fc2ec7ce13cfd1aa",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
-(`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), judges (`docs/train-judges.md`),
-a map that makes the first layers of `offline/smollm2` a model of their own (`docs/cdm.md`), and
-a head that reads continuations (`docs/topicality.md`)."""
+(`docs/infillers.md`), an editor (of the technique `cbart`), judges (`docs/train-judges.md`), a map
+that makes the first layers of `offline/smollm2` a model of their own (`docs/cdm.md`), and a head
+that reads continuations (`docs/topicality.md`)."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 OFFLINE_LM_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 OFFLINE_LM_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

@@ -17,6 +17,7 @@ import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.chat_frame import ChatFrame
 from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.table import TECHNIQUES
 from levelfield.generation.techniques._prompts.prompts import (
     message,
     prompts,
@@ -170,7 +171,7 @@ class TestExamples:
 
 
 def test_the_files_that_the_page_shows_are_read(tmp_path: Path):
-    page = Path(__file__).parents[2] / "docs" / "techniques" / "prompting.md"
+    page = Path(__file__).parents[2] / TECHNIQUES["prompting"].documentation
     instructions, examples = re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     for name, text in (("instructions", instructions), ("examples", examples)):
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def configuration(pages: Iterable[Page], *, docs: str, site: str) -> dict[str, A
     """
     settings: dict[str, Any] = yaml.safe_load(CONFIGURATION.read_text("utf-8"))
     paths = [page.path for page in pages]
-    nav = [*settings["nav"], *_further(paths)]
+    unlisted = {*paths} - {*paths_of(settings["nav"])}
+    nav = [*_expanded(settings["nav"], unlisted), *_further(paths)]
     listed = list(paths_of(nav))
     problems = [
         *(f"mkdocs.yml: {path} is not in nav; add it" for path in paths if path not in listed),
@@ -46,6 +48,21 @@ def configuration(pages: Iterable[Page], *, docs: str, site: str) -> dict[str, A
     if problems:
         raise WebsiteError("\n".join(problems))
     return {**settings, "docs_dir": docs, "site_dir": site, "nav": nav}
+
+
+def _expanded(nav: Iterable[Entry], unlisted: Collection[str]) -> Iterator[Entry]:
+    """Yields the entries of a navigation with pages in place of patterns: all that match and are
+    not listed themselves."""
+    for entry in nav:
+        if not isinstance(entry, str):
+            yield {
+                title: below if isinstance(below, str) else list(_expanded(below, unlisted))
+                for title, below in entry.items()
+            }
+        elif "*" in entry:
+            yield from sorted(fnmatch.filter(unlisted, entry), key=lambda path: Path(path).stem)
+        else:
+            yield entry
 
 
 def paths_of(nav: Iterable[Entry]) -> Iterator[str]:

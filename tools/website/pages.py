@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+_TECHNIQUE = re.compile(r"levelfield/generation/techniques/_?(\w+)/page\.md")
 
 _PLACES = {
     "README.md": "index.md",
@@ -17,7 +18,7 @@ _PLACES = {
     "CHANGELOG.md": "changelog.md",
     "levelfield/metrics/counts/README.md": "counts.md",
 }
-"""Pages outside of `docs` and `examples` -> their places on the site."""
+"""Pages outside of `docs`, `examples` and the folders of techniques -> their places on the site."""
 
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _OPTIONS = (
@@ -73,10 +74,15 @@ class Page:
         return str(path.with_suffix(".html"))
 
 
+def page_files() -> list[Path]:
+    """Returns the files of the documentation: those in `docs`, and the pages of techniques."""
+    return sorted([*DOCS.rglob("*.md"), *(ROOT / "levelfield").rglob("page.md")])
+
+
 def written_pages() -> Iterator[Page]:
     """Yields the pages that people wrote."""
     for source in [
-        *sorted(DOCS.rglob("*.md")),
+        *page_files(),
         *sorted((ROOT / "examples").rglob("README.md")),
         *(ROOT / name for name in _PLACES if name != "README.md"),
     ]:
@@ -84,7 +90,7 @@ def written_pages() -> Iterator[Page]:
 
 
 def _page(source: Path) -> Page:
-    path = _place(source)
+    path = place_of(source)
     files: dict[str, Path] = {}
     missing: list[str] = []
 
@@ -93,7 +99,7 @@ def _page(source: Path) -> Page:
         if not target.exists():
             missing.append(f"{source.relative_to(ROOT)}: there is no {link['path']}")
             return link[0]
-        place = _place(target)
+        place = place_of(target)
         if target.is_dir():
             place, target = f"{place}/README.md", target / "README.md"
         elif target.suffix != ".md":
@@ -108,11 +114,13 @@ def _page(source: Path) -> Page:
     return Page(path, text, files)
 
 
-def _place(source: Path) -> str:
+def place_of(source: Path) -> str:
     """Returns the place of a file of the repository on the site."""
     name = source.relative_to(ROOT).as_posix()
     if name in _PLACES:
         return _PLACES[name]
+    if technique := _TECHNIQUE.fullmatch(name):
+        return f"techniques/{technique[1].replace('_', '-')}.md"
     return (
         name.removeprefix("docs/") if name.startswith(("docs/", "examples/")) else f"files/{name}"
     )

@@ -22,7 +22,7 @@ from levelfield.core.registry import installed, metric_class
 from levelfield.generation.table import TECHNIQUES, TechniqueEntry, technique_class
 from tools.option_tables import HEAD, row
 from tools.website.docstrings import markdown, shown
-from tools.website.pages import DOCS, Page
+from tools.website.pages import ROOT, Page, place_of
 
 PYTHON = {
     "levelfield": "The verbs",
@@ -188,7 +188,6 @@ def _of_family(names: Sequence[str]) -> str:
 
 def _technique(entry: TechniqueEntry) -> Iterator[str]:
     cls = technique_class(entry.name)
-    page = _page_of(entry)
     yield f"# {entry.name}: technique"
     yield ""
     yield markdown(cls)
@@ -197,20 +196,14 @@ def _technique(entry: TechniqueEntry) -> Iterator[str]:
     yield f"- Cost a token: {shown(entry.cost)}. {_COST}"
     yield from ([f"- Paper: {entry.paper}."] if entry.paper else [])
     yield f"- In Python: `levelfield.generation.{cls.__name__}`."
-    yield from ([f"- [Explanation, examples and results](../../techniques/{page})"] if page else [])
+    if entry.documentation:
+        page = place_of(ROOT / entry.documentation)
+        yield f"- [Explanation, examples and results](../../{page})"
     yield ""
     yield from _table(choices(cls).values())
 
 
 _COST = "F is a forward pass of the base model, B a pass back through it."
-
-
-def _page_of(entry: TechniqueEntry) -> str:
-    """Returns the page that explains a technique; empty where none does."""
-    named = DOCS / "techniques" / f"{entry.name}.md"
-    others = sorted((DOCS / "techniques").glob("*.md"))
-    pages = [named] if named.exists() else others
-    return next((p.name for p in pages if p == named or entry.target in p.read_text("utf-8")), "")
 
 
 # -- Python

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.website.pages import DOCS, ROOT
+from tools.website.pages import ROOT, page_files
 
 ANYTHING = "…"
 _BLOCK = re.compile(
@@ -154,7 +154,7 @@ def _other(block: re.Match[str], folder: Path) -> None:
 
 def pages_with_transcripts() -> list[Path]:
     """Returns the README and the pages of the documentation that show what commands print."""
-    pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    pages = [ROOT / "README.md", *page_files()]
     return [page for page in pages if "\n```console\n" in page.read_text("utf-8")]
 
 
