@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import inspect
 import math
@@ -28,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar, cast
 
 from levelfield.core.errors import UserError
-from levelfield.core.strings import finite_number, whole_number
+from levelfield.core.strings import did_you_mean, finite_number, whole_number
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -442,8 +441,7 @@ class Declaration:
     def _hint(self, value: object) -> str:
         if str(value) in self.rule.removed:
             return self.rule.removed[str(value)]
-        near = difflib.get_close_matches(str(value), self.names, n=1)
-        return f"did you mean {near[0]}?" if near else ""
+        return did_you_mean(str(value), self.names, otherwise="")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -552,12 +550,7 @@ def distributed(words: Mapping[str, Any], *classes: type[Options]) -> list[dict[
     all_names = {name for cls in classes for name in (*choices(cls), *_groups(cls))}
     for name in words:
         if name not in all_names:
-            near = difflib.get_close_matches(name, all_names, n=1)
-            hint = (
-                f"did you mean '{near[0]}'?"
-                if near
-                else f"there are {', '.join(sorted(all_names))}"
-            )
+            hint = did_you_mean(name, sorted(all_names), form="'{}'".format)
             raise UserError(f"there is no option '{name}'; {hint}")
     names = [{*choices(cls), *_groups(cls)} for cls in classes]
     return [{name: words[name] for name in words if name in those} for those in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import difflib
 import functools
 import hashlib
 import importlib.util
@@ -24,6 +23,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.extensions import METRICS, entries, load_foreign
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.options import Declaration, choices, make, parsed, required, underscored
+from levelfield.core.strings import did_you_mean
 
 _WORD = re.compile(r"(?P<path>.+\.py)(?::(?P<cls>.*))?", re.DOTALL)
 FILE_MARK = "|file:"
@@ -197,8 +197,8 @@ def matching(name: str) -> tuple[str, ...]:
     names = tuple(installed())
     members = tuple(n for n in names if n == name or n.startswith(f"{name}."))
     if not members:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield metrics` lists them"
+        lists = "`levelfield metrics` lists them"
+        hint = did_you_mean(name, names, most=3, cutoff=0.4, otherwise=lists)
         raise UserError(f"there is no metric '{name}'; {hint}")
     return members
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 _NUMBER = re.compile("([0-9]+)")
 
@@ -22,6 +23,32 @@ def natural(name: str) -> tuple[list[str | tuple[int, str]], str]:
         digits = part.lstrip("0")
         parts.append((len(digits), digits) if i % 2 else part)
     return parts, name
+
+
+def did_you_mean(
+    name: str,
+    names: Iterable[str],
+    *,
+    most: int = 1,
+    cutoff: float = 0.6,
+    form: Callable[[str], str] = str,
+    otherwise: str | None = None,
+) -> str:
+    """Returns a question with the known names that an unknown one resembles.
+
+    Args:
+        most: names in the question.
+        cutoff: how alike they are, from 0 to 1.
+        form: how the question writes a name.
+        otherwise: what is returned if no name is alike; a list of all names by default.
+
+    >>> did_you_mean("blue", ["bleu", "chrf"]), did_you_mean("ter", ["bleu", "chrf"])
+    ('did you mean bleu?', 'there are bleu, chrf')
+    """
+    known = list(names)
+    if near := difflib.get_close_matches(name, known, n=most, cutoff=cutoff):
+        return f"did you mean {' or '.join(map(form, near))}?"
+    return f"there are {', '.join(known)}" if otherwise is None else otherwise
 
 
 _UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import Extensible
+from levelfield.core.strings import did_you_mean
 from levelfield.io.fetch import Published, is_intact, local_copy
 from levelfield.io.toml import read_toml
 
@@ -89,8 +89,8 @@ def dataset(name: str) -> DataSet:
         UserError: there is none.
     """
     if name not in _registry():
-        near = difflib.get_close_matches(name, names(), n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield data list` lists them"
+        lists = "`levelfield data list` lists them"
+        hint = did_you_mean(name, names(), most=2, cutoff=0.4, otherwise=lists)
         raise UserError(f"there is no data set '{name}'; {hint}")
     return _registry()[name]
 

@@ -6,7 +6,6 @@ a distribution of its own announces an entry in the group `levelfield.techniques
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Literal
 from levelfield.core.errors import UserError, models_needed
 from levelfield.core.extensions import Extensible
 from levelfield.core.options import choices, make, parsed, required, underscored
+from levelfield.core.strings import did_you_mean
 from levelfield.generation.contract import Technique
 from levelfield.io.toml import read_toml
 from levelfield.models.loading import Loading
@@ -95,10 +95,8 @@ def technique_entry(name: str) -> TechniqueEntry:
         UserError: there is no such technique; names those that are spelt alike.
     """
     if name not in TECHNIQUES:
-        near = difflib.get_close_matches(name, TECHNIQUES, n=3, cutoff=0.5)
-        hint = (
-            f"did you mean {' or '.join(near)}?" if near else "`levelfield techniques` lists them"
-        )
+        lists = "`levelfield techniques` lists them"
+        hint = did_you_mean(name, TECHNIQUES, most=3, cutoff=0.5, otherwise=lists)
         raise UserError(f"there is no technique '{name}'; {hint}")
     return TECHNIQUES[name]
 
@@ -192,7 +190,6 @@ def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any
     options = underscored(options)
     for option in options:
         if option not in declared:
-            near = difflib.get_close_matches(option, declared, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(declared)}"
+            hint = did_you_mean(option, declared)
             raise UserError(f"{name}: there is no option '{option}'; {hint}")
     return parsed(name, declared, options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 from levelfield.core.errors import UserError
 from levelfield.core.limits import TOML_BYTES
 from levelfield.core.options import Declaration, Options, Unfit, choices
+from levelfield.core.strings import did_you_mean
 from levelfield.io.problems import kind, listed, printable, shown
 from levelfield.io.streams import read_bytes
 
@@ -48,10 +48,8 @@ def read_toml(
 def suggestion(name: str, candidates: Iterable[str]) -> str:
     """Returns the known name that a mistyped one resembles, else all names, in words."""
     names = list(dict.fromkeys(candidates))
-    alike = difflib.get_close_matches(name, names, n=1)
-    if alike:
-        return f"did you mean {shown(alike[0])}?"
-    return f"there are {listed(names)}" if names else "there are none"
+    every = f"there are {listed(names)}" if names else "there are none"
+    return did_you_mean(name, names, form=shown, otherwise=every)
 
 
 def toml_kind(value: object) -> str:

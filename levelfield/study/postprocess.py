@@ -9,7 +9,6 @@ what it looks for is not there.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from levelfield.core.continuation import without_preface, without_thought
 from levelfield.core.errors import UserError
 from levelfield.core.sample import wanted_values
+from levelfield.core.strings import did_you_mean
 from levelfield.io.problems import shown
 from levelfield.study.cells import CellRequest
 
@@ -97,8 +97,7 @@ def parse_step(word: str) -> tuple[PostprocessStep, str]:
     """
     name, colon, argument = word.partition(":")
     if name not in STEPS:
-        near = difflib.get_close_matches(name, STEPS, n=1)
-        hint = f"did you mean {STEPS[near[0]].form}?" if near else f"there are {', '.join(STEPS)}"
+        hint = did_you_mean(name, STEPS, form=lambda near: STEPS[near].form)
         raise UserError(f"there is no step {shown(name)}; {hint}")
     step = STEPS[name]
     if step.argument and not step.is_argument(argument):

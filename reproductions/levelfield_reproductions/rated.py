@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -10,6 +9,7 @@ from typing import Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.strings import did_you_mean
 from levelfield.datasets import dataset, load
 from levelfield.io.toml import read_toml
 from levelfield_reproductions.published_tables import Gap
@@ -115,6 +115,7 @@ def rated_sets(id: str = PREFIX) -> list[RatedSet]:
     chosen = [rated for rated in RATED_SETS if id.lower() in rated.names]
     if not chosen:
         ids = list(dict.fromkeys(name for rated in RATED_SETS for name in rated.names))
-        near = difflib.get_close_matches(id.lower(), ids, n=3, cutoff=0.5) or ids
-        raise UserError(f"there is no rated set '{id}'; did you mean {' or '.join(near)}?")
+        every = f"did you mean {' or '.join(ids)}?"
+        hint = did_you_mean(id.lower(), ids, most=3, cutoff=0.5, otherwise=every)
+        raise UserError(f"there is no rated set '{id}'; {hint}")
     return chosen

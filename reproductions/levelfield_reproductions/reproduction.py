@@ -5,13 +5,13 @@ A question of a paper is one that its released data answer anew, without a publi
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
+from levelfield.core.strings import did_you_mean
 from levelfield_reproductions.published_tables import PAPERS, PublishedTable, read_paper
 from levelfield_reproductions.recipes.released import NO_MODEL, Cells, Scoring
 from levelfield_reproductions.verdict import Derived, Outcome, Verdict, judge
@@ -46,8 +46,8 @@ def tables(id: str = "all") -> list[PublishedTable]:
         ids = dict.fromkeys(
             name for t in published for name in (t.paper, f"{t.paper}.{t.number}", t.id)
         )
-        near = difflib.get_close_matches(id.lower(), ["all", *ids], n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield reproduce` lists them"
+        lists = "`levelfield reproduce` lists them"
+        hint = did_you_mean(id.lower(), ["all", *ids], most=3, cutoff=0.5, otherwise=lists)
         raise UserError(f"there is no table '{id}'; {hint}")
     return matches
 

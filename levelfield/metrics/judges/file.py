@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.paths import existing_path, user_path
+from levelfield.core.strings import did_you_mean
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.metrics.aspects import TEXT
 from levelfield.metrics.judges.judge import Judge, Spelling
@@ -240,8 +240,7 @@ def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
             matches = _on_the_spot(word, loading)
         else:
             all_names = [*shipped.presets, *dict.fromkeys(j.name for j in shipped.judges)]
-            near = difflib.get_close_matches(word, all_names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(all_names)}"
+            hint = did_you_mean(word, all_names)
             raise UserError(
                 f"there is no judge '{word}'; {hint} (or give a model's name, or a TOML file)"
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import json
 import os
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.machine import usable_processors
+from levelfield.core.strings import did_you_mean
 from levelfield.generation.contract import Decoding, Technique
 from levelfield.generation.table import make_technique
 from levelfield.study.ask.attempt import Attempt, Endpoint
@@ -124,8 +124,7 @@ def lacking(target: str, folder: Path) -> str:
     first = name.split(".")[0]
     if first in names or names & {"*", "__getattr__"}:
         return ""
-    near = difflib.get_close_matches(first, names, n=1)
-    hint = f"did you mean {module}:{near[0]}?" if near else "check the name"
+    hint = did_you_mean(first, names, form=f"{module}:{{}}".format, otherwise="check the name")
     return f"there is no {first} in {source.name}; {hint}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.strings import did_you_mean
 from levelfield.datasets import load
 from levelfield.io.toml import read_toml
 from levelfield.train.judge import ARCHITECTURES, JudgeSpec
@@ -83,9 +83,7 @@ def _split(name: str) -> tuple[str, str]:
         set = name.removesuffix(f"-{architecture}")
         if set != name and set in _file():
             return set, architecture
-    near = difflib.get_close_matches(name, names(), n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names())}"
-    raise UserError(f"there is no recipe '{name}'; {hint}")
+    raise UserError(f"there is no recipe '{name}'; {did_you_mean(name, names(), most=2)}")
 
 
 @functools.cache
