@@ -12,15 +12,15 @@ It may say more, by the names of the attributes of `LoggedScores`, such as
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from levelfield.core.direction import Direction
+from levelfield.core.limits import LARGEST_NUMBER
 from levelfield.core.sample import Sample
 from levelfield.io import values
-from levelfield.io.json_input import list_of, number_of, object_of
+from levelfield.io.json_input import list_of, number_of
 from levelfield.io.problems import Wrong, kind
 
 LOGGED = "logged"
@@ -134,34 +134,33 @@ def logged_scores(sample: Sample) -> LoggedScores | None:
         raise Wrong(f"expected the name of a sample, found {kind(item)}", f"{LOGGED}.item")
     if not isinstance(draw, int) or abs(draw) > MOST_DRAWS:
         raise Wrong(f"expected a whole number, found {kind(draw)}", f"{LOGGED}.draw")
+    objects = {name: value for name, value in logged.items() if isinstance(value, Mapping)}
+    remarks = logged.get("remarks")
     return LoggedScores(
         str(item),
-        _numbers(logged, "scores"),
+        _numbers(objects, "scores"),
         str(logged.get("content") or ""),
         draw=draw,
-        reasons={name: str(why) for name, why in object_of(logged.get("reasons")).items()},
-        counted=_numbers(logged, "counted"),
-        lists={name: _list(value) for name, value in object_of(logged.get("lists")).items()},
-        remarks=tuple(map(str, list_of(logged.get("remarks")))),
+        reasons={name: str(why) for name, why in objects.get("reasons", {}).items()},
+        counted=_numbers(objects, "counted"),
+        lists={name: _list(value) for name, value in objects.get("lists", {}).items()},
+        remarks=tuple(map(str, remarks)) if isinstance(remarks, list) else (),
     )
 
 
-def _numbers(logged: Mapping[str, Any], name: str) -> dict[str, float]:
-    return {
-        str(key): _score(key, value, name) for key, value in object_of(logged.get(name)).items()
-    }
+def _numbers(objects: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, float]:
+    numbers = {}
+    for key, value in objects.get(name, {}).items():
+        if type(value) in (bool, int, float) and abs(value) <= LARGEST_NUMBER:
+            numbers[str(key)] = float(value)
+        else:
+            try:
+                numbers[str(key)] = values.score(value, False)
+            except Wrong as wrong:
+                raise wrong.inside(key).inside(name).inside(LOGGED) from None
+    return numbers
 
 
 def _list(value: object) -> tuple[float, ...]:
     numbers = [number_of(part) for part in list_of(value)]
     return () if None in numbers else tuple(n for n in numbers if n is not None)
-
-
-def _score(name: object, value: object, inside: str) -> float:
-    if isinstance(value, bool):
-        return float(value)
-    try:
-        score = values.score(value, False)
-    except Wrong as wrong:
-        raise wrong.inside(name).inside(inside).inside(LOGGED) from None
-    return math.nan if math.isnan(score) else score

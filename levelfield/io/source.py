@@ -220,7 +220,10 @@ class Source:
         """
         problems = Problems()
         seen: dict[str, int] | None = None if self._ids == "any" else {}
+        states = [i.state() for i in self.inputs]
         yield from (sample for sample, _ in self._read(problems.add, seen))
+        self._states = states
+        self.check_unchanged()
         problems.raise_if_any()
 
     def check(self, *, progress: Progress = no_progress, wanted: Sequence[str] = ()) -> Census:

@@ -145,6 +145,13 @@ class LoggedSet:
             else:
                 self._reasons[row] = why
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Gives every system another name; `names` has all of them."""
+        self._systems = [names[system] for system in self._systems]
+        self._codes = {(names[s], item): code for (s, item), code in self._codes.items()}
+        self.items = {names[s]: items for s, items in self.items.items()}
+        self.remarks = Counter({(names[s], why): n for (s, why), n in self.remarks.items()})
+
     @property
     def systems(self) -> list[str]:
         """The systems, in the order of the logs."""

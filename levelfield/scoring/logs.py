@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,6 @@ from typing import NamedTuple
 
 from levelfield.core.direction import Direction
 from levelfield.core.errors import InputError, UserError
-from levelfield.core.sample import Sample
 from levelfield.core.signature import with_choices
 from levelfield.io.hub import ReadOnce
 from levelfield.io.logged import LogFacts, LoggedScores, is_logged, logged_scores
@@ -78,33 +78,31 @@ class _Log:
     """A log that can be read.
 
     Attributes:
-        source: its samples.
-        facts: what it says of all of them.
+        file: where it is.
+        facts: what it says of all its samples.
         names: system as the log has it -> its name among all logs.
     """
 
-    source: Source
+    file: Input
     facts: LogFacts
     names: Mapping[str, str]
 
-    @property
-    def digests(self) -> dict[str, str]:
-        """System -> what stands for the content of its log."""
-        return dict.fromkeys(self.names.values(), self.source.inputs[0].digest[:12])
 
-    def samples(self) -> Iterator[tuple[Sample, str, LoggedScores]]:
-        """Yields each sample with its system and what the log says of it.
+@dataclass
+class _Reading:
+    """What logs hold, read once.
 
-        Raises:
-            InputError: a sample's field `logged` is not as it should be.
-        """
-        for sample in self.source:
-            try:
-                logged = logged_scores(sample)
-            except Wrong as wrong:
-                place = f"{self.source.names[0]}: id {printable(sample.id)}"
-                raise InputError([f"{place}: {wrong}"]) from None
-            yield sample, self.names[sample.system], logged or LoggedScores(sample.id, {})
+    Attributes:
+        logs: in their order.
+        n: samples.
+        sets: data set -> its samples.
+        wrong: the first sample whose field `logged` is not as it should be; empty if there is none.
+    """
+
+    logs: list[_Log] = field(default_factory=list)
+    n: int = 0
+    sets: dict[str, LoggedSet] = field(default_factory=dict)
+    wrong: str = ""
 
 
 def compare_logs(
@@ -132,19 +130,16 @@ def compare_logs(
         InputError: with all that is wrong with the logs.
         UserError: there is nothing to compare, or no log has such a score.
     """
-    logs = _opened(source)
+    reading = _read(source)
+    logs, sets = reading.logs, reading.sets
     facts = {system: log.facts for log in logs for system in log.names.values()}
-    digests = {system: digest for log in logs for system, digest in log.digests.items()}
+    digests = {system: log.file.digest[:12] for log in logs for system in log.names.values()}
     if len(facts) < 2:
         raise UserError(
             f"one system only ({', '.join(facts)}); name a second log to compare it with"
         )
-    n, sets = 0, dict[str, LoggedSet]()
-    for place, log in enumerate(logs):
-        for sample, system, logged in log.samples():
-            n += 1
-            of_set = sets.setdefault(sample.dataset, LoggedSet())
-            of_set.add(f"{place}/{sample.id}", sample, system, logged)
+    if reading.wrong:
+        raise InputError([reading.wrong])
     notes = [f"{system}: {note}" for system, of_log in facts.items() for note in of_log.notes]
     groups = _Groups(facts.values(), sets)
     table = _Titles({**groups.sets, **sets}, scores, directions)
@@ -176,7 +171,7 @@ def compare_logs(
     resampling.check_metrics([s.metric for s in summaries])
     parts = groups.parts(compared)
     return LoggedSummaries(
-        n,
+        reading.n,
         tuple(_adjusted(summaries, compared, parts, resampling)),
         (*notes, *_settings(logs), *_self_graded(facts, compared)),
         {(c.score.title, system): value for c in compared for system, value in c.stated.items()},
@@ -545,36 +540,59 @@ class _Titles:
         return (ends.pop() if len(ends) == 1 else None) or "none"
 
 
-def _opened(source: Source) -> list[_Log]:
-    """Returns the logs, with names by which systems are told apart.
+def _read(source: Source) -> _Reading:
+    """Reads logs, and gives their systems names by which they are told apart.
 
     Raises:
         InputError: with all that is wrong with any of them.
     """
+    reading = _Reading()
     problems: list[str] = []
-    read: list[tuple[Source, list[str]]] = []
-    for log in source.apart():
+    systems: list[dict[str, str]] = []
+    for place, log in enumerate(source.apart()):
+        (file,) = log.inputs
+        keys: dict[str, str] = {}
+        systems.append(keys)
         try:
-            census = log.check()
+            for sample in log.checked():
+                reading.n += 1
+                system = keys.setdefault(sample.system, f"{place}/{sample.system}")
+                try:
+                    logged = logged_scores(sample) or LoggedScores(sample.id, {})
+                except Wrong as wrong:
+                    reading.wrong = (
+                        reading.wrong or f"{file.name}: id {printable(sample.id)}: {wrong}"
+                    )
+                    continue
+                dataset = reading.sets.setdefault(sample.dataset, LoggedSet())
+                dataset.add(f"{place}/{sample.id}", sample, system, logged)
         except InputError as error:
             problems += error.problems
-            continue
-        nameless = [""] * (census.n > census.filled["system"])
-        read.append((log, [*census.systems, *nameless]))
     if problems:
         raise InputError(problems)
-    counts = Counter(system for _, systems in read for system in systems)
-    logs = []
-    for log, systems in read:
-        (file,) = log.inputs
+    names = _names(source.inputs, systems)
+    every: dict[str, str] = {}
+    for file, of_log, keys in zip(source.inputs, names, systems, strict=True):
+        facts = LogFacts() if file.facts is None else file.facts()
+        reading.logs.append(_Log(file, facts, of_log))
+        every |= {keys[system]: name for system, name in of_log.items()}
+    for dataset in reading.sets.values():
+        dataset.rename(every)
+    return reading
+
+
+def _names(files: Sequence[Input], systems: Sequence[Collection[str]]) -> list[dict[str, str]]:
+    """Returns for each log its systems, those without a name last, with names of their own."""
+    counts = Counter(itertools.chain(*systems))
+    names = []
+    for file, of_log in zip(files, systems, strict=True):
         label = file.label or file.name
-        names = {}
-        for system in systems:
-            unclear = not system or counts[system] > 1
-            whole = label if len(systems) == 1 or not system else f"{label}: {system}"
-            names[system] = whole if unclear else system
-        logs.append(_Log(log, LogFacts() if file.facts is None else file.facts(), names))
-    return logs
+        of_log_names = {}
+        for system in sorted(of_log, key=lambda name: not name):
+            whole = label if len(of_log) == 1 or not system else f"{label}: {system}"
+            of_log_names[system] = whole if not system or counts[system] > 1 else system
+        names.append(of_log_names)
+    return names
 
 
 def is_equal(mean: float, stated: float) -> bool:

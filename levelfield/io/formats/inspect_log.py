@@ -90,8 +90,9 @@ def inspect_rows(path: Path) -> Iterator[Row]:
         with open_bytes(path) as file:
             for name, stream in _members(file, header):
                 if name == "samples" and stream.next == "[":
+                    log = _Log.of(header)
                     for number in stream.items():
-                        yield number, _record(stream.value(), header)
+                        yield number, _record(stream.value(), log)
             yield from _missing(number, header)
     except ValueError as error:
         yield number, _unreadable(error)
@@ -118,7 +119,7 @@ def inspect_facts(path: Path) -> LogFacts:
         header = _header_of(path, notes)
     except ValueError:
         return LogFacts()  # the rows say what is wrong
-    task, evaluation = _task(header), object_of(header.get("eval"))
+    task, evaluation = _Log.of(header).task, object_of(header.get("eval"))
     means: dict[tuple[str, str], float] = {}
     directions: dict[tuple[str, str], Direction] = {}
     reducers: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -222,10 +223,11 @@ def _zipped_rows(path: Path) -> Iterator[Row]:
     try:
         with Archive(path) as archive:
             header, attachments, number = _header(archive), _Attachments(archive), 0
+            log = _Log.of(header)
             for number, (name, place) in enumerate(_places(archive).items(), 1):
                 try:
                     sample = _parsed(archive, place)
-                    yield number, _record(sample, header, attachments.of(name))
+                    yield number, _record(sample, log, attachments.of(name))
                 except ValueError as error:
                     yield number, _unreadable(error)
             yield from _missing(number, header)
@@ -304,20 +306,40 @@ def _unreadable(error: ValueError) -> Wrong:
     )
 
 
-def _record(
-    sample: Any, header: Mapping[str, Any], references: Resolve | None = None
-) -> dict[str, Any] | Wrong:
-    if not isinstance(sample, Mapping) or not isinstance(sample.get("id"), str | int):
-        return Wrong("expected a sample, which is an object with an id")
-    attachments = object_of(sample.get("attachments"))
-    follow = references or (lambda reference: str(attachments.get(reference, "")))
-    evaluation = object_of(header.get("eval"))
-    config = object_of(evaluation.get("config"))
+class _Log(NamedTuple):
+    """What a log says of all its samples."""
+
+    model: str
+    task: str
+    has_epochs: bool
+    scored_on_error: bool
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any]) -> _Log:
+        evaluation = object_of(header.get("eval"))
+        config = object_of(evaluation.get("config"))
+        return cls(
+            model=str(evaluation.get("model") or ""),
+            task=str(evaluation.get("task") or ""),
+            has_epochs=config.get("epochs") not in (None, 1),
+            scored_on_error=config.get("score_on_error") is True,
+        )
+
+
+def _record(sample: Any, log: _Log, references: Resolve | None = None) -> dict[str, Any] | Wrong:
+    match sample:
+        case {"id": str() | int() as id}:
+            item = str(id)
+        case _:
+            return Wrong("expected a sample, which is an object with an id")
     epoch = sample.get("epoch", 1)
     if not isinstance(epoch, int) or abs(epoch) > MOST_DRAWS:
         return Wrong(f"expected a whole number, found {kind(epoch)}", "epoch")
-    several = config.get("epochs") not in (None, 1) or epoch != 1
-    item, turns = str(sample["id"]), _turns(sample.get("input"), follow)
+    several = log.has_epochs or epoch != 1
+    follow = references or (
+        lambda reference: str(object_of(sample.get("attachments")).get(reference, ""))
+    )
+    turns = _turns(sample.get("input"), follow)
     target = sample.get("target")
     targets = [t for t in ([target] if isinstance(target, str) else list_of(target)) if t]
     return {
@@ -325,20 +347,20 @@ def _record(
         "text": _text(sample, follow),
         **turns,
         "references": targets,
-        "system": str(evaluation.get("model") or ""),
-        "dataset": _task(header),
+        "system": log.model,
+        "dataset": log.task,
         **({"epoch": epoch} if several else {}),
         "metadata": sample.get("metadata") or {},
         LOGGED: logged_field(
             item,
             content=content_digest((turns["context"], targets)),
             draw=epoch if several else 0,
-            **_scores(sample, scored_on_error=config.get("score_on_error") is True),
+            **_scores(sample, log),
         ),
     }
 
 
-def _scores(sample: Mapping[str, Any], *, scored_on_error: bool) -> dict[str, Any]:
+def _scores(sample: Mapping[str, Any], log: _Log) -> dict[str, Any]:
     """Returns the attributes of `LoggedScores` that the scores of a sample make."""
     scores: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
@@ -348,11 +370,11 @@ def _scores(sample: Mapping[str, Any], *, scored_on_error: bool) -> dict[str, An
     if sample.get("invalidation") is not None:
         reasons[""] = "the sample was invalidated"
     elif sample.get("error") is not None:
-        if scored_on_error:
+        if log.scored_on_error:
             remarks["ended with an error and were scored all the same (score_on_error)"] = None
         else:
             reasons[""] = "the sample ended with an error"
-    for score in _values(object_of(sample.get("scores"))):
+    for score in _values(sample.get("scores")):
         if isinstance(score.value, list):
             lists[score.name] = score.value
             continue
@@ -376,29 +398,30 @@ def _scores(sample: Mapping[str, Any], *, scored_on_error: bool) -> dict[str, An
     }
 
 
-def _task(header: Mapping[str, Any]) -> str:
-    return str(object_of(header.get("eval")).get("task") or "")
-
-
 def _turns(request: object, follow: Resolve) -> dict[str, Any]:
     """Returns what was asked: a string, or messages."""
-    messages = [{"content": request}] if isinstance(request, str) else list_of(request)
+    if isinstance(request, str):
+        return {"context": [_followed(request, follow)]}
+    messages = request if isinstance(request, list) else []
     turns = asked([m for m in messages if isinstance(m, Mapping)])
     return {**turns, "context": [_followed(turn, follow) for turn in turns["context"]]}
 
 
 def _text(sample: Mapping[str, Any], follow: Resolve) -> str:
-    output = object_of(sample.get("output"))
-    choices = list_of(output.get("choices"))
-    turns = map(object_of, list_of(sample.get("messages")))
-    if choices:
-        content = object_of(object_of(choices[0]).get("message")).get("content")
-    elif isinstance(output.get("completion"), str):
-        content = output["completion"]
-    else:
-        answers = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
-        content = answers[-1] if answers else ""
-    return _followed(message_text(content), follow)
+    match sample:
+        case {"output": {"choices": [{"message": {"content": content}}, *_]}}:
+            pass
+        case {"output": {"choices": [_, *_]}}:
+            content = ""
+        case {"output": {"completion": str() as content}}:
+            pass
+        case {"messages": list() as messages}:
+            turns = [turn for turn in messages if isinstance(turn, Mapping)]
+            answers = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
+            content = answers[-1] if answers else ""
+        case _:
+            content = ""
+    return _followed(content if isinstance(content, str) else message_text(content), follow)
 
 
 def _followed(text: str, follow: Resolve) -> str:
@@ -421,12 +444,21 @@ class _Score(NamedTuple):
     remark: str
 
 
-def _values(scores: Mapping[str, Any]) -> Iterator[_Score]:
+def _values(scores: object) -> Iterator[_Score]:
     """Yields the values of a sample."""
-    for scorer, of_scorer in scores.items():
-        score = object_of(of_scorer)
-        code = score.get("reason") or object_of(score.get("metadata")).get("unscored_reason")
-        reason = _INSTRUMENT.get(str(code), f"unscored: {printable(str(code))}" if code else "")
+    for scorer, score in scores.items() if isinstance(scores, Mapping) else ():
+        if not isinstance(score, Mapping):
+            score = {}
+        match score:
+            case {"reason": code} if code:
+                pass
+            case {"metadata": {"unscored_reason": code}}:
+                pass
+            case _:
+                code = None
+        reason = ""
+        if code:
+            reason = _INSTRUMENT.get(str(code)) or f"unscored: {printable(str(code))}"
         if str(score.get("explanation") or "").startswith(_NO_GRADE_FOUND):
             reason = _NO_GRADE
         remark = "" if reason == _NO_GRADE else _SYSTEM.get(str(code), "")
