@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from levelfield.agree.sources import (
     z_scores,
 )
 from levelfield.core.arrays import Floats
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.sample import Sample
@@ -37,13 +38,13 @@ from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
 from levelfield.io.arguments import items_of
 from levelfield.io.comparisons import PairChoice
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.estimands import Measurement
-from levelfield.stats.estimate import Estimate, finite, undefined
+from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.icc import intraclass
 from levelfield.stats.krippendorff import krippendorff_alpha, mean_alpha
 from levelfield.stats.means import cluster_mean
@@ -73,8 +74,30 @@ _SCHEMA = {
 }
 
 
+_REASONS = {"why_undefined": "undefined", "why_no_interval": "no_interval"}
+"""Entries of an estimate -> their names in documents of agreement."""
+
+
+class _RaterDocument(Document):
+    """Base of documents whose estimates name their reasons by `_REASONS`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON document; a number that is not finite is None."""
+        return _renamed(super().to_dict())  # type: ignore[no-any-return]
+
+
+def _renamed(document: Any) -> Any:
+    match document:
+        case dict():
+            return {_REASONS.get(name, name): _renamed(v) for name, v in document.items()}
+        case list():
+            return [_renamed(item) for item in document]
+        case _:
+            return document
+
+
 @dataclass(frozen=True)
-class RaterPair:
+class RaterPair(_RaterDocument):
     """Two raters on the items that both rated.
 
     Attributes:
@@ -91,20 +114,9 @@ class RaterPair:
     spearman: Estimate
     kappa: Estimate
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "items": self.items,
-            "pearson": _document(self.pearson),
-            "spearman": _document(self.spearman),
-            "kappa": _document(self.kappa),
-        }
-
 
 @dataclass(frozen=True)
-class RaterSummary:
+class RaterSummary(Document):
     """How one rater used the scale.
 
     Attributes:
@@ -120,13 +132,9 @@ class RaterSummary:
     low: float
     high: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {**asdict(self), "sd": finite(self.sd)}
-
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(_RaterDocument):
     """Agreement on one aspect within one part.
 
     Attributes:
@@ -152,19 +160,7 @@ class Agreement:
     raters: tuple[RaterSummary, ...]
     ties: Estimate | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "aspect": self.aspect,
-            "part": self.part,
-            "items": self.items,
-            "ratings": self.ratings,
-            "alpha": _document(self.alpha),
-            "icc": {name: _document(e) for name, e in self.icc.items()},
-            "pairs": [p.to_dict() for p in self.pairs],
-            "raters": [r.to_dict() for r in self.raters],
-            **({"ties": _document(self.ties)} if self.ties else {}),
-        }
+    _entries = "aspect part items ratings alpha icc pairs raters ties?"
 
     def estimates(self) -> Iterator[tuple[str, str, str, Estimate]]:
         """Name of the measure, the two raters where it is of two, and the estimate."""
@@ -179,7 +175,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Disagreement:
+class Disagreement(Document):
     """An item that raters disagree on.
 
     Attributes:
@@ -192,10 +188,6 @@ class Disagreement:
     part: str
     variance: float
     values: Mapping[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {**asdict(self), "values": dict(self.values)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,23 +222,12 @@ class AgreementReport(Framed):
     nameless: bool = False
     notes_of_ratings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of `levelfield agreement --json`; an undefined number is None."""
-        return {
-            "files": list(self.files),
-            "by": self.by or None,
-            "level": self.level,
-            "signature": self.signature,
-            **({"notes": list(self.notes_of_ratings)} if self.notes_of_ratings else {}),
-            "groups": [g.to_dict() for g in self.groups],
-            "worst": [d.to_dict() for d in self.worst],
-            **({"judges": [j.to_dict() for j in self.judges]} if self.judges else {}),
-        }
+    _entries = "files by|null level signature notes=notes_of_ratings? groups worst judges?"
 
     def _drawn(self) -> Sequence[Table]:
         return self.tables()
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row an aspect, part and measure; of measures of two raters, one a pair. Measures of a
         judge have its name in `a`.
 
@@ -259,7 +240,7 @@ class AgreementReport(Framed):
                 "measure": measure,
                 "a": a or None,
                 "b": b or None,
-                **_document(estimate),
+                **_renamed(estimate.to_dict()),
             }
             for g in self.groups
             for measure, a, b, estimate in g.estimates()
@@ -271,12 +252,12 @@ class AgreementReport(Framed):
                 "measure": measure,
                 "a": j.metric,
                 "b": None,
-                **_document(estimate),
+                **_renamed(estimate.to_dict()),
             }
             for j in self.judges
             for measure, estimate in j.estimates()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return _SCHEMA, rows
 
     def to_latex(self) -> str:
         """A booktabs table: Krippendorff's α and intraclass correlations, a row a group.
@@ -498,10 +479,6 @@ def _rating(value: float) -> str:
 def _four_digits(value: float) -> str:
     """As `_rating`, always with four digits, so that those of a column compare."""
     return f"{value:#.4g}".removesuffix(".").replace("-", "−") if math.isfinite(value) else NONE
-
-
-def _document(e: Estimate) -> dict[str, Any]:
-    return e.to_dict(why_undefined="undefined", why_no_interval="no_interval")
 
 
 @keywords(AgreementOptions)

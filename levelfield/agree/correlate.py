@@ -15,6 +15,7 @@ import numpy.typing as npt
 from levelfield.agree.design import CorrelationLevel, GroupBy
 from levelfield.agree.join import RatedScores
 from levelfield.core.arrays import Bools
+from levelfield.core.documents import Document
 from levelfield.io.tables import Table, TableCell, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.stats.clusters import coded
@@ -25,7 +26,7 @@ from levelfield.stats.correlation import (
     statistics,
 )
 from levelfield.stats.estimands import SOFT_ACCURACY, STATISTICS, Statistic, Systems, TieChoice
-from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
+from levelfield.stats.estimate import Estimate, estimate_from_draws, undefined
 from levelfield.stats.means import cluster_mean
 from levelfield.stats.measures import INFINITE, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -33,6 +34,9 @@ from levelfield.stats.soft_accuracy import soft_pairwise_accuracy
 from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
 from levelfield.stats.two_way import crossed_estimates
+
+_MOST_NAMED = 20
+"""The most groups that a document names for each reason to leave some out."""
 
 SYSTEMS: Mapping[Systems, str] = {
     "these": "true means of these systems",
@@ -50,7 +54,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Correlation:
+class Correlation(Document):
     """How far one metric agrees with the ratings on one aspect.
 
     Attributes:
@@ -77,29 +81,23 @@ class Correlation:
     groups: int = 0
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    _entries = (
+        "metric aspect group|null mean_over_groups=is_mean n undefined systems|null corrected "
+        "*_groups statistics=estimates"
+    )
+
     @property
     def is_mean(self) -> bool:
         """Whether it is a mean over groups."""
         return not self.group
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "metric": self.metric,
-            "aspect": self.aspect,
-            "group": self.group or None,
-            "mean_over_groups": self.is_mean,
-            "n": self.n,
-            "undefined": self.undefined,
-            "systems": self.systems or None,
-            "corrected": finite(self.corrected),
-            "groups": self.groups if self.is_mean else None,
-            "left_out": {
-                reason: {"n": len(groups), "groups": list(groups[:20])}
-                for reason, groups in self.left_out.items()
-            },
-            "statistics": {s: e.to_dict() for s, e in self.estimates.items()},
+    @property
+    def _groups(self) -> dict[str, Any]:
+        left_out = {
+            reason: {"n": len(groups), "groups": groups[:_MOST_NAMED]}
+            for reason, groups in self.left_out.items()
         }
+        return {"groups": self.groups if self.is_mean else None, "left_out": left_out}
 
 
 def correlations(

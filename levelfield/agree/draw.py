@@ -12,6 +12,7 @@ from levelfield.agree.design import EstimateOptions
 from levelfield.agree.join import RatedScores
 from levelfield.agree.sources import whole_samples
 from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record
@@ -54,7 +55,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class DrawnText:
+class DrawnText(Document):
     """A text to rate next.
 
     Attributes:
@@ -71,27 +72,18 @@ class DrawnText:
     stratum: int
     inclusion_probability: float
 
+    _entries = "id=sample.id system|null drawn_by=metric strata stratum inclusion_probability"
+
     @property
     def system(self) -> str:
         """The system that wrote it."""
         return self.sample.system
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"id": self.sample.id, "system": self.system or None, **self._place()}
-
     def to_record(self) -> dict[str, Any]:
         """As a sample with how it was drawn, for files of texts to rate."""
         record = {name: v for name, v in as_record(self.sample).items() if name != "ratings"}
-        return {**record.pop("extra", {}), **record, **self._place()}
-
-    def _place(self) -> dict[str, Any]:
-        return {
-            "drawn_by": self.metric,
-            "strata": self.strata,
-            "stratum": self.stratum,
-            "inclusion_probability": self.inclusion_probability,
-        }
+        place = {n: v for n, v in self.to_dict().items() if n not in ("id", "system")}
+        return {**record.pop("extra", {}), **record, **place}
 
 
 def strata_of(scores: Floats, systems: np.ndarray[Any, Any], strata: int) -> Codes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ import polars as pl
 from levelfield.agree.correlate import correlation_within
 from levelfield.agree.join import RatedScores
 from levelfield.core.arrays import Codes
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError, first_line
 from levelfield.io.reading import PathLike
 from levelfield.io.streams import open_bytes
 from levelfield.stats.correlation import statistics
 from levelfield.stats.estimands import Statistic
-from levelfield.stats.estimate import Estimate, finite
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 QUARTERS = 4
@@ -35,7 +36,7 @@ MOST_K = 16
 
 
 @dataclass(frozen=True, slots=True)
-class CorrelationSpread:
+class CorrelationSpread(Document):
     """Correlations of several draws or systems.
 
     Attributes:
@@ -53,10 +54,6 @@ class CorrelationSpread:
     defined: int
     total: int
     n: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {name: finite(value) for name, value in asdict(self).items()}
 
 
 def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> CorrelationSpread:
@@ -80,7 +77,7 @@ def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> CorrelationSpr
 
 
 @dataclass(frozen=True, slots=True)
-class QualityDrift:
+class QualityDrift(Document):
     """Correlations on the four biased subsets, the one of the worst texts first.
 
     Attributes:
@@ -94,15 +91,6 @@ class QualityDrift:
     shares: tuple[tuple[float, ...], ...]
     bounds: tuple[tuple[float, float], ...]
     between: CorrelationSpread
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "subsets": [s.to_dict() for s in self.subsets],
-            "shares": [list(row) for row in self.shares],
-            "bounds": [[finite(low), finite(high)] for low, high in self.bounds],
-            "between": self.between.to_dict(),
-        }
 
 
 def quarters(y: npt.ArrayLike, rng: np.random.Generator) -> Codes:
@@ -167,7 +155,7 @@ def quality_drift(
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorDrift:
+class EvaluatorDrift(Document):
     """Correlation with fewer evaluators.
 
     Attributes:
@@ -183,10 +171,12 @@ class EvaluatorDrift:
     k: tuple[int, ...]
     spreads: tuple[CorrelationSpread, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+    _entries = "shared k=_spreads"
+
+    @property
+    def _spreads(self) -> list[dict[str, Any]]:
         by_k = zip(self.k, self.spreads, strict=True)
-        return {"shared": self.shared, "k": [{"k": k, **s.to_dict()} for k, s in by_k]}
+        return [{"k": k, **s.to_dict()} for k, s in by_k]
 
 
 def evaluator_drift(
@@ -263,7 +253,7 @@ def _numbers(most: int) -> Codes:
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Document):
     """How one metric's correlation with one aspect changes.
 
     Attributes:
@@ -281,16 +271,11 @@ class Drift:
     by_quality: QualityDrift
     by_evaluators: EvaluatorDrift | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "metric": self.metric,
-            "aspect": self.aspect,
-            "by_system": {name: e.to_dict() for name, e in self.by_system},
-            "systems": self.systems.to_dict(),
-            "by_quality": self.by_quality.to_dict(),
-            "by_evaluators": self.by_evaluators and self.by_evaluators.to_dict(),
-        }
+    _entries = "metric aspect by_system=_systems systems by_quality by_evaluators"
+
+    @property
+    def _systems(self) -> dict[str, Estimate]:
+        return dict(self.by_system)
 
 
 def drift(

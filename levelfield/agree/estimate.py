@@ -22,13 +22,14 @@ from levelfield.agree.sources import (
     read_samples,
     read_scores,
 )
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io import Rated
 from levelfield.io.arguments import is_given
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.standing import Scale, scale_for
 from levelfield.stats.estimate import Estimate, finite
@@ -76,8 +77,14 @@ _SCHEMA = {
 }
 
 
+_POWERED = (
+    "effective=estimate.effective ratings_alone=estimate.people prediction_powered=estimate.powered"
+)
+"""Entries of documents that have a `PoweredEstimate`."""
+
+
 @dataclass(frozen=True)
-class SystemEstimate:
+class SystemEstimate(Document):
     """The mean rating of a system on an aspect, with the help of a metric.
 
     Attributes:
@@ -98,27 +105,20 @@ class SystemEstimate:
     unscored: int
     imbalance: float
 
+    _entries = f"metric aspect system=_name rated texts unscored weight {_POWERED}"
+
     @property
     def gain(self) -> float:
         """Ratings alone that would have the interval, over the ratings there are."""
         return self.estimate.effective / self.rated if self.rated else math.nan
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "metric": self.metric,
-            "aspect": self.aspect,
-            "system": None if self.system == ALL_TEXTS else self.system,
-            "rated": self.rated,
-            "texts": self.texts,
-            "unscored": self.unscored,
-            "weight": finite(self.weight),
-            **_document(self.estimate),
-        }
+    @property
+    def _name(self) -> str | None:
+        return None if self.system == ALL_TEXTS else self.system
 
 
 @dataclass(frozen=True)
-class SystemDifference:
+class SystemDifference(Document):
     """The difference a − b of the mean ratings of two systems.
 
     Attributes:
@@ -132,25 +132,7 @@ class SystemDifference:
     estimate: PoweredEstimate
     p_adjusted: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "metric": self.metric,
-            "aspect": self.aspect,
-            "a": self.a,
-            "b": self.b,
-            **_document(self.estimate),
-            "p": finite(self.estimate.p),
-            "p_adjusted": finite(self.p_adjusted),
-        }
-
-
-def _document(estimate: PoweredEstimate) -> dict[str, Any]:
-    return {
-        "effective": finite(estimate.effective),
-        "ratings_alone": estimate.people.to_dict(),
-        "prediction_powered": estimate.powered.to_dict(),
-    }
+    _entries = f"metric aspect a b {_POWERED} p=estimate.p p_adjusted"
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,42 +158,19 @@ class Estimation(Framed):
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of `levelfield estimate --json`; an undefined number is None."""
-        return {
-            "scores": list(self.scores),
-            "ratings": list(self.ratings),
-            "signature": self.signature,
-            "notes": list(self.notes),
-            "design": self.design,
-            "means": [m.to_dict() for m in self.means],
-            "differences": [d.to_dict() for d in self.differences],
-            "next": [text.to_dict() for text in self.drawn],
-        }
+    _entries = "scores ratings signature notes design means differences next=drawn"
 
     def _drawn(self) -> Sequence[Table]:
         return self.tables()
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row a mean, and one a difference of systems, which has `b`.
 
         `value`, `low` and `high` are prediction-powered; `a` is null for all texts together.
         """
-        means = [
-            {
-                **m.to_dict(),
-                "a": None if m.system == ALL_TEXTS else m.system,
-                **_columns(m.estimate),
-            }
-            for m in self.means
-        ]
+        means = [{**m.to_dict(), "a": m._name, **_columns(m.estimate)} for m in self.means]
         differences = [{**d.to_dict(), **_columns(d.estimate)} for d in self.differences]
-        rows = [{name: row.get(name) for name in _SCHEMA} for row in [*means, *differences]]
-        return pl.DataFrame(rows, schema=_SCHEMA)
-
-    def to_latex(self) -> str:
-        """The tables as booktabs tables."""
-        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
+        return _SCHEMA, [*means, *differences]
 
     def tables(self) -> list[Table]:
         """The tables that a terminal shows: means and differences of each aspect and metric."""

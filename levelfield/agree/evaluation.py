@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from levelfield.agree.compare import Comparisons, compare
@@ -30,7 +31,7 @@ from levelfield.agree.sources import ManyScores, Ratings, file_names, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import Table
 from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import Estimate, finite
@@ -92,6 +93,13 @@ class MetaEvaluation(Framed):
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
     within: Sequence[Correlation] = ()
+
+    _entries = (
+        "scores ratings signature *_size only_scored=table.only_scored "
+        "only_rated=table.only_rated same_text=table.same_text notes=table.notes level group "
+        "systems=_population speaks_of metrics=table.signatures raters=table.raters correlations "
+        "within_systems=within? comparisons=_verdicts rankings=comparisons.rankings drift=drifts"
+    )
 
     @property
     def what(self) -> str:
@@ -164,33 +172,20 @@ class MetaEvaluation(Framed):
             and parts_from(inside, c.estimates[self.by])
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of `levelfield correlate --json`; an undefined number is None."""
+    @property
+    def _size(self) -> dict[str, int]:
         table = self.table
-        return {
-            "scores": list(self.scores),
-            "ratings": list(self.ratings),
-            "signature": self.signature,
-            "n": len(table.ids),
-            "clusters": len(set(table.clusters.tolist())),
-            "only_scored": table.only_scored.to_dict(),
-            "only_rated": table.only_rated.to_dict(),
-            "same_text": table.same_text,
-            "notes": table.notes,
-            "level": self.level,
-            "group": self.group,
-            "systems": self.systems if self.table.has_systems else None,
-            "speaks_of": self.speaks_of,
-            "metrics": dict(table.signatures),
-            "raters": dict(table.raters),
-            "correlations": [c.to_dict() for c in self.correlations],
-            **({"within_systems": [c.to_dict() for c in self.within]} if self.within else {}),
-            "comparisons": [c.to_dict(self.alpha) for c in self.comparisons.comparisons],
-            "rankings": [r.to_dict() for r in self.comparisons.rankings],
-            "drift": [d.to_dict() for d in self.drifts],
-        }
+        return {"n": len(table.ids), "clusters": np.unique(table.clusters).size}
 
-    def to_polars(self) -> pl.DataFrame:
+    @property
+    def _population(self) -> Systems | None:
+        return self.systems if self.table.has_systems else None
+
+    @property
+    def _verdicts(self) -> list[dict[str, Any]]:
+        return [c.to_dict(self.alpha) for c in self.comparisons.comparisons]
+
+    def _frame(self) -> FrameRows:
         """One row a metric, aspect, group and statistic.
 
         `corrected` is r without the noise of the systems' means, at system level; null elsewhere.
@@ -203,14 +198,13 @@ class MetaEvaluation(Framed):
                 "aspect": c.aspect,
                 "group": c.group or None,
                 "statistic": statistic,
-                **dict.fromkeys(("why_undefined", "why_no_interval", "note")),
                 **estimate.to_dict(),
                 "corrected": finite(c.corrected) if statistic == "pearson" else None,
             }
             for c in self.correlations
             for statistic, estimate in c.estimates.items()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return _SCHEMA, rows
 
     def to_latex(self, statistics: Sequence[Statistic] = ("pearson", "spearman", "kendall")) -> str:
         """A booktabs table, metric × (aspect × statistic), the best of a column in bold."""

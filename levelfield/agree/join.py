@@ -15,6 +15,7 @@ import numpy.typing as npt
 from levelfield.agree.design import GroupBy
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.corpus import is_group_name
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated
@@ -25,15 +26,11 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Unmatched:
+class Unmatched(Document):
     """Ids that only one side has: how many, and the first few."""
 
     n: int
     ids: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {"n": self.n, "ids": list(self.ids)}
 
 
 @dataclass(frozen=True)

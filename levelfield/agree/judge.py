@@ -11,6 +11,7 @@ import numpy as np
 
 from levelfield.agree.join import of_texts
 from levelfield.agree.sources import RatingTable, of_aspects, rating_table, split
+from levelfield.core.documents import Document
 from levelfield.io import Rated, ScoreColumn
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -20,13 +21,13 @@ from levelfield.stats.alternative_annotator import (
     AnnotatorTest,
     alternative_annotator_test,
 )
-from levelfield.stats.estimate import Estimate, finite
+from levelfield.stats.estimate import Estimate
 
 _written = Scale(3, scientific=False)
 
 
 @dataclass(frozen=True)
-class JudgeTest:
+class JudgeTest(Document):
     """The alternative annotator test of one metric on one aspect.
 
     Attributes:
@@ -46,6 +47,22 @@ class JudgeTest:
     test: AnnotatorTest
     off_scale: bool
 
+    _entries = (
+        "metric signature aspect epsilon winning_rate=test.winning_rate advantage=test.advantage "
+        "passed=_passed items=test.items left_out=test.left_out raters=_raters "
+        "undefined=why_undefined?"
+    )
+
+    @property
+    def _passed(self) -> bool | None:
+        return self.passed if self.test.raters else None
+
+    @property
+    def _raters(self) -> list[dict[str, Any]]:
+        return [
+            {**asdict(r), "rater": self.raters[r.rater], "won": r.won} for r in self.test.raters
+        ]
+
     @property
     def passed(self) -> bool:
         """Whether the judge may stand in for at least half of the raters."""
@@ -55,24 +72,6 @@ class JudgeTest:
     def why_undefined(self) -> str:
         """Why there is no result; empty if there is one."""
         return "" if self.test.raters else f"no rater with {FEWEST} items that others rated"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "metric": self.metric,
-            "signature": self.signature,
-            "aspect": self.aspect,
-            "epsilon": self.epsilon,
-            "winning_rate": finite(self.test.winning_rate),
-            "advantage": finite(self.test.advantage),
-            "passed": self.passed if self.test.raters else None,
-            "items": self.test.items,
-            "left_out": self.test.left_out,
-            "raters": [
-                {**asdict(r), "rater": self.raters[r.rater], "won": r.won} for r in self.test.raters
-            ],
-            **({"undefined": self.why_undefined} if self.why_undefined else {}),
-        }
 
     def estimates(self) -> Iterator[tuple[str, Estimate]]:
         """Name of the measure, and its value; it has no interval."""

@@ -22,18 +22,19 @@ from levelfield.agree.sources import (
     read_scores,
 )
 from levelfield.core.arrays import Codes, Floats
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io.comparisons import PairChoice
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.estimands import TieChoice
-from levelfield.stats.estimate import Estimate, finite, undefined
+from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.means import cluster_mean
 from levelfield.stats.multiplicity import bonferroni, holm
 from levelfield.stats.resampling import Resampling
@@ -92,7 +93,7 @@ class ChoicePair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairAgreement:
+class PairAgreement(Document):
     """How often a metric, or one rater, chooses as people do on an aspect.
 
     Attributes:
@@ -113,20 +114,11 @@ class PairAgreement:
     decided: int
     estimates: Mapping[str, Estimate]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "aspect": self.aspect or None,
-            "metric": self.metric,
-            "systems": list(self.systems) or None,
-            "pairs": self.pairs,
-            "decided_pairs": self.decided,
-            **{name: estimate.to_dict() for name, estimate in self.estimates.items()},
-        }
+    _entries = "aspect|null metric systems|null pairs decided_pairs=decided *estimates"
 
 
 @dataclass(frozen=True)
-class PairDifference:
+class PairDifference(Document):
     """Two metrics on the decided pairs of which both have values.
 
     Attributes:
@@ -143,11 +135,7 @@ class PairDifference:
     p: float
     p_adjusted: float = math.nan
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        numbers = {n: finite(getattr(self, n)) for n in ("difference", "p", "p_adjusted")}
-        return {"aspect": self.aspect or None, "a": self.a, "b": self.b, "pairs": self.pairs,
-                **numbers}  # fmt: skip
+    _entries = "aspect|null a b pairs difference p p_adjusted"
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,38 +159,25 @@ class PreferenceReport(Framed):
     scores: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of `levelfield correlate --choices --json`; an undefined number is None."""
-        return {
-            "scores": list(self.scores),
-            "choices": list(self.choices),
-            "signature": self.signature,
-            "metrics": dict(self.metrics),
-            "notes": list(self.notes),
-            "agreements": [a.to_dict() for a in self.agreements],
-            "differences": [d.to_dict() for d in self.differences],
-        }
+    _entries = "scores choices signature metrics notes agreements differences"
 
     def _drawn(self) -> Sequence[Table]:
         return self.tables()
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row a metric, aspect, two systems (null for all pairs) and statistic."""
         rows = [
             {
-                **dict.fromkeys(_SCHEMA),
-                **{"metric": g.metric, "aspect": g.aspect or None, "statistic": name},
+                "metric": g.metric,
+                "aspect": g.aspect or None,
+                "statistic": name,
                 **dict(zip("ab", g.systems, strict=False)),
                 **estimate.to_dict(),
             }
             for g in self.agreements
             for name, estimate in g.estimates.items()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
-
-    def to_latex(self) -> str:
-        """The tables as booktabs tables."""
-        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
+        return _SCHEMA, rows
 
     def tables(self) -> list[Table]:
         """The tables that a terminal shows: shares, and differences of metrics, by aspect."""

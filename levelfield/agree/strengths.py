@@ -14,16 +14,17 @@ from scipy.special import expit
 
 from levelfield.agree.design import StrengthOptions
 from levelfield.agree.sources import Choices, file_names, read_choices
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io.comparisons import PairChoice
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.stats.bradley_terry import Strengths, bradley_terry
-from levelfield.stats.estimate import Estimate, finite
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.multiplicity import holm
 
 LEVEL = 0.95
@@ -50,7 +51,7 @@ _SCHEMA = {
 
 
 @dataclass(frozen=True)
-class SystemStrength:
+class SystemStrength(Document):
     """The strength of a system on an aspect.
 
     Attributes:
@@ -65,19 +66,11 @@ class SystemStrength:
     group: int
     wins: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "aspect": self.aspect or None,
-            "system": self.system,
-            **self.estimate.to_dict(),
-            "group": self.group or None,
-            "wins": finite(self.wins),
-        }
+    _entries = "aspect|null system *estimate group|null wins"
 
 
 @dataclass(frozen=True)
-class StrengthDifference:
+class StrengthDifference(Document):
     """Two systems of a group.
 
     Attributes:
@@ -92,22 +85,12 @@ class StrengthDifference:
     p: float
     p_adjusted: float
 
+    _entries = "aspect|null a b *estimate probability p p_adjusted"
+
     @property
     def probability(self) -> float:
         """That a text of a is preferred to one of b."""
         return float(expit(self.estimate.value))
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "aspect": self.aspect or None,
-            "a": self.a,
-            "b": self.b,
-            **self.estimate.to_dict(),
-            "probability": finite(self.probability),
-            "p": finite(self.p),
-            "p_adjusted": finite(self.p_adjusted),
-        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,28 +111,16 @@ class StrengthReport(Framed):
     signature: str
     files: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of `levelfield strengths --json`; an undefined number is None."""
-        return {
-            "files": list(self.files),
-            "signature": self.signature,
-            "notes": list(self.notes),
-            "strengths": [s.to_dict() for s in self.strengths],
-            "differences": [d.to_dict() for d in self.differences],
-        }
+    _entries = "files signature notes strengths differences"
 
     def _drawn(self) -> Sequence[Table]:
         return self.tables()
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row a system, and one a pair, which has `b`."""
         rows = [{**s.to_dict(), "a": s.system} for s in self.strengths]
         rows += [d.to_dict() for d in self.differences]
-        return pl.DataFrame([{name: row.get(name) for name in _SCHEMA} for row in rows], _SCHEMA)
-
-    def to_latex(self) -> str:
-        """The tables as booktabs tables."""
-        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
+        return _SCHEMA, rows
 
     def tables(self) -> list[Table]:
         """The tables that a terminal shows: strengths and pairs of each aspect."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.options import choices, keywords
 from levelfield.core.progress import Stages, no_stages
@@ -31,15 +32,11 @@ WIDE = 0.05
 
 
 @dataclass(frozen=True)
-class Tried:
+class Tried(Document):
     """A strength, and how far the technique goes with it."""
 
     strength: float
     divergence: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON object."""
-        return {"strength": self.strength, "divergence": self.divergence.to_dict()}
 
 
 class OutOfReachError(UserError):
@@ -55,7 +52,7 @@ class OutOfReachError(UserError):
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Document):
     """The strength whose mean divergence is nearest to the budget.
 
     Attributes:
@@ -76,6 +73,11 @@ class Calibration:
     requests: int
     signature: str
 
+    _entries = (
+        "technique=technique.name option=knob budget within_tolerance=is_within *found note "
+        "tried signature"
+    )
+
     @property
     def note(self) -> str:
         """A caveat about the strength; empty if there is none."""
@@ -95,19 +97,6 @@ class Calibration:
     def is_within(self) -> bool:
         """Whether the divergence is within the tolerance of the budget."""
         return _is_near(self.found, self.budget, self.tolerance)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document of `levelfield calibrate-strength --json`."""
-        return {
-            "technique": self.technique.name,
-            "option": self.knob,
-            "budget": self.budget,
-            "within_tolerance": self.is_within,
-            **self.found.to_dict(),
-            "note": self.note,
-            "tried": [tried.to_dict() for tried in self.tried],
-            "signature": self.signature,
-        }
 
 
 @keywords(CalibrationOptions)

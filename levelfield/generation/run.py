@@ -37,7 +37,7 @@ from levelfield.generation.contract import (
 )
 from levelfield.generation.table import make_technique
 from levelfield.generation.width import evenly
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.opening import open_source
 from levelfield.io.reading import PathLike
 from levelfield.models.loading import TorchOptions
@@ -45,7 +45,7 @@ from levelfield.workers.executor import results
 from levelfield.workers.places import working_place
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 Requests = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Request]
@@ -206,16 +206,14 @@ class Generation(Framed):
             "passes_per_token": cost.passes_per_token,
         }
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """Returns one row per text, with a column `control.ATTRIBUTE` per attribute."""
-        import polars as pl
-
         rows = []
         for answer in self.answers:
             row = self.choices.record(answer)
             control, extra = row.pop("control"), row.pop("extra", {})
             rows.append({**row, **{f"control.{a}": label for a, label in control.items()}, **extra})
-        return pl.DataFrame(rows, strict=False, infer_schema_length=None)
+        return None, rows
 
 
 @dataclass

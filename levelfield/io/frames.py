@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from levelfield.core.documents import Document
 from levelfield.core.errors import InputError
 from levelfield.io.problems import listed
 from levelfield.io.tables import Table
@@ -83,21 +84,42 @@ def _values(series: Any) -> list[Any]:
     return objects
 
 
-class Framed(abc.ABC):
-    """A result that displays its tables and converts to a data frame.
+FrameRows = tuple[Mapping[str, Any] | None, Iterable[Mapping[str, Any]]]
+"""Columns of a data frame with their types, those of the rows if None; and its rows."""
+
+
+class Framed(Document, abc.ABC):
+    """A result that displays its tables, and converts to them, to a data frame and a document.
 
     A result without tables displays its data frame.
     """
 
     @abc.abstractmethod
+    def _frame(self) -> FrameRows:
+        """Returns the columns of the data frame and its rows; what a row lacks is null."""
+
     def to_polars(self) -> pl.DataFrame:
         """Returns the result as a frame of polars."""
+        import polars as pl
+
+        columns, rows = self._frame()
+        if columns is None:
+            return pl.DataFrame([*rows], strict=False, infer_schema_length=None)
+        return pl.DataFrame([{n: row.get(n) for n in columns} for row in rows], schema=columns)
 
     def to_pandas(self) -> Any:
         """Returns the frame of `to_polars` as one of pandas, which has to be installed."""
         import pandas
 
         return pandas.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    def to_latex(self) -> str:
+        """Returns the tables for LaTeX documents that load booktabs."""
+        return "\n\n".join(table.to_latex() for table in self._drawn()) + "\n"
+
+    def to_markdown(self) -> str:
+        """Returns the tables with their legends, notes and signatures."""
+        return "\n\n".join(table.to_markdown() for table in self._drawn()) + "\n"
 
     def _drawn(self) -> Sequence[Table]:
         """Returns the tables that show the result."""

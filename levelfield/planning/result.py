@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.signature import signature
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.stats.power import MOST
 
@@ -56,30 +56,20 @@ class SizePlan(Framed):
     choices: Mapping[str, Any]
     files: tuple[str, ...] = ()
 
+    _entries = "question files signature assumptions rows notes"
+
     @property
     def signature(self) -> str:
         """Every choice that could change a number."""
         return signature(f"plan.{self.question}", dict(self.choices))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document of `levelfield plan --json`."""
-        return {
-            "question": self.question,
-            "files": list(self.files),
-            "signature": self.signature,
-            "assumptions": dict(self.assumptions),
-            "rows": [dict(row) for row in self.rows],
-            "notes": list(self.notes),
-        }
-
     def _drawn(self) -> Sequence[Table]:
         return [self.table()]
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """Returns one row per plan, in the columns of `rows`."""
         kinds = {str: pl.String, int: pl.Int64, float: pl.Float64}
-        schema = {column.key: kinds[column.kind] for column in self.columns}
-        return pl.DataFrame([dict(row) for row in self.rows], schema=schema)
+        return {column.key: kinds[column.kind] for column in self.columns}, self.rows
 
     def table(self) -> Table:
         """Returns the rows as a terminal shows them."""
@@ -93,10 +83,6 @@ class SizePlan(Framed):
             notes=self.notes,
             signatures=[self.signature],
         )
-
-    def to_latex(self) -> str:
-        """Returns a booktabs table."""
-        return self.table().to_latex() + "\n"
 
 
 def _written(value: object) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from levelfield.core.direction import higher_is_better
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import distributed, keywords
@@ -14,7 +13,7 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import is_metric
 from levelfield.core.scores import Scores
 from levelfield.io.arguments import is_given, items_of
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.opening import Texts, load_samples, open_source
 from levelfield.io.reading import ReadingOptions
 from levelfield.io.source import Source
@@ -27,8 +26,6 @@ from levelfield.scoring.result import (
     Grouping,
     ScoreResult,
     ScoreSummary,
-    comparison_documents,
-    group_document,
     scores_within,
 )
 from levelfield.scoring.score import listed, measure, paths_of
@@ -40,7 +37,7 @@ from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 _SYSTEMS = Grouping("system")
@@ -96,19 +93,14 @@ class SystemComparisons(Framed):
                     "metric": s.metric,
                     **({"part_of": self.parts[s.metric]} if s.metric in self.parts else {}),
                     "signature": s.signature,
-                    "higher_is_better": higher_is_better(s.direction),
+                    "higher_is_better": s.higher_is_better,
                     "systems": [
-                        {
-                            **group_document(group),
-                            "stated": self.stated.get((s.metric, group.group)),
-                        }
+                        {**group.to_dict(), "stated": self.stated.get((s.metric, group.group))}
                         for group in s.groups
                     ],
                     "comparisons": [
-                        {**document, "verdict": conclusion(c, s.direction)}
-                        for c, document in zip(
-                            s.comparisons, comparison_documents(s.comparisons), strict=True
-                        )
+                        {**c.to_dict(), "verdict": conclusion(c, s.direction)}
+                        for c in s.comparisons
                     ],
                 }
                 for s in self.summaries
@@ -118,16 +110,14 @@ class SystemComparisons(Framed):
     def _drawn(self) -> Sequence[Table]:
         return [self.table()]
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row a metric and pair of systems."""
-        import polars as pl
-
         rows = [
             {"metric": metric["metric"], **comparison}
             for metric in self.to_dict()["metrics"]
             for comparison in metric["comparisons"]
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return _SCHEMA, rows
 
     def table(self) -> Table:
         """A row a metric and pair of systems."""
@@ -155,14 +145,6 @@ class SystemComparisons(Framed):
             notes=self.notes,
             signatures=[s.signature for s in self.summaries],
         )
-
-    def to_latex(self) -> str:
-        """The table for documents that load booktabs."""
-        return self.table().to_latex()
-
-    def to_markdown(self) -> str:
-        """The table as `levelfield compare --markdown` writes it."""
-        return self.table().to_markdown() + "\n"
 
 
 _SCHEMA = {

@@ -13,6 +13,7 @@ import scipy
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.direction import SIGNS, Direction
+from levelfield.core.documents import Document
 from levelfield.scoring.power import NO_ERROR, ErrorOfTest
 from levelfield.scoring.seeds import SeededTexts, difference_tests, verdict_basis
 from levelfield.scoring.unpaired import SeparateTexts
@@ -172,7 +173,7 @@ def undefined_ends(values: Floats, unit: float = 1.0) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Document):
     """Two systems under one metric, on the inputs that they share.
 
     Attributes:
@@ -227,6 +228,12 @@ class Comparison:
     margin: float = math.nan
     p_alike: float = math.nan
     of_ranks: bool = False
+
+    _entries = (
+        "a b inputs left_out clusters difference low high effect p p_adjusted lowest=bounds.lowest "
+        "highest=bounds.highest tipping_a=tipping.a tipping_b=tipping.b unpaired detectable margin "
+        "p_alike note"
+    )
 
     @property
     def unit(self) -> str:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates
-from levelfield.core.direction import higher_is_better
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
-from levelfield.core.strings import natural, number_document
+from levelfield.core.strings import natural
 from levelfield.io.census import Census
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import Table
-from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.options import TASKS
 from levelfield.scoring.result_table import (
@@ -29,11 +28,11 @@ from levelfield.scoring.result_table import (
     result_table,
 )
 from levelfield.scoring.summary import MOST_LABELS, GroupSummary, MetricSummary
-from levelfield.stats.estimate import defined, finite
+from levelfield.stats.estimate import defined
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class PartMean:
+class PartMean(Document):
     """The mean of one part over the defined values of a group.
 
     Attributes:
@@ -155,10 +154,6 @@ class PartMean:
     mean: float
     weight: float
     n: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
 
 
 class PartTally:
@@ -249,7 +244,7 @@ class ScoreSummary(Framed):
             "notes": list(self.notes),
             "family": self.resampling.family,
             "metrics": [
-                summary_document(s)
+                s.to_dict()
                 | {"ranking": [_place(cell) for cell in rankings[s.metric]]}
                 | self._parts_document(s.metric)
                 for s in self.summaries
@@ -266,16 +261,14 @@ class ScoreSummary(Framed):
     def _drawn(self) -> Sequence[Table]:
         return [table.drawn() for table in self.tables()]
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row a metric and group; a group named `all` is all samples together."""
-        import polars as pl
-
         rows = [
-            {"metric": s.metric, **group_document(group), "mean": defined(group.mean.value)}
+            {"metric": s.metric, **group.to_dict(), "mean": defined(group.mean.value)}
             for s in self.summaries
             for group in _rows(s)
         ]
-        return pl.DataFrame(rows, schema=_GROUP_SCHEMA)
+        return _GROUP_SCHEMA, rows
 
     def table(self) -> ResultTable:
         """Groups × metrics, with what is shown best and who can't be told apart."""
@@ -303,15 +296,6 @@ class ScoreSummary(Framed):
     def tables(self) -> list[ResultTable]:
         """`table`, and `label_table` where there is one."""
         return [table for table in (self.table(), self.label_table()) if table]
-
-    def to_latex(self) -> str:
-        """The tables for documents that load booktabs, as `levelfield score --latex` writes
-        them."""
-        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
-
-    def to_markdown(self) -> str:
-        """The tables as `levelfield score --markdown` writes them."""
-        return "\n\n".join(table.to_markdown() for table in self.tables()) + "\n"
 
 
 @dataclass(frozen=True, repr=False)
@@ -358,60 +342,3 @@ def _rows(summary: MetricSummary) -> Iterator[GroupSummary]:
 def _place(cell: ResultCell) -> dict[str, Any]:
     document = cell.to_dict()
     return {key: document[key] for key in ("group", "rank", "letters", "best")}
-
-
-def summary_document(summary: MetricSummary) -> dict[str, Any]:
-    """One metric's summary as JSON has it; a number that is not finite is None."""
-    return {
-        "metric": summary.metric,
-        "signature": summary.signature,
-        "higher_is_better": higher_is_better(summary.direction),
-        "overall": group_document(summary.overall),
-        "groups": [group_document(group) for group in summary.groups],
-        "comparisons": comparison_documents(summary.comparisons),
-        "undefined": dict(summary.reasons),
-    }
-
-
-def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Comparisons as JSON has them."""
-    return [
-        {
-            "a": c.a,
-            "b": c.b,
-            "inputs": c.inputs,
-            "left_out": c.left_out,
-            "clusters": c.clusters,
-            "difference": finite(c.difference),
-            "low": finite(c.low),
-            "high": finite(c.high),
-            "effect": finite(c.effect),
-            "p": finite(c.p),
-            "p_adjusted": finite(c.p_adjusted),
-            "lowest": finite(c.bounds.lowest) if c.bounds else None,
-            "highest": finite(c.bounds.highest) if c.bounds else None,
-            "tipping_a": finite(c.tipping.a) if c.tipping else None,
-            "tipping_b": finite(c.tipping.b) if c.tipping else None,
-            "unpaired": c.unpaired,
-            "detectable": finite(c.detectable),
-            "margin": finite(c.margin),
-            "p_alike": finite(c.p_alike),
-            "note": c.note,
-        }
-        for c in comparisons
-    ]
-
-
-def group_document(group: GroupSummary) -> dict[str, Any]:
-    """A group's mean as JSON has it."""
-    mean = group.mean
-    return {
-        "group": group.group,
-        "n": group.n,
-        "defined": mean.n,
-        "undefined": group.undefined,
-        "mean": number_document(mean.value),
-        "low": finite(mean.low),
-        "high": finite(mean.high),
-        "clusters": mean.clusters,
-    }

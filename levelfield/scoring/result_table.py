@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from levelfield.core.direction import SIGNS, higher_is_better
-from levelfield.core.strings import natural, number_document
-from levelfield.io.frames import Framed
+from levelfield.core.direction import SIGNS
+from levelfield.core.documents import Document
+from levelfield.core.strings import natural
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import NONE, Table, TableCell, TableColumn
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
 from levelfield.scoring.sensitivity import sensitivity_notes
@@ -23,12 +24,12 @@ from levelfield.scoring.standing import (
     standings,
 )
 from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
-from levelfield.stats.estimate import Estimate, defined, finite
+from levelfield.stats.estimate import Estimate, defined
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 _OFF_CENTRE = 0.05
@@ -39,7 +40,7 @@ _NARROW = 4
 
 
 @dataclass(frozen=True)
-class ResultCell:
+class ResultCell(Document):
     """One group under one metric.
 
     Attributes:
@@ -51,6 +52,16 @@ class ResultCell:
     group: GroupSummary
     standing: Standing | None
     scale: Scale
+
+    _entries = (
+        "group=group.group n=group.n defined=group.mean.n undefined=group.undefined "
+        "mean=group.mean.value|inf low=group.mean.low high=group.mean.high rank=standing.rank "
+        "letters=_letters best"
+    )
+
+    @property
+    def _letters(self) -> Sequence[str]:
+        return self.standing.letters if self.standing else ()
 
     @property
     def best(self) -> bool:
@@ -79,25 +90,9 @@ class ResultCell:
             return f"± {self.scale(width / 2)}"
         return f"[{self.scale(i.low)}, {self.scale(i.high)}]"
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it; a number that is not finite is None."""
-        mean, standing = self.group.mean, self.standing
-        return {
-            "group": self.group.group,
-            "n": self.group.n,
-            "defined": mean.n,
-            "undefined": self.group.undefined,
-            "mean": number_document(mean.value),
-            "low": finite(mean.low),
-            "high": finite(mean.high),
-            "rank": standing.rank if standing else None,
-            "letters": list(standing.letters) if standing else [],
-            "best": self.best,
-        }
-
 
 @dataclass(frozen=True)
-class ResultColumn:
+class ResultColumn(Document):
     """One metric, or one metric for one wanted label.
 
     Attributes:
@@ -115,6 +110,19 @@ class ResultColumn:
     label: str
     cells: Mapping[str, ResultCell]
     overall: ResultCell
+
+    _entries = (
+        "metric=summary.metric label|null above higher_is_better=summary.higher_is_better "
+        "cells=_cells overall=_overall"
+    )
+
+    @property
+    def _cells(self) -> list[ResultCell]:
+        return [*self.cells.values()]
+
+    @property
+    def _overall(self) -> ResultCell | None:
+        return None if self.label else self.overall
 
     @property
     def arrow(self) -> str:
@@ -134,17 +142,6 @@ class ResultColumn:
         return sorted(
             ranked, key=lambda cell: (sign * cell.group.mean.value, natural(cell.group.group))
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "metric": self.summary.metric,
-            "label": self.label or None,
-            "above": self.above,
-            "higher_is_better": higher_is_better(self.summary.direction),
-            "cells": [cell.to_dict() for cell in self.cells.values()],
-            "overall": None if self.label else self.overall.to_dict(),
-        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +163,8 @@ class ResultTable(Framed):
     n: int
     compares: bool = True
     resampling: Resampling = DEFAULT
+
+    _entries = "by groups columns"
 
     def rows(self) -> Iterator[tuple[str, list[ResultCell | None]]]:
         """Each group with its cells. All texts together come last, under the name `all`, where
@@ -251,21 +250,11 @@ class ResultTable(Framed):
             lines.append(f"{self.by}s are not compared with each other: their inputs differ")
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: column by column; `groups` are the rows."""
-        return {
-            "by": self.by,
-            "groups": list(self.groups),
-            "columns": [column.to_dict() for column in self.columns],
-        }
-
     def _drawn(self) -> Sequence[Table]:
         return [self.drawn()]
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row a column and group."""
-        import polars as pl
-
         rows = [
             {"metric": column.summary.metric, "label": column.label}
             | cell.to_dict()
@@ -274,7 +263,7 @@ class ResultTable(Framed):
             for column in self.columns
             for cell in column.cells.values()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return _SCHEMA, rows
 
     def drawn(self) -> Table:
         """Returns the table as terminals, pages, LaTeX and Markdown show it."""
@@ -302,14 +291,6 @@ class ResultTable(Framed):
             signatures=self.signatures(),
             wide=len(self.columns) > _NARROW,
         )
-
-    def to_latex(self) -> str:
-        """Returns a booktabs table; see `levelfield.io.tables.Table.to_latex`."""
-        return self.drawn().to_latex()
-
-    def to_markdown(self) -> str:
-        """Returns a table with its legend, notes and signatures."""
-        return self.drawn().to_markdown()
 
     def signatures(self) -> list[str]:
         """One a metric."""

@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
-from levelfield.core.direction import Direction
+from levelfield.core.direction import Direction, higher_is_better
+from levelfield.core.documents import Document
 from levelfield.core.scores import Scores, mean_of_defined
 from levelfield.core.signature import with_run
 from levelfield.scoring.comparison import (
@@ -47,7 +48,7 @@ POINTS = 500
 
 
 @dataclass(frozen=True)
-class GroupSummary:
+class GroupSummary(Document):
     """One metric over one group of samples.
 
     Attributes:
@@ -67,9 +68,14 @@ class GroupSummary:
     points: tuple[float, ...] = field(default=(), repr=False)
     infinite: int = 0
 
+    _entries = (
+        "group n defined=mean.n undefined mean=mean.value|inf low=mean.low high=mean.high "
+        "clusters=mean.clusters"
+    )
+
 
 @dataclass(frozen=True)
-class MetricSummary:
+class MetricSummary(Document):
     """What one metric says of a run.
 
     Attributes:
@@ -91,6 +97,13 @@ class MetricSummary:
     comparisons: tuple[Comparison, ...]
     reasons: Mapping[str, int]
     by_label: Mapping[str, tuple[GroupSummary, ...]] = field(default_factory=dict)
+
+    _entries = "metric signature higher_is_better overall groups comparisons undefined=reasons"
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """Whether higher values are better; None if no end is."""
+        return higher_is_better(self.direction)
 
 
 def summarise(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
 
 from levelfield.core.arrays import Floats
+from levelfield.core.documents import Document
 
 FEWEST_CLUSTERS = 5
 """A value from fewer independent clusters has no interval."""
@@ -31,7 +31,7 @@ ONE_CLUSTER = "one cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Document):
     """A statistic with its confidence interval.
 
     There is no interval without a width, or with an end that is infinite.
@@ -54,6 +54,8 @@ class Estimate:
     why_no_interval: str = ""
     note: str = ""
 
+    _entries = "value low high n clusters why_undefined? why_no_interval? note?"
+
     def __post_init__(self) -> None:
         if self.why_no_interval or math.isnan(self.low) or math.isnan(self.high):
             return
@@ -62,28 +64,6 @@ class Estimate:
         if reason := NO_END if math.isinf(width) else NO_WIDTH if flat else "":
             for name, value in (("low", math.nan), ("high", math.nan), ("why_no_interval", reason)):
                 object.__setattr__(self, name, value)
-
-    def to_dict(
-        self, *, why_undefined: str = "why_undefined", why_no_interval: str = "why_no_interval"
-    ) -> dict[str, Any]:
-        """As JSON has it: what is not a finite number is None, and only reasons there are.
-
-        Args:
-            why_undefined, why_no_interval: the keys of the reasons.
-        """
-        reasons = {
-            why_undefined: self.why_undefined,
-            why_no_interval: self.why_no_interval,
-            "note": self.note,
-        }
-        return {
-            "value": finite(self.value),
-            "low": finite(self.low),
-            "high": finite(self.high),
-            "n": self.n,
-            "clusters": self.clusters,
-            **{name: reason for name, reason in reasons.items() if reason},
-        }
 
 
 def defined(value: float) -> float | None:

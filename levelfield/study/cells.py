@@ -7,12 +7,13 @@ samples; all parts of a study speak of it in these words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from levelfield.core.direction import Direction
+from levelfield.core.documents import Document
 from levelfield.core.sample import Control, Sample, wanted_name
 
 K = TypeVar("K")
@@ -87,7 +88,7 @@ class SystemAnswer:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Document):
     """The cost of answering (Tables 14 and 15 of the study).
 
     Attributes:
@@ -109,14 +110,7 @@ class Cost:
     forward_passes: int | None = None
     loading_s: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the object that reads as this cost again.
-
-        The last two fields are left out where they are unknown, as cells of older versions have
-        none.
-        """
-        unknown = [name for name in ("forward_passes", "loading_s") if getattr(self, name) is None]
-        return {name: value for name, value in asdict(self).items() if name not in unknown}
+    _entries = "wall_s texts tokens peak_bytes forward_passes? loading_s?"
 
 
 def passes_per_token(costs: Iterable[Cost]) -> float | None:

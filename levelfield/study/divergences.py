@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.strings import json_text
@@ -24,7 +25,7 @@ from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
 
 
 @dataclass(frozen=True)
-class SystemDivergence:
+class SystemDivergence(Document):
     """The mean divergence of a system from its base, in nats per token.
 
     Attributes:
@@ -41,10 +42,6 @@ class SystemDivergence:
     tokens: int
     identity: tuple[str, ...] = field(repr=False)
     seed: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the object in the file."""
-        return {**vars(self), "identity": list(self.identity)}
 
 
 def measure_divergences(

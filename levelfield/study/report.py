@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.io.frames import Framed
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import (
     Table,
     TableCell,
@@ -316,26 +316,22 @@ class StudyReport(Framed):
     findings: tuple[Finding, ...] | None
     texts: Mapping[str, Sequence[Sequence[ShownSample]]] = field(default_factory=dict, repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns numbers, standings, comparisons, signatures and findings; what is undefined is
-        None."""
-        findings = self.findings
+    _entries = "study weights=summary.weights signatures=summary.signatures *_tables findings"
+
+    @property
+    def _tables(self) -> dict[str, Any]:
         return {
-            "study": self.study,
-            "weights": dict(self.summary.weights),
-            "signatures": {m: list(s) for m, s in self.summary.signatures.items()},
-            "numbers": list(number_rows(self.summary)),
-            "standings": list(standing_rows(self.summary)),
-            "comparisons": list(comparison_rows(self.summary)),
-            "findings": None if findings is None else [f.to_dict() for f in findings],
+            "numbers": [*number_rows(self.summary)],
+            "standings": [*standing_rows(self.summary)],
+            "comparisons": [*comparison_rows(self.summary)],
         }
 
     def _drawn(self) -> Sequence[Table]:
         return [results_table(control, self.summary) for control in self.summary.controls]
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """Returns one row per control, system, measure, dataset and value, as in `numbers.csv`."""
-        return pl.DataFrame(list(number_rows(self.summary)), schema=number_schema(self.summary))
+        return number_schema(self.summary), number_rows(self.summary)
 
     def to_latex(self) -> str:
         """Returns the tables for documents that load booktabs, as in `tables.tex`."""

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from levelfield.core.documents import Document
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.cells import CellKey, Cost, bytes_in_words, grouped, passes_per_token
@@ -27,7 +29,7 @@ STATES: tuple[CellState, ...] = (
 
 
 @dataclass(frozen=True)
-class CellStatus:
+class CellStatus(Document):
     """The status of a cell.
 
     Attributes:
@@ -46,21 +48,11 @@ class CellStatus:
     failure: str = ""
     cost: Cost | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the cell as `levelfield study status --json` has it."""
-        return {
-            **self.key._asdict(),
-            "state": self.state,
-            "asked": self.asked,
-            "answered": self.answered,
-            "problems": list(self.problems),
-            "failure": self.failure,
-            "cost": self.cost.to_dict() if self.cost else None,
-        }
+    _entries = "*key state asked answered problems failure cost"
 
 
 @dataclass(frozen=True)
-class StudyStatus:
+class StudyStatus(Framed):
     """State of a study.
 
     Attributes:
@@ -73,24 +65,27 @@ class StudyStatus:
     cells: tuple[CellStatus, ...]
     techniques: Mapping[str, SystemTechnique] = field(default_factory=dict)
 
+    _entries = "study cells=_cells"
+
+    @property
+    def _cells(self) -> list[dict[str, Any]]:
+        return [
+            {**cell.to_dict(), **(technique._asdict() if technique else {})}
+            for cell in self.cells
+            for technique in [self.techniques.get(cell.key.system)]
+        ]
+
+    def _drawn(self) -> Sequence[Table]:
+        return [self.table()]
+
     @property
     def counts(self) -> Counter[str]:
         """State -> number of cells."""
         return Counter(cell.state for cell in self.cells)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document of `levelfield study status --json`."""
-        cells = [
-            {**cell.to_dict(), **(technique._asdict() if technique else {})}
-            for cell in self.cells
-            for technique in [self.techniques.get(cell.key.system)]
-        ]
-        return {"study": self.study, "cells": cells}
-
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """Returns one row per cell."""
-        rows = [{**cell, **(cell["cost"] or {})} for cell in self.to_dict()["cells"]]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        return _SCHEMA, [{**cell, **(cell["cost"] or {})} for cell in self._cells]
 
     def table(self) -> Table:
         """Returns a row per system: its cells by state, its texts, and what they cost."""
@@ -122,10 +117,6 @@ class StudyStatus:
             *([NONE if passes is None else f"{passes:.3g}"] if self.techniques else []),
             bytes_in_words(max((c.peak_bytes for c in costs if c.peak_bytes), default=None)),
         ]
-
-    def to_latex(self) -> str:
-        """Returns `table` with booktabs."""
-        return self.table().to_latex()
 
 
 _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.options import choices
 from levelfield.core.progress import Stages, no_stages
@@ -31,7 +32,7 @@ from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
 
 
 @dataclass(frozen=True)
-class CalibratedSystem:
+class CalibratedSystem(Document):
     """The strength of a system with a budget.
 
     Attributes:
@@ -53,10 +54,6 @@ class CalibratedSystem:
     wanted: str
     identity: tuple[str, ...]
     is_within: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the object in the file."""
-        return {**vars(self), "identity": list(self.identity)}
 
 
 def strengths_file(plan: Plan) -> Path:

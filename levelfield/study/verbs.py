@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
@@ -17,7 +15,9 @@ from levelfield.core.paths import existing_path, user_path
 from levelfield.core.progress import Stages, no_stages, time_limit
 from levelfield.core.registry import MetricFile, files_withheld
 from levelfield.io import open_samples
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.problems import printable, shown
+from levelfield.io.tables import Table
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.metrics import check_engine, ready
 from levelfield.scoring.options import Execution, Note
@@ -50,7 +50,7 @@ from levelfield.workers.places import working_place
 
 
 @dataclass(frozen=True)
-class StudyRun:
+class StudyRun(Framed):
     """Outcome of a run of a study, or of a measurement of its texts.
 
     Attributes:
@@ -67,29 +67,18 @@ class StudyRun:
     measured_now: int | None
     notes: tuple[str, ...]
 
+    _entries = "study=status.study out cells=status.cells asked_now measured_now notes"
+
     @property
     def failed(self) -> tuple[CellStatus, ...]:
         """The cells that failed."""
         return tuple(cell for cell in self.status.cells if cell.state == "failed")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document of `levelfield study run --json`, and of `measure`."""
-        return {
-            "study": self.status.study,
-            "out": str(self.out),
-            "cells": [cell.to_dict() for cell in self.status.cells],
-            "asked_now": self.asked_now,
-            "measured_now": self.measured_now,
-            "notes": list(self.notes),
-        }
+    def _frame(self) -> FrameRows:
+        return self.status._frame()
 
-    def to_polars(self) -> pl.DataFrame:
-        """Returns one row per cell."""
-        return self.status.to_polars()
-
-    def to_latex(self) -> str:
-        """Returns a booktabs table of the systems."""
-        return self.status.to_latex()
+    def _drawn(self) -> Sequence[Table]:
+        return [self.status.table()]
 
 
 @dataclass(frozen=True)

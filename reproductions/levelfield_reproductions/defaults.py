@@ -21,6 +21,7 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import create, installed, matching, metric_class
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.records import FIELDS
 from levelfield.scoring import options
 from levelfield.scoring.metrics import lacks_offline
@@ -61,7 +62,7 @@ _SCHEMA = {
 
 
 @dataclass(frozen=True)
-class DefaultsReport:
+class DefaultsReport(Framed):
     """Agreement of metrics, with their defaults, with the ratings on this machine.
 
     Attributes:
@@ -72,17 +73,16 @@ class DefaultsReport:
     command: str
     resampling: Resampling = DEFAULT
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document that `levelfield reproduce defaults --json` prints."""
-        return {
-            "command": self.command,
-            "interval": self.resampling.level,
-            "resamples": self.resampling.resamples,
-            "seed": self.resampling.seed,
-            "sets": [_document(agreement) for agreement in self.sets],
-        }
+    _entries = (
+        "command interval=resampling.level resamples=resampling.resamples seed=resampling.seed "
+        "sets=_sets"
+    )
 
-    def to_polars(self) -> pl.DataFrame:
+    @property
+    def _sets(self) -> list[dict[str, Any]]:
+        return [_document(agreement) for agreement in self.sets]
+
+    def _frame(self) -> FrameRows:
         """One row per set, metric, aspect and statistic; null if undefined."""
         rows = [
             (
@@ -95,7 +95,7 @@ class DefaultsReport:
             for aspect, c in m.of_aspects.items()
             for statistic, e in c.estimates.items()
         ]
-        return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+        return _SCHEMA, [dict(zip(_SCHEMA, row, strict=True)) for row in rows]
 
     def to_markdown(self) -> str:
         """Returns the page of the docs, the same bytes for the same values."""

@@ -15,6 +15,7 @@ from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.options import Execution, Note
 from levelfield.workers.places import working_place
@@ -50,7 +51,7 @@ _SCHEMA = {
 
 
 @dataclass(frozen=True)
-class PaperReport:
+class PaperReport(Framed):
     """Tables that were derived again, or questions that were answered again.
 
     Attributes:
@@ -83,14 +84,10 @@ class PaperReport:
             "facts": [{**asdict(fact), "tables": list(fact.tables)} for fact in self.facts],
         }
 
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """One row per number of the tables; `why` is what is missing where nothing is derived."""
-        rows = [
-            {"table": r.table.id, **{k: v for k, v in _number(o).items() if k in _SCHEMA}}
-            for r in self.reproductions
-            for o in r.outcomes
-        ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
+        rows = [{**_number(o), "table": r.table.id} for r in self.reproductions for o in r.outcomes]
+        return _SCHEMA, rows
 
 
 @keywords(TableOptions)

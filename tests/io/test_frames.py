@@ -79,8 +79,8 @@ def test_names_are_escaped_in_html():
 
 def test_a_result_without_tables_is_its_frame():
     class Bare(Framed):
-        def to_polars(self):
-            return polars.DataFrame({"a": [1]})
+        def _frame(self):
+            return None, [{"a": 1}]
 
     assert repr(Bare()) == str(polars.DataFrame({"a": [1]}))
     assert "<table" in Bare()._repr_html_()

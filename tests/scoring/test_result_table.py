@@ -246,7 +246,7 @@ def test_markdown_marks_the_best_and_keeps_signatures_whole():
     assert (head, rule) == ("| system | n | f.up ↑ |", "| :-- | --: | --: |")
     assert rows[0].startswith(r"| a\_b\|c | ")
     assert re.fullmatch(r"\| y \| 12 \| \*\*[\d.]+\*\* ± [\d.]+ <sup>a</sup> \|", rows[1])
-    assert text.endswith("```\nf.up|k:a_b`c|v:1|n:24 undefined:0 truncated:0\n```")
+    assert text.endswith("```\nf.up|k:a_b`c|v:1|n:24 undefined:0 truncated:0\n```\n")
 
 
 def test_polars_and_json_have_a_row_a_group_and_metric():

@@ -14,7 +14,8 @@ import polars as pl
 import scipy
 
 from levelfield.core.continuation import prompt_end
-from levelfield.io.frames import Framed
+from levelfield.core.documents import Document
+from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import Table, TableColumn
 from levelfield.study.audit.texts import Text
 from levelfield.study.cells import Cell, CellKey, grouped
@@ -36,7 +37,7 @@ class Example(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Document):
     """A possible fault, to examine before the study is trusted.
 
     Attributes:
@@ -58,10 +59,6 @@ class Finding:
     n: int
     of: int
     examples: tuple[Example, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the finding as `levelfield study audit --json` has it."""
-        return {**vars(self), "examples": [example._asdict() for example in self.examples]}
 
 
 @dataclass(frozen=True)
@@ -375,14 +372,10 @@ class AuditReport(Framed):
         bad = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return tuple(finding for finding in self.findings if finding.severity in bad)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the document of `levelfield study audit --json`."""
-        return {"study": self.study, "findings": [f.to_dict() for f in self.findings]}
-
-    def to_polars(self) -> pl.DataFrame:
+    def _frame(self) -> FrameRows:
         """Returns one row per finding, without the examples."""
         schema = {c: pl.Int64 if c in ("seed", "n", "of") else pl.String for c in _COLUMNS}
-        return pl.DataFrame(self.to_dict()["findings"], schema=schema)
+        return schema, self.to_dict()["findings"]
 
     def to_latex(self) -> str:
         """Returns a booktabs table of the findings."""

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from levelfield.core.documents import Document
 from levelfield.core.sample import Sample
 from levelfield.io.problems import listed, shown
 from levelfield.text.words import words
@@ -33,7 +33,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class SurveyCount:
+class SurveyCount(Document):
     """What every rater of a survey sees.
 
     Attributes:
@@ -50,13 +50,15 @@ class SurveyCount:
     words: int
     minutes: float
 
-    def to_dict(self) -> dict[str, Any]:
-        rounded = {"minutes": round(self.minutes, 1)}
-        return vars(self) | {"directions": dict(self.directions)} | rounded
+    _entries = "items controls directions words minutes=_minutes"
+
+    @property
+    def _minutes(self) -> float:
+        return round(self.minutes, 1)
 
 
 @dataclass(frozen=True)
-class StudyCheck:
+class StudyCheck(Document):
     """What a study consists of, and what is wrong with it.
 
     Attributes:
@@ -84,20 +86,14 @@ class StudyCheck:
     raters: int = 0
     surveys: tuple[SurveyCount, ...] = ()
 
+    _entries = (
+        "ok title problems warnings samples units texts merged systems directions raters surveys"
+    )
+
     @property
     def ok(self) -> bool:
         """Whether the study can be served."""
         return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        plain = {
-            "problems": list(self.problems),
-            "warnings": list(self.warnings),
-            "systems": dict(self.systems),
-            "directions": dict(self.directions),
-            "surveys": [survey.to_dict() for survey in self.surveys],
-        }
-        return {"ok": self.ok} | vars(self) | plain
 
 
 def check_study(path: str | os.PathLike[str]) -> StudyCheck:

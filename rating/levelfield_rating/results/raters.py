@@ -11,9 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from levelfield.stats.estimate import finite
+from levelfield.core.documents import Document
 from levelfield_rating.answers import Answer, scale_ends, shown_answer
 from levelfield_rating.model import Frozen, RatingCriterion
 from levelfield_rating.results.negatives import ControlVerdict, verdict
@@ -35,7 +34,7 @@ IDLE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
-class ScaleUse:
+class ScaleUse(Document):
     """How one rater used a criterion's scale.
 
     Attributes:
@@ -51,6 +50,8 @@ class ScaleUse:
     sd: float
     same: float
     straight: bool
+
+    _entries = "n mean sd same"
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _spread(criterion: RatingCriterion, answers: Sequence[Answer]) -> ScaleUse:
 
 
 @dataclass(frozen=True)
-class RaterStatus:
+class RaterStatus(Document):
     """How far one rater is.
 
     Attributes:
@@ -154,34 +155,24 @@ class RaterStatus:
     scales: Mapping[str, ScaleUse]
     excluded: str
 
+    _entries = (
+        "rater=state.rater slot=_slot phase=state.phase done=progress.done items=progress.items "
+        "last_seen=state.last_seen failed=verdict.failed negative=verdict.details straight "
+        "scale=scales excluded replaced=state.replaced"
+    )
+
+    @property
+    def _slot(self) -> int:
+        return self.state.slot + 1
+
     @property
     def straight(self) -> list[str]:
         """The criteria that look like straight-lining."""
         return [name for name, use in self.scales.items() if use.straight]
 
-    def to_dict(self) -> dict[str, Any]:
-        state = self.state
-        return {
-            "rater": state.rater,
-            "slot": state.slot + 1,
-            "phase": state.phase,
-            "done": self.progress.done,
-            "items": self.progress.items,
-            "last_seen": state.last_seen.isoformat() if state.last_seen else None,
-            "failed": self.verdict.failed,
-            "negative": self.verdict.details,
-            "straight": self.straight,
-            "scale": {
-                name: {"n": use.n, **{k: finite(getattr(use, k)) for k in ("mean", "sd", "same")}}
-                for name, use in self.scales.items()
-            },
-            "excluded": self.excluded,
-            "replaced": state.replaced,
-        }
-
 
 @dataclass(frozen=True)
-class RatingStatus:
+class RatingStatus(Document):
     """How far a study is."""
 
     study: str
@@ -202,9 +193,6 @@ class RatingStatus:
     def failing(self) -> list[RaterStatus]:
         """Raters who fail by the negative samples and still count."""
         return [rater for rater in self.raters if rater.verdict.failed and not rater.excluded]
-
-    def to_dict(self) -> dict[str, Any]:
-        return vars(self) | {"raters": [rater.to_dict() for rater in self.raters]}
 
 
 def rating_status(store: RatingStore) -> RatingStatus:

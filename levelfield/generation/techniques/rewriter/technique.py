@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from levelfield.core.documents import Document
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
 from levelfield.core.sample import Control, single_value
@@ -38,7 +39,7 @@ _MAKE = "`levelfield train rewriter --pairs FILE --attribute NAME --out FOLDER` 
 
 
 @dataclass(frozen=True)
-class RewriterFile:
+class RewriterFile(Document):
     """What `rewriter.json` says.
 
     Attributes:
@@ -52,10 +53,6 @@ class RewriterFile:
     labels: tuple[str, ...]
     base: str
     figures: Mapping[str, float | None]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
-        return asdict(self)
 
 
 def code(label: str, source: str) -> str:
