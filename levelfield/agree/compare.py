@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from levelfield.agree.design import CompareBy, CorrelationLevel, GroupBy
 from levelfield.agree.join import RatedScores
 from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.documents import Document
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, Williams, swap_tests, williams
@@ -23,7 +24,7 @@ from levelfield.stats.grouped import r_within, ranked_within
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
 from levelfield.stats.power import detectable_difference, level_of_family
-from levelfield.stats.resampling import DEFAULT, Correction, Resampling
+from levelfield.stats.resampling import DEFAULT, Correction, Family, Resampling
 from levelfield.stats.swap_both import swap_both
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
 from levelfield.stats.system_level import too_few_systems
@@ -38,7 +39,7 @@ _KEYS: Mapping[Test, str] = {"true means": "true_means", "two-way": "two_way"}
 
 
 @dataclass(frozen=True)
-class MetricComparison:
+class MetricComparison(Document):
     """Two metrics on one aspect, on the samples for which every metric has a value.
 
     Attributes:
@@ -138,7 +139,7 @@ def test_notes(comparisons: Sequence[MetricComparison]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Ranking(Document):
     """The metrics on one aspect, those that can't be told apart together.
 
     Attributes:
@@ -154,13 +155,11 @@ class Ranking:
     r: Mapping[str, float]
     not_ranked: Mapping[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "aspect": self.aspect,
-            "clusters": [[{"metric": m, "r": finite(self.r[m])} for m in c] for c in self.clusters],
-            "not_ranked": dict(self.not_ranked),
-        }
+    _entries = "aspect clusters=_metrics not_ranked"
+
+    @property
+    def _metrics(self) -> list[list[dict[str, Any]]]:
+        return [[{"metric": m, "r": self.r[m]} for m in cluster] for cluster in self.clusters]
 
 
 @dataclass(frozen=True)
@@ -207,123 +206,42 @@ def compare(
         perm_both: test by `swap_both` where `crossed_tests` would.
         alpha: for the clusters of the ranking, on the adjusted p of the test.
     """
-    group_of = None if level == "system" or group == "all" else table.groups(group)
-    names = table.groups("system") if level == "system" else None
-    crossed = names is None and systems == "like-these" and table.has_systems
-    pairs: list[MetricComparison] = []
-    parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
+    of_systems = level == "system"
+    groups = None if of_systems or group == "all" else table.groups(group)
+    test: Test
+    if of_systems:
+        test = "true means" if systems == "these" else "swapped systems"
+    elif systems == "like-these" and table.has_systems:
+        test = "swapped both" if perm_both else "two-way"
+    else:
+        test = "swapped clusters"
+    names = table.systems if test == "swapped clusters" else table.groups("system")
+    pairs: list[list[MetricComparison]] = []
+    parts: list[tuple[str, Mapping[str, float], Mapping[str, str]]] = []
     for aspect in table.aspects:
-        usable, why_not = _usable(table, aspect, "pearson" if names is not None else by)
-        rows = table.rows(aspect, *usable)
-        if group_of is not None:
-            rows = rows[_varying(table, aspect, usable, rows, group_of)]
-        y = table.aspects[aspect][rows]
-        r = {}
-        for metric in usable:
-            r[metric] = _agreement(
-                table.metrics[metric][rows], y,
-                None if group_of is None else group_of[rows],
-                None if names is None else names[rows], by,
-            )  # fmt: skip
-        for metric in [m for m in usable if math.isnan(r[m])]:
-            why_not[metric] = "undefined on the samples that all metrics have values for"
-        strength = {m: (0.0, v) for m, v in r.items() if not math.isnan(v)}
-        if names is not None and systems == "these" and by == "pearson":
-            codes = coded(table.clusters[rows])[1], coded(names[rows])[1]
-            for m, (_, v) in strength.items():
-                corrected = corrected_r(table.metrics[m][rows], y, *codes, level=resampling.level)
-                strength[m] = (-math.inf if math.isnan(corrected) else corrected, v)
-        order = sorted(sorted(strength), key=strength.__getitem__, reverse=True)
-        left_out = table.rows(aspect).size - rows.size
-        clusters, within = table.clusters[rows], None if names is None else names[rows]
-        metric_pairs = list(itertools.combinations(order, 2))
-        of_clusters: Sequence[Swapped] = ()
-        place = {m: i for i, m in enumerate(order)}
-        few = too_few_systems(np.unique(table.groups("system")[rows]).size) if crossed else ""
-        if crossed and perm_both and not few:
-            of_clusters = [
-                swap_both(
-                    table.metrics[a][rows], table.metrics[b][rows], y,
-                    table.groups("system")[rows], clusters, ranks=by == "spearman",
-                    permutations=resampling.permutations, seed=resampling.seed,
-                )
-                for a, b in metric_pairs
-            ]  # fmt: skip
-        elif crossed:
-            of_clusters = crossed_tests(
-                [table.metrics[m][rows] for m in order],
-                [(place[a], place[b]) for a, b in metric_pairs],
-                y, table.groups("system")[rows], clusters,
-                None if group_of is None else group_of[rows],
-                ranks=by == "spearman",
-            )  # fmt: skip
-        elif within is None:
-            of_clusters = swap_tests(
-                [table.metrics[m][rows] for m in order],
-                [(place[a], place[b]) for a, b in metric_pairs],
-                y, clusters, None if group_of is None else group_of[rows],
-                ranks=by == "spearman",
-                permutations=resampling.permutations, seed=resampling.seed,
-            )  # fmt: skip
-        for i, (a, b) in enumerate(metric_pairs):
-            xa, xb = table.metrics[a][rows], table.metrics[b][rows]
-            test: Test = (
-                "swapped both" if crossed and perm_both
-                else "two-way" if crossed else "swapped clusters"
-            )  # fmt: skip
-            if within is None:
-                swapped = of_clusters[i]
-            elif systems == "these":
-                test = "true means"
-                swapped = _of_true_means((a, b), xa, xb, y, clusters, within, by, resampling)
-            else:
-                test = "swapped systems"
-                swapped = swap_systems(
-                    xa, xb, y, within, ranks=by == "spearman",
-                    permutations=resampling.permutations, seed=resampling.seed,
-                )  # fmt: skip
-            n = rows.size if within is None else np.unique(within).size
-            r_ab = _agreement(xa, xb, None, within, by)
-            K = np.unique(clusters).size
-            tested = _williams(r[a], r[b], r_ab, n, K, group_of is None, test)
-            pairs.append(
-                MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, tested, swapped, test)
-            )
+        rows, why_not = _rows(table, aspect, "pearson" if of_systems else by, groups)
+        samples = _Samples(
+            {m: v[rows] for m, v in table.metrics.items() if m not in why_not},
+            table.aspects[aspect][rows],
+            table.clusters[rows],
+            None if groups is None else groups[rows],
+            names[rows],
+            of_systems,
+            by,
+        )
+        r, strength = _correlations(samples, test, resampling)
+        why_not |= {m: _UNDEFINED for m in samples.metrics if m not in r}
+        order = sorted(sorted(r), key=strength.__getitem__, reverse=True)
         parts.append((aspect, {m: r[m] for m in order}, why_not))
-    of_aspects = [[c for c in pairs if c.aspect == aspect] for aspect in table.aspects]
-    p, w = (
-        adjusted_by_family(p_values, resampling.family, correction)
-        for p_values in (
-            [[c.swapped.p for c in of_aspect] for of_aspect in of_aspects],
-            [[c.williams.p for c in of_aspect] for of_aspect in of_aspects],
+        swapped = _tests(samples, list(itertools.combinations(order, 2)), test, resampling)
+        left_out = table.rows(aspect).size - rows.size
+        pairs.append(
+            [
+                _comparison(aspect, a, b, samples, r, left_out, s, test)
+                for (a, b), s in swapped.items()
+            ]
         )
-    )
-    defined = [sum(not math.isnan(c.swapped.p) for c in of_aspect) for of_aspect in of_aspects]
-    family = [
-        sum(defined) if resampling.family == "run" else m
-        for m, of_aspect in zip(defined, of_aspects, strict=True)
-        for _ in of_aspect
-    ]
-    whole_run = level_of_family(itertools.chain(*p), alpha=alpha, correction=correction)
-    levels = [
-        whole_run
-        if resampling.family == "run"
-        else level_of_family(of_aspect, alpha=alpha, correction=correction)
-        for of_aspect in p
-        for _ in of_aspect
-    ]
-    done = tuple(
-        replace(
-            c,
-            p_adjusted=p,
-            williams_adjusted=w,
-            swapped=_with_resolution(c.swapped, c.test, m, alpha),
-            detectable=_detectable(c, level) if p > alpha else math.nan,
-        )
-        for c, p, w, m, level in zip(
-            pairs, itertools.chain(*p), itertools.chain(*w), family, levels, strict=True
-        )
-    )
+    done = tuple(_adjusted(pairs, correction=correction, alpha=alpha, family=resampling.family))
     shown = {(c.aspect, c.better(alpha)) for c in done}
 
     def ranking(aspect: str, r: Mapping[str, float], why_not: Mapping[str, str]) -> Ranking:
@@ -331,6 +249,164 @@ def compare(
         return Ranking(aspect, tuple(map(tuple, clusters)), r, why_not)
 
     return Comparisons(done, tuple(ranking(*part) for part in parts))
+
+
+_UNDEFINED = "undefined on the samples that all metrics have values for"
+"""Why a metric is not ranked."""
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """The samples that metrics are compared on, for one aspect. Every array is (n,).
+
+    Attributes:
+        metrics: name -> values, all of them defined.
+        y: ratings.
+        clusters: of samples that share an input.
+        groups: of which correlations have a mean; None if there are none.
+        systems: names.
+        of_systems: whether correlations are those of means of systems.
+        by: which correlation.
+    """
+
+    metrics: Mapping[str, Floats]
+    y: Floats
+    clusters: Codes
+    groups: npt.NDArray[Any] | None
+    systems: npt.NDArray[Any]
+    of_systems: bool
+    by: CompareBy
+
+    @property
+    def n(self) -> int:
+        """Samples, or systems where their means are compared."""
+        return np.unique(self.systems).size if self.of_systems else self.y.size
+
+    def agreement(self, x: Floats, y: Floats, *, grouped: bool = True) -> float:
+        """Returns the correlation of two values of the samples."""
+        groups = self.groups if grouped else None
+        return _agreement(x, y, groups, self.systems if self.of_systems else None, self.by)
+
+
+def _rows(
+    table: RatedScores, aspect: str, by: CompareBy, groups: npt.NDArray[Any] | None
+) -> tuple[npt.NDArray[np.intp], dict[str, str]]:
+    """Returns the rows on which all metrics can be compared, and why other metrics can't."""
+    usable, why_not = _usable(table, aspect, by)
+    rows = table.rows(aspect, *usable)
+    if groups is not None:
+        rows = rows[_varying(table, aspect, usable, rows, groups)]
+    return rows, why_not
+
+
+def _correlations(
+    samples: _Samples, test: Test, resampling: Resampling
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Returns the defined correlations with the ratings, and what metrics are in the order of."""
+    r = {m: samples.agreement(x, samples.y) for m, x in samples.metrics.items()}
+    r = {m: v for m, v in r.items() if not math.isnan(v)}
+    if test != "true means" or samples.by != "pearson":
+        return r, {m: (0.0, v) for m, v in r.items()}
+    strength = {}
+    codes = coded(samples.clusters)[1], coded(samples.systems)[1]
+    for m, v in r.items():
+        corrected = corrected_r(samples.metrics[m], samples.y, *codes, level=resampling.level)
+        strength[m] = (-math.inf if math.isnan(corrected) else corrected, v)
+    return r, strength
+
+
+def _tests(
+    samples: _Samples, pairs: Sequence[tuple[str, str]], test: Test, resampling: Resampling
+) -> dict[tuple[str, str], Swapped]:
+    """Returns the test of every pair of metrics."""
+    x, y, clusters, systems = samples.metrics, samples.y, samples.clusters, samples.systems
+    ranks = samples.by == "spearman"
+    permutations, seed = resampling.permutations, resampling.seed
+    few = too_few_systems(np.unique(systems).size)
+    if test == "true means":
+        tests = [
+            _of_true_means(pair, x[pair[0]], x[pair[1]], samples, resampling) for pair in pairs
+        ]
+    elif test == "swapped systems":
+        tests = [
+            swap_systems(x[a], x[b], y, systems, ranks=ranks, permutations=permutations, seed=seed)
+            for a, b in pairs
+        ]
+    elif test == "swapped both" and not few:
+        tests = [
+            swap_both(
+                x[a], x[b], y, systems, clusters, ranks=ranks, permutations=permutations, seed=seed
+            )
+            for a, b in pairs
+        ]
+    else:
+        order = list(dict.fromkeys(itertools.chain(*pairs)))
+        places = [(order.index(a), order.index(b)) for a, b in pairs]
+        values = [x[m] for m in order]
+        if test == "swapped clusters":
+            tests = swap_tests(
+                values,
+                places,
+                y,
+                clusters,
+                samples.groups,
+                ranks=ranks,
+                permutations=permutations,
+                seed=seed,
+            )
+        else:
+            tests = crossed_tests(values, places, y, systems, clusters, samples.groups, ranks=ranks)
+    return dict(zip(pairs, tests, strict=True))
+
+
+def _comparison(
+    aspect: str,
+    a: str,
+    b: str,
+    samples: _Samples,
+    r: Mapping[str, float],
+    left_out: int,
+    swapped: Swapped,
+    test: Test,
+) -> MetricComparison:
+    r_ab = samples.agreement(samples.metrics[a], samples.metrics[b], grouped=False)
+    n, K = samples.n, np.unique(samples.clusters).size
+    tested = _williams(r[a], r[b], r_ab, n, K, samples.groups is None, test)
+    return MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, tested, swapped, test)
+
+
+def _adjusted(
+    pairs: Sequence[Sequence[MetricComparison]],
+    *,
+    correction: Correction,
+    alpha: float,
+    family: Family,
+) -> Iterator[MetricComparison]:
+    """Yields the comparisons on each aspect with p adjusted over their families.
+
+    Where p can't be small enough there is a note, and where no difference is shown the one that
+    could be.
+    """
+    p, w = (
+        adjusted_by_family(p_values, family, correction)
+        for p_values in (
+            [[c.swapped.p for c in comparisons] for comparisons in pairs],
+            [[c.williams.p for c in comparisons] for comparisons in pairs],
+        )
+    )
+    numbers = [sum(not math.isnan(c.swapped.p) for c in comparisons) for comparisons in pairs]
+    of_run = sum(numbers), level_of_family(itertools.chain(*p), alpha=alpha, correction=correction)
+    for comparisons, p_aspect, w_aspect, number in zip(pairs, p, w, numbers, strict=True):
+        of_aspect = number, level_of_family(p_aspect, alpha=alpha, correction=correction)
+        m, level = of_run if family == "run" else of_aspect
+        for c, p_adjusted, williams_adjusted in zip(comparisons, p_aspect, w_aspect, strict=True):
+            yield replace(
+                c,
+                p_adjusted=p_adjusted,
+                williams_adjusted=williams_adjusted,
+                swapped=_with_resolution(c.swapped, test=c.test, comparisons=m, alpha=alpha),
+                detectable=_detectable(c, level) if p_adjusted > alpha else math.nan,
+            )
 
 
 def _williams(
@@ -377,23 +453,16 @@ def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: floa
 
 
 def _of_true_means(
-    names: tuple[str, str],
-    a: Floats,
-    b: Floats,
-    y: Floats,
-    clusters: Codes,
-    systems: npt.NDArray[Any],
-    by: CompareBy,
-    resampling: Resampling,
+    names: tuple[str, str], a: Floats, b: Floats, samples: _Samples, resampling: Resampling
 ) -> Swapped:
     """The test of the true means of these systems."""
-    K, cluster = coded(clusters)
-    S, system = coded(systems)
-    if by == "spearman":
+    K, cluster = coded(samples.clusters)
+    S, system = coded(samples.systems)
+    if samples.by == "spearman":
         nan = math.nan
         return Swapped(nan, nan, nan, S, K, 0, "noise can't be taken out of ranks")
     return corrected_difference(
-        a, b, y, cluster, system,
+        a, b, samples.y, cluster, system,
         draws=resampling.permutations, level=resampling.level, seed=resampling.seed,
         names=(f"metric {names[0]}", f"metric {names[1]}"),
     )  # fmt: skip
