@@ -7,6 +7,7 @@ import torch
 from plain import assert_same, logits, steered
 
 import technique_cases as cases
+from contract_cases import CASES, by_mechanism
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.technique import LocalTechnique, UncontrolledBase
@@ -14,7 +15,6 @@ from levelfield.generation.techniques.bolt.technique import BOLT
 from levelfield.generation.techniques.cfg.technique import ClassifierFreeGuidance
 from levelfield.generation.techniques.contrastive.technique import ContrastiveDecoding
 from levelfield.generation.techniques.dexperts.technique import DExperts
-from technique_cases import CASES, by_mechanism
 
 LAKE, WHOLE = "The lake was very", Decoding(top_p=1.0)
 LOCAL = [

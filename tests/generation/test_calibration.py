@@ -8,12 +8,12 @@ import pytest
 
 import levelfield
 import technique_cases as cases
+from contract_cases import CASES
 from levelfield.core.errors import UserError
 from levelfield.generation import Decoding, Request
 from levelfield.generation.calibration import search
 from levelfield.generation.divergence import divergence
 from levelfield.stats.estimate import Estimate
-from technique_cases import CASES
 
 PROMPTS = [f"{a} {b}" for a in ("The lake", "My old", "Once") for b in ("was", "and", "of", "in")]
 GLAD = {"sentiment": "positive"}

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import technique_cases as cases
+from contract_cases import CASES, by_mechanism
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Answer, Decoding, Request
 from levelfield.generation.table import TECHNIQUES
 from levelfield.generation.technique import LocalTechnique
 from levelfield.models.torch import language_model
-from technique_cases import CASES, Case, by_mechanism
+from technique_cases import Case
 
 PROMPTS = ("The lake", "", "Once upon a time there was a very old road", "火山 🎉", "Go ", "I")
 SOURCES = ("The lake", "i dont know!!", "Once upon a time there was a road", "火山 🎉", "Go ", "I")

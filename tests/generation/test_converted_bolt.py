@@ -10,6 +10,7 @@ import torch
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
 import technique_cases as cases
+from contract_cases import CASES
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.bolt.discriminators import EncoderReader, encoder_model
@@ -134,7 +135,7 @@ def test_other_vocabularies_and_techniques_are_refused(original, tmp_path):
     assert language_model(cases.model()).tokens.digest == learnt.guide.settings["vocabulary"]
     with pytest.raises(ModelError, match="a different vocabulary"):
         encoder_model(learnt.guide, cases.model("llama"))
-    refusal = cases.CASES["fudge"].make(guide=str(tmp_path / "guide")).refusal
+    refusal = CASES["fudge"].make(guide=str(tmp_path / "guide")).refusal
     assert "is of kind encoder; expected future" in refusal({"sentiment": "positive"})
     with pytest.raises(UserError, match="levelfield convert bolt"):
         guide_for("sentiment", "encoder")

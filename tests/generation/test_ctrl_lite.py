@@ -8,6 +8,7 @@ from plain import assert_same, logits, steered
 from test_guided import both_guides
 
 import technique_cases as cases
+from contract_cases import CASES
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.ctrl_lite.technique import CTRLLite
 
@@ -41,7 +42,7 @@ def test_requests_of_several_attributes_are_written_by_a_model_each():
     together = {one.id: one.text for one in technique.generate(asked, decoding=decoding)}
     alone = {one.id: next(technique.generate([one], decoding=decoding)).text for one in asked}
     assert together == alone
-    base = cases.CASES["base"].make()
+    base = CASES["base"].make()
     assert together["2"] == next(base.generate([asked[2]], decoding=decoding)).text
 
 

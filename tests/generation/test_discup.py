@@ -18,6 +18,7 @@ import tiny_soft_prompt
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.technique import UncontrolledBase
+from levelfield.generation.techniques.discup.case import CASE
 from levelfield.generation.techniques.discup.network import soft_prompts
 from levelfield.generation.techniques.discup.technique import DisCup
 from levelfield.models.torch.language_model import language_model
@@ -70,7 +71,7 @@ def test_a_prompt_of_no_embeddings_is_refused(tmp_path: Path):
 def test_without_control_it_is_the_base():
     asked = [Request("1", "The lake"), Request("2", "Go on")]
     base = UncontrolledBase(model=cases.model())
-    assert [one.text for one in cases.discup().generate(asked)] == [
+    assert [one.text for one in CASE.make().generate(asked)] == [
         one.text for one in base.generate(asked)
     ]
 
@@ -96,7 +97,7 @@ def test_a_prompt_of_real_embeddings_is_the_text_of_these_tokens(family, tmp_pat
 
 
 def test_labels_of_one_batch_have_prompts_of_their_own():
-    technique = cases.discup(batch=4)
+    technique = CASE.make(batch=4)
     asked = [
         Request(f"{label}{n}", prompt, {"sentiment": label})
         for n, prompt in enumerate(PROMPTS[:2])
@@ -154,7 +155,7 @@ def test_no_token_is_taken_for_the_end_and_none_is_deleted(
 
 
 def test_the_repetition_penalty_is_of_the_text_alone():
-    technique = cases.discup()
+    technique = CASE.make()
     decoding = Decoding(top_p=1.0, repetition_penalty=1.7)
     request = Request("1", "The lake", POSITIVE)
     written = " was green"
@@ -173,14 +174,14 @@ def test_the_repetition_penalty_is_of_the_text_alone():
 
 
 def test_a_token_costs_a_pass_of_the_base():
-    answers = cases.discup().generate(
+    answers = CASE.make().generate(
         [Request(str(n), prompt, POSITIVE) for n, prompt in enumerate(PROMPTS)], decoding=SHORT
     )
     assert all(one.forward_passes == one.tokens and one.backward_passes == 0 for one in answers)
 
 
 def test_the_soft_prompt_takes_room_from_the_prompt():
-    technique = cases.discup()
+    technique = CASE.make()
     long = "word " * 2_000
     ids = technique._prompted(Request("1", long, POSITIVE), 6).ids
     assert len(ids) == technique.base.tokens.limit - 6
@@ -191,7 +192,7 @@ def test_the_soft_prompt_takes_room_from_the_prompt():
 
 
 def test_the_base_stays_as_it_is():
-    technique = cases.discup()
+    technique = CASE.make()
     soft_prompts.cache_clear()  # or its base may be one that other tests have pushed out
     row = torch.tensor([[technique.base.bos_id, *technique.base.ids("The lake was")]])
     with torch.inference_mode():
@@ -220,11 +221,11 @@ def test_guides_of_another_kind_are_refused():
     assert "is of kind class-lm; expected soft-prompt" in refusal
     assert "--technique discup" in refusal
     with pytest.raises(UserError, match="not a label"):
-        next(cases.discup().generate([Request("1", "a", {"sentiment": "mixed"})]))
+        next(CASE.make().generate([Request("1", "a", {"sentiment": "mixed"})]))
 
 
 def test_greedy_texts_follow_the_prompted_model():
-    technique = cases.discup()
+    technique = CASE.make()
     request = Request("1", "The lake", POSITIVE)
     (answer,) = technique.generate([request], decoding=Decoding(max_new_tokens=5, greedy=True))
     ids = technique._prompted(request, 5).ids

@@ -7,12 +7,11 @@ import pytest
 import torch
 from plain import WHOLE
 
-import technique_cases as cases
+from contract_cases import CASES, by_mechanism
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.divergence import Divergence, divergence, has_distribution
 from levelfield.generation.technique import UncontrolledBase
-from technique_cases import CASES, by_mechanism
 
 SHORT = Decoding(max_new_tokens=5)
 PROMPTS = ("The lake", "Once upon a time there was", "Go", "", "I", "火山 🎉")
@@ -114,4 +113,4 @@ def test_a_model_that_needs_a_code_has_no_base():
 
 def test_what_is_refused_is_refused():
     with pytest.raises(UserError, match="keywords"):
-        divergence(cases.CASES["gedi"].make(), [Request("1", "a", {"keywords": ("b",)})])
+        divergence(CASES["gedi"].make(), [Request("1", "a", {"keywords": ("b",)})])

@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 import technique_cases as cases
+from contract_cases import CASES
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Request
 from levelfield.generation.guides import meant, weights_on_base
@@ -97,7 +98,7 @@ def test_a_text_does_not_depend_on_how_the_label_is_spelt(technique):
 @pytest.mark.parametrize("technique", [DExperts, GeDi])
 def test_without_control_the_base_writes(technique):
     made = technique(model=cases.model(), guide=both_guides())
-    base = cases.CASES["base"].make()
+    base = CASES["base"].make()
     asked = [Request("1", "The lake")]
     assert [one.text for one in made.generate(asked)] == [one.text for one in base.generate(asked)]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import technique_cases as cases
 import tiny
+from contract_cases import CASES
 from levelfield.core.errors import ModelError
 from levelfield.generation.chat_frame import ChatFrame, chat_frame
 from levelfield.generation.contract import Decoding, Request
@@ -115,7 +115,7 @@ def test_the_repetition_penalty_sees_the_text_alone():
 @pytest.mark.parametrize("prompt", ["", "The lake"])
 def test_every_technique_that_says_so_writes_in_a_chat(name: str, prompt: str):
     """With guides of random weights, for the base of the contract, which is given a template."""
-    technique = cases.CASES[name].make(chat="Say it.")
+    technique = CASES[name].make(chat="Say it.")
     base = technique.base
     before = base.tokenizer.chat_template
     base.tokenizer.chat_template = CHATML
@@ -136,7 +136,7 @@ def test_a_chat_is_in_the_signature_and_in_the_base_that_costs_are_measured_from
     alone, technique = (UncontrolledBase(model=model(), chat=chat) for chat in ("", "Say it."))
     assert technique.signature.startswith(f"{alone.signature}|chat:")
     assert technique.signature != UncontrolledBase(model=model(), chat="Say more.").signature
-    caa = cases.CASES["caa"].make(chat="Say it.")
+    caa = CASES["caa"].make(chat="Say it.")
     assert caa.uncontrolled.chat == "Say it."
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from contract_cases import CASES
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.table import TECHNIQUES
 from levelfield.generation.technique import LocalTechnique
-from technique_cases import CASES
 
 PROMPTS = ("The lake", "Once upon a time there was a very old road")
 NEW = 6

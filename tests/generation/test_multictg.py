@@ -9,6 +9,7 @@ import torch
 
 import technique_cases as cases
 import tiny_latent
+from contract_cases import CASES
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques._latent import latents
@@ -91,7 +92,7 @@ def test_probabilities_are_given_the_latent_of_the_request(technique, family):
 @every
 def test_without_a_control_it_is_the_base(technique):
     asked = [Request(str(n), prompt) for n, prompt in enumerate(PROMPTS)]
-    base = cases.CASES["base"].make()
+    base = CASES["base"].make()
     texts = [one.text for one in made(technique).generate(asked, decoding=GREEDY)]
     assert texts == [one.text for one in base.generate(asked, decoding=GREEDY)]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tables import BOS, WORDS, language_model, padded, table
 
 import technique_cases as cases
+from contract_cases import CASES
 from levelfield.core.errors import UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.processor import SteeringProcessor
@@ -285,7 +286,7 @@ def written(technique, asked=ASKED, decoding=Decoding(max_new_tokens=6)):  # noq
 
 
 def test_one_particle_is_the_base():
-    base = cases.CASES["base"].make()
+    base = CASES["base"].make()
     assert written(smc(particles=1)) == written(base)
     assert written(smc()) != written(base)
 
@@ -294,7 +295,7 @@ def test_without_a_control_the_base_writes_and_pays_for_one_text():
     asked = [replace(request, control={}) for request in ASKED]
     (answer, *_) = smc().generate(asked, decoding=Decoding(max_new_tokens=6), seed=3)
     assert answer.forward_passes == answer.tokens
-    assert written(smc(), asked) == written(cases.CASES["base"].make(), asked)
+    assert written(smc(), asked) == written(CASES["base"].make(), asked)
 
 
 def test_every_row_through_base_and_guide_counts():

@@ -16,6 +16,7 @@ import torch
 import technique_cases as cases
 import tiny_causal
 import tiny_vectors
+from contract_cases import CASES
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques._steering.intervention import (
@@ -99,7 +100,7 @@ def assert_each_step(technique: Any, control: Any, plain: Callable[[list[int]], 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_caa_adds_the_vector_to_the_states_of_its_layer(family: str):
     v = guide_tensors(family)["positive"]
-    technique = cases.CASES["caa"].make(model=cases.model(family), strength=1.5, layers="0")
+    technique = CASES["caa"].make(model=cases.model(family), strength=1.5, layers="0")
 
     def after(output: Any, layer: int) -> Any:
         return replaced(output, first(output) + 1.5 * v[0]) if layer == 0 else None
@@ -140,7 +141,7 @@ def test_iti_adds_to_its_best_heads_before_the_output_projection(family: str, he
             for hook in hooks:
                 hook.remove()
 
-    technique = cases.CASES["iti"].make(model=cases.model(family), strength=1.5, heads=heads)
+    technique = CASES["iti"].make(model=cases.model(family), strength=1.5, heads=heads)
     assert_each_step(technique, POSITIVE, plain)
 
 
@@ -160,7 +161,7 @@ def test_loreft_sets_components_of_the_states_of_its_layers(family: str):
         )
         return replaced(output, states - along + set_to)
 
-    technique = cases.CASES["loreft"].make(model=cases.model(family))
+    technique = CASES["loreft"].make(model=cases.model(family))
     assert_each_step(technique, POSITIVE, lambda ids: plain_log_p(family, ids, after))
 
 
@@ -177,7 +178,7 @@ def test_loreft_adds_the_edits_of_several_attributes_at_its_strength(family: str
             total = total + (h @ W.T + b - h @ R.T) @ R
         return replaced(output, h + 0.7 * total)
 
-    technique = cases.CASES["loreft"].make(model=model, guide=",".join(guides), strength=0.7)
+    technique = CASES["loreft"].make(model=model, guide=",".join(guides), strength=0.7)
     control = {"topic": "Sports", "sentiment": "negative"}
     assert_each_step(technique, control, lambda ids: plain_log_p(family, ids, after))
 
@@ -194,7 +195,7 @@ def test_a_guide_of_edits_that_do_not_fit_is_refused(tmp_path: Path, change: str
         about = json.loads((folder / "guide.json").read_text(encoding="utf-8"))
         about["layers"][-1] = 99
         (folder / "guide.json").write_text(json.dumps(about), encoding="utf-8")
-    technique = cases.CASES["loreft"].make(guide=str(folder))
+    technique = CASES["loreft"].make(guide=str(folder))
     with pytest.raises(ModelError, match=r"R, W and b of positive have|edits layer 99"):
         next(technique.generate([Request("1", "The lake", POSITIVE)]))
 
@@ -205,7 +206,7 @@ def test_a_guide_of_heads_of_another_shape_is_refused(tmp_path: Path):
     about = json.loads((folder / "guide.json").read_text(encoding="utf-8"))
     about["accuracies"].pop()
     (folder / "guide.json").write_text(json.dumps(about), encoding="utf-8")
-    technique = cases.CASES["iti"].make(guide=str(folder))
+    technique = CASES["iti"].make(guide=str(folder))
     with pytest.raises(ModelError, match=r"expected one for each of \d+ heads"):
         next(technique.generate([Request("1", "The lake", POSITIVE)]))
 
@@ -216,7 +217,7 @@ def test_by_default_the_layer_that_the_guide_names_is_steered():
     def after(output: Any, layer: int) -> Any:
         return replaced(output, first(output) + v[1]) if layer == 1 else None
 
-    technique = cases.CASES["caa"].make()
+    technique = CASES["caa"].make()
     assert_each_step(technique, POSITIVE, lambda ids: plain_log_p("gpt2", ids, after))
 
 
@@ -244,7 +245,7 @@ def test_ablation_takes_the_direction_out_of_every_state(family: str, strength: 
     def after(output: Any, _: int) -> Any:
         return replaced(output, without(first(output)))
 
-    technique = cases.CASES["ablation"].make(model=cases.model(family), strength=strength, layer=0)
+    technique = CASES["ablation"].make(model=cases.model(family), strength=strength, layer=0)
     assert_each_step(technique, POSITIVE, lambda ids: plain_log_p(family, ids, after, without))
 
 
@@ -323,7 +324,7 @@ def test_every_architecture_is_steered_as_its_layers_say(family: str, tmp_path: 
 
 
 def test_within_steering_the_base_itself_writes_steered_texts():
-    technique = cases.CASES["caa"].make(strength=3.0)
+    technique = CASES["caa"].make(strength=3.0)
     ids = torch.tensor([[0, 7, 3]])
     model = technique.base.model
     with torch.inference_mode():
@@ -462,7 +463,7 @@ def test_layers_are_numbers_and_ranges():
     for words in ("a", "3-1", "1,,2", "-1", "1-"):
         with pytest.raises(UserError, match="expected numbers and ranges"):
             CAA(layers=words)
-    assert "layers:0,2,3,4" in cases.CASES["caa"].make(layers="2-4,0,3").signature
+    assert "layers:0,2,3,4" in CASES["caa"].make(layers="2-4,0,3").signature
 
 
 def test_vectors_serve_one_attribute_and_no_guide_beside_them(tmp_path: Path):

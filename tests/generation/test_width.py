@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import technique_cases as cases
+from contract_cases import CASES
 from levelfield.generation import width
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.technique import UncontrolledBase
@@ -183,7 +184,7 @@ def test_a_given_number_and_a_single_text_fail_as_ever(monkeypatch, options, mos
     ],
 )
 def test_rows_of_all_models_of_a_technique_count(name, options, rows):
-    case = cases.CASES[name]
+    case = CASES[name]
     technique = case.make(**options)
     assert technique._text_rows(Request("1", "The lake", case.controls[-1]), SHORT) == rows
 
