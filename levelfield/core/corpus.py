@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 import numpy as np
 
 from levelfield.core.direction import direction_of
-from levelfield.core.metric import Metric, blame, held_to_its_contract, score_checked
+from levelfield.core.metric import Metric, blame, guarded, score_checked
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample, wanted_name
@@ -123,7 +123,7 @@ class GroupStates:
         """
         states = {}
         for name, members in self._members(samples).items():
-            with held_to_its_contract(
+            with guarded(
                 self.metric, f"failed on samples '{members[0].id}' and others"
             ):
                 states[name] = (
@@ -153,7 +153,7 @@ class GroupStates:
             MetricError: the metric failed to merge them.
         """
         for name, state in states.items():
-            with held_to_its_contract(self.metric, f"failed on group '{name}'"):
+            with guarded(self.metric, f"failed on group '{name}'"):
                 self._take(self._runs.setdefault(name, []), state)
 
     def _take(self, runs: list[tuple[int, Any]], state: Any) -> None:
@@ -173,7 +173,7 @@ class GroupStates:
         """
         values: dict[str, CorpusValue] = {}
         for name, runs in self._runs.items():
-            with held_to_its_contract(self.metric, f"failed on group '{name}'"):
+            with guarded(self.metric, f"failed on group '{name}'"):
                 states = [state for _, state in runs]
                 value = self.metric.value(functools.reduce(self.metric.merge, states))
                 values[name] = value = CorpusValue(*value)

@@ -65,6 +65,16 @@ _PACKAGES_OF_MODELS = (
 )
 
 
+def missing_package_of_models(error: BaseException) -> ModelError | None:
+    """Returns what to install if an error says that a package of the extra `models` is missing."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    package = (error.name or "").partition(".")[0]
+    if package not in _PACKAGES_OF_MODELS:
+        return None
+    return ModelError(f"this reads models, and {package} is not installed: {with_extra('models')}")
+
+
 @contextlib.contextmanager
 def models_needed() -> Iterator[None]:
     """Says what to install if a package of the extra `models` is missing.
@@ -75,9 +85,7 @@ def models_needed() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _PACKAGES_OF_MODELS:
+        lack = missing_package_of_models(error)
+        if lack is None:
             raise
-        raise ModelError(
-            f"this reads models, and {package} is not installed: {with_extra('models')}"
-        ) from error
+        raise lack from error

@@ -11,8 +11,8 @@ from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from levelfield.core.direction import Direction
-from levelfield.core.errors import LevelfieldError, UserError, first_line, models_needed
-from levelfield.core.progress import Progress, TimeIsUp, no_progress, timed
+from levelfield.core.errors import LevelfieldError, UserError, first_line, missing_package_of_models
+from levelfield.core.progress import LIMIT, Progress, TimeIsUp, no_progress, timed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 
@@ -106,9 +106,9 @@ class CountsTexts(Protocol):
 
 
 @contextlib.contextmanager
-def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Iterator[None]:
-    """The one place where the code of a metric runs: whatever it raises becomes one line that
-    names it, and says whose it is. Only Ctrl-C ends a run there, not `sys.exit`.
+def guarded(metric: object, doing: str, *, name: str = "") -> Iterator[None]:
+    """Runs the code of a metric: whatever it raises becomes one line that names the metric and says
+    whose it is. Only Ctrl-C ends a run there, not `sys.exit`.
 
     Args:
         metric: a metric, or the class or function that makes one.
@@ -120,19 +120,22 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
             longer than `time_limit` allows.
     """
     try:
-        with timed(), models_needed():
+        if LIMIT.get() is None:
             yield
-    except (LevelfieldError, MemoryError):
+        else:
+            with timed():
+                yield
+    except (LevelfieldError, MemoryError, KeyboardInterrupt, GeneratorExit):
         raise
     except TimeIsUp as over:
         raise MetricError(
             f"metric '{_name_of(metric, name)}' {doing}: {over}, its time limit"
         ) from None
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
     except BaseException as error:  # also `sys.exit`, and what fails in a library of Rust
         if isinstance(error, OSError) and error.filename is not None and is_ours(metric):
             raise  # a path that the user gave
+        if lack := missing_package_of_models(error):
+            raise lack from error
         failure = f"{type(error).__name__}: {first_line(error)}"
         raise blame(metric, f"{doing}: {failure}", name=name) from error
 
@@ -178,7 +181,7 @@ def check_metric(metric: Metric, *, name: str = "") -> None:
         MetricError: it lacks something, or says something that can't be.
     """
     for attribute, (fits, expected) in _SAID.items():
-        with held_to_its_contract(metric, f"can't report its {attribute}", name=name):
+        with guarded(metric, f"can't report its {attribute}", name=name):
             if attribute in _optional(metric) and not hasattr(metric, attribute):
                 continue
             value = getattr(metric, attribute)
@@ -195,7 +198,7 @@ def checked_signature(metric: Metric) -> str:
         MetricError: it has none.
         LevelfieldError: what is wrong with the model.
     """
-    with held_to_its_contract(metric, "can't report its signature"):
+    with guarded(metric, "can't report its signature"):
         signature: object = metric.signature
     if isinstance(signature, str) and signature.strip():
         return signature
@@ -256,7 +259,7 @@ def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:
         MetricError: names the metric and what it did.
     """
     on = f"failed on one of the samples '{samples[0].id}' to '{samples[-1].id}'"
-    with held_to_its_contract(metric, on):
+    with guarded(metric, on):
         scores = metric.score(samples)
         name, signature = metric.name, metric.signature
     if not isinstance(scores, Scores):

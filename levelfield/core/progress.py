@@ -49,7 +49,9 @@ _AGAIN_S = 1.0
 
 _STDERR = 2
 
-_limit: ContextVar[float | None] = ContextVar("limit", default=None)
+LIMIT: ContextVar[float | None] = ContextVar("limit", default=None)
+"""Seconds that `time_limit` allows here; None without a limit."""
+
 _armed: ContextVar[bool] = ContextVar("armed", default=False)
 
 
@@ -76,16 +78,11 @@ def time_limit(seconds: float | None) -> Iterator[None]:
             raise UserError(
                 "time_limit: works only in the main thread, and not on Windows; leave it out here"
             )
-    token = _limit.set(seconds)
+    token = LIMIT.set(seconds)
     try:
         yield
     finally:
-        _limit.reset(token)
-
-
-def current_limit() -> float | None:
-    """Returns the seconds that `time_limit` allows here; None without a limit."""
-    return _limit.get()
+        LIMIT.reset(token)
 
 
 @contextlib.contextmanager
@@ -95,7 +92,7 @@ def timed() -> Iterator[None]:
     Raises:
         TimeIsUp: it took longer.
     """
-    seconds = _limit.get()
+    seconds = LIMIT.get()
     if seconds is None or _armed.get():
         yield
         return

@@ -21,7 +21,7 @@ from typing import Any
 from levelfield.core.corpus import OfScores
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import METRICS, entries, load_foreign
-from levelfield.core.metric import Metric, check_metric, held_to_its_contract
+from levelfield.core.metric import Metric, check_metric, guarded
 from levelfield.core.options import Declaration, choices, make, parsed, required, underscored
 from levelfield.core.strings import did_you_mean
 
@@ -236,7 +236,7 @@ def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, Decla
     Raises:
         MetricError: the class can't be asked.
     """
-    with held_to_its_contract(metric, "can't report its options", name=name):
+    with guarded(metric, "can't report its options", name=name):
         return choices(metric)
 
 
@@ -272,7 +272,7 @@ def create(
         if missing := required(choices_of_metric, values):
             raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
         metric_type = metric_class(name)
-        with held_to_its_contract(metric_type, "can't be created", name=name):
+        with guarded(metric_type, "can't be created", name=name):
             metric = make(metric_type, values)
         check_metric(metric, name=name)
         metrics.append(metric)

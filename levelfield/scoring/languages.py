@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from levelfield.core.metric import Metric, held_to_its_contract
+from levelfield.core.metric import Metric, guarded
 from levelfield.metrics.catalogue import model_names
 from levelfield.models.languages import Languages, languages_of_models
 from levelfield.text import languages as detector
@@ -21,7 +21,7 @@ _MOST_NAMED = 5
 def languages_read(metric: Metric) -> Mapping[str, Languages]:
     """Reader -> the languages that it reads, of all readers of a metric that read certain ones: its
     models, and what it names besides."""
-    with held_to_its_contract(metric, "can't report the languages that it reads"):
+    with guarded(metric, "can't report the languages that it reads"):
         declared: Mapping[str, Languages] = getattr(metric, "languages", {})
         return {**languages_of_models(model_names(metric)), **declared}
 

@@ -13,7 +13,7 @@ from levelfield.core.metric import (
     blame,
     check_metric,
     checked_signature,
-    held_to_its_contract,
+    guarded,
 )
 from levelfield.core.options import make, required, underscored
 from levelfield.core.registry import create, matching, metric_class
@@ -166,7 +166,7 @@ def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list
             lacking |= dict.fromkeys(str(error).splitlines(), error)
             continue
         if isinstance(metric, LacksModels):
-            with held_to_its_contract(metric, "can't report what it lacks"):
+            with guarded(metric, "can't report what it lacks"):
                 lacks = list(metric.lacking(attributes))
             if not all(isinstance(error, UserError) for error in lacks):
                 raise blame(metric, f"says that it lacks {lacks!r:.80}; expected a UserError each")
@@ -215,7 +215,7 @@ def lacks_offline(metric: Callable[..., Metric], attributes: Collection[str] | N
         return f"metric '{name}' needs --option {missing[0]}=…"
     try:
         with without_the_hub():
-            with held_to_its_contract(metric, "can't be created", name=name):
+            with guarded(metric, "can't be created", name=name):
                 instance = make(metric, {})
             ready([instance], attributes)
     except UserError as error:

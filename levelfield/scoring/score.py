@@ -23,7 +23,7 @@ from levelfield.core.metric import (
     CountsTexts,
     Metric,
     check_metric,
-    held_to_its_contract,
+    guarded,
     part_names,
 )
 from levelfield.core.options import distributed, keywords
@@ -281,7 +281,7 @@ def measure(
         for scores in of_corpora:
             _write_scores(scores, out_file)
     for metric in of_samples:
-        with held_to_its_contract(metric, "can't report its costs"):
+        with guarded(metric, "can't report its costs"):
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     notes += filter(None, [tally.sharing_note()])
@@ -345,7 +345,7 @@ def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) ->
         return metric
     with (
         stages("counting", census.n) as progress,
-        held_to_its_contract(metric, "failed to count the texts"),
+        guarded(metric, "failed to count the texts"),
     ):
         counted = metric.counting(_texts(source, progress))
     check_metric(counted, name=metric.name)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from levelfield.core.errors import LevelfieldError, first_line
-from levelfield.core.progress import current_limit
+from levelfield.core.progress import LIMIT
 
 LIVES = 2
 """How often a partition is tried whose worker dies."""
@@ -198,7 +198,7 @@ class WorkerPool:
         packed = self._pack(subject)
         if packed is None or not items:
             return self._here.begin(function, subject, items)
-        job = _Job(function, packed, subject.signature, items, current_limit())
+        job = _Job(function, packed, subject.signature, items, LIMIT.get())
         if self._bundle is None:
             self._threads.submit(self._run, [job])
         else:

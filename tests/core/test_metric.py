@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from levelfield.core.errors import first_line
-from levelfield.core.metric import MetricError, held_to_its_contract
+from levelfield.core.metric import MetricError, guarded
 from levelfield.core.partitions import partitions
 from levelfield.core.sample import Sample
 
@@ -28,14 +28,14 @@ class UnprintableError(Exception):
 def test_whatever_a_metric_raises_is_one_line_that_names_it(error: BaseException) -> None:
     with (
         pytest.raises(MetricError, match=f"metric 'm' fails: {type(error).__name__}: ") as raised,
-        held_to_its_contract(object, "fails", name="m"),
+        guarded(object, "fails", name="m"),
     ):
         raise error
     assert "not from levelfield" in str(raised.value)
 
 
 def test_ctrl_c_in_a_metric_ends_the_run() -> None:
-    with pytest.raises(KeyboardInterrupt), held_to_its_contract(object, "fails", name="m"):
+    with pytest.raises(KeyboardInterrupt), guarded(object, "fails", name="m"):
         raise KeyboardInterrupt
 
 
