@@ -158,7 +158,7 @@ def group(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Declaration:
     """A declared choice.
 
@@ -181,7 +181,7 @@ class Declaration:
         """Whether a value has to be given."""
         return self.default is REQUIRED
 
-    @property
+    @functools.cached_property
     def kinds(self) -> tuple[Any, ...]:
         """The members of a union, None aside; else the type itself."""
         return tuple(kind for kind in _members(self.annotation) if kind is not type(None))
@@ -377,7 +377,7 @@ class Declaration:
             schema["default"] = self.default
         return schema | dict(rule.schema() if rule.schema else {})
 
-    @property
+    @functools.cached_property
     def item_kinds(self) -> tuple[Any, ...]:
         """The types that a value may have; of a list, those of an item."""
         kinds: list[Any] = []
@@ -480,7 +480,9 @@ class Options:
         """
         declared = choices(cls)
         distributed(values, cls)
-        values |= {n: _checked(cls, declared[n], values[n]) for n in declared if n in values}
+        for name, value in values.items():
+            if name in declared and len(declared[name].path) > 1:  # a group accepts more
+                values[name] = _checked(cls, declared[name], value)
         if base is None and (missing := required(declared, values)):
             raise UserError(
                 f"{missing[0]}: expected {declared[missing[0]].expected}; there is none"
@@ -715,11 +717,13 @@ def _groups(cls: type[Any]) -> Mapping[str, _Group]:
 
 
 def _checked(cls: type[Any], choice: Declaration, value: Any) -> Any:
-    """Returns a value as the choice of a class holds it.
+    """Returns a value as the choice of a class holds it; a default as it is.
 
     Raises:
         UserError: the choice does not accept it.
     """
+    if value is choice.default:
+        return value
     try:
         return choice.check(value)
     except Unfit as error:
