@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from levelfield.core.limits import LIST_BYTES
+from levelfield.core import limits
 
 ZSTANDARD = 93
 """The number of this method in zip files; Python's own reader has it from 3.14 on."""
@@ -70,8 +70,8 @@ class Archive(contextlib.AbstractContextManager["Archive"]):
             OSError: the file can't be read.
         """
         member = self._members[place] if isinstance(place, int) else self._last[place]
-        if max(member.file_size, member.compress_size) > LIST_BYTES:
-            raise ArchiveError(f"{member.filename}: more than {LIST_BYTES:,} bytes")
+        if max(member.file_size, member.compress_size) > limits.LIST_BYTES:
+            raise ArchiveError(f"{member.filename}: more than {limits.LIST_BYTES:,} bytes")
         try:
             if member.compress_type == ZSTANDARD:
                 return _as_listed(member, without_zstandard(self._packed(member)))
@@ -125,8 +125,8 @@ def without_zstandard(packed: bytes) -> bytes:
     """
     import polars as pl
 
-    if sum(_block_sizes(packed)) > LIST_BYTES:
-        raise ValueError(f"may unpack to more than {LIST_BYTES:,} bytes")
+    if sum(_block_sizes(packed)) > limits.LIST_BYTES:
+        raise ValueError(f"may unpack to more than {limits.LIST_BYTES:,} bytes")
     try:
         lines = pl.read_csv(
             packed,

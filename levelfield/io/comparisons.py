@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
-from levelfield.core.limits import RANKED_TEXTS
+from levelfield.core import limits
 from levelfield.core.sample import Sample
 from levelfield.core.strings import json_text
 from levelfield.io import values
@@ -238,8 +238,8 @@ def _nested(samples: Any, cells: bool) -> list[list[str]]:
     is_nested = isinstance(samples, list) and all(isinstance(ids, list) for ids in samples)
     if not is_nested or not samples or not all(samples):
         raise Wrong("expected a list of lists of ids, one a text", "samples")
-    if (n := sum(map(len, samples))) > RANKED_TEXTS:
-        raise Wrong(f"{n:,} ids; at most {RANKED_TEXTS:,} are compared in pairs", "samples")
+    if (n := sum(map(len, samples))) > limits.RANKED_TEXTS:
+        raise Wrong(f"{n:,} ids; at most {limits.RANKED_TEXTS:,} are compared in pairs", "samples")
     try:
         return [[values.name(id, cells) for id in ids] for ids in samples]
     except Wrong as wrong:

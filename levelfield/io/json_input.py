@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.limits import RECORD_VALUES
+from levelfield.core import limits
 from levelfield.io.problems import shown
 from levelfield.io.streams import read_text
 
@@ -72,7 +72,7 @@ def check_values(text: str | bytes) -> None:
         TooManyValuesError: it may have more.
     """
     if has_many_values(text):
-        raise TooManyValuesError(f"more than {RECORD_VALUES:,} values in one record")
+        raise TooManyValuesError(f"more than {limits.RECORD_VALUES:,} values in one record")
 
 
 def has_many_values(text: str | bytes) -> bool:
@@ -80,10 +80,10 @@ def has_many_values(text: str | bytes) -> bool:
 
     Commas and brackets within strings count as well.
     """
-    if len(text) <= RECORD_VALUES:
+    if len(text) <= limits.RECORD_VALUES:
         return False
     signs = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
-    return sum(map(text.count, signs)) > RECORD_VALUES  # type: ignore[arg-type]
+    return sum(map(text.count, signs)) > limits.RECORD_VALUES  # type: ignore[arg-type]
 
 
 def reason(error: Exception) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from levelfield.core.limits import LIST_BYTES
+from levelfield.core import limits
 from levelfield.io.json_input import check_values
 from levelfield.io.streams import open_bytes
 
@@ -55,13 +55,13 @@ class JsonStream:
 
     Args:
         file: UTF-8, perhaps with a byte order mark.
-        most: characters of one part.
+        most: characters of one part; `LIST_BYTES` by default.
         chunk: bytes that are read at a time, and more where a part is longer.
     """
 
-    def __init__(self, file: ReadsBytes, most: int = LIST_BYTES, chunk: int = _CHUNK) -> None:
+    def __init__(self, file: ReadsBytes, most: int = 0, chunk: int = _CHUNK) -> None:
         self._file = file
-        self._most = most
+        self._most = most or limits.LIST_BYTES
         self._chunk = chunk
         self._decoded = codecs.getincrementaldecoder("utf-8-sig")()
         self._decode = json.JSONDecoder().raw_decode

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.core.limits import TOML_BYTES
+from levelfield.core import limits
 from levelfield.core.paths import user_path
 from levelfield.io.problems import listed, printable
 from levelfield.io.writing import STDOUT, check_writable
@@ -56,7 +56,7 @@ class FileHead:
     @cached_property
     def is_toml(self) -> bool:
         """Whether the file is TOML that sets a value."""
-        is_short = bool(self.text) and self._path.stat().st_size <= TOML_BYTES
+        is_short = bool(self.text) and self._path.stat().st_size <= limits.TOML_BYTES
         return is_short and bool(_tables(self._path))
 
     @cached_property

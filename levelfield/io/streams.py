@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TextIO, TypeVar
 
-from levelfield.core.limits import LINE_BYTES, LIST_BYTES, PIPE_WAIT_S, STREAM_BYTES
+from levelfield.core import limits
 from levelfield.core.progress import in_background
 from levelfield.io.problems import Wrong
 
@@ -54,23 +54,27 @@ def _opened(path: Path, call: Callable[[], T], use: str, mend: str) -> T:
     from concurrent import futures
 
     outcome = in_background(call)
-    if not futures.wait([outcome], PIPE_WAIT_S).done:
+    if not futures.wait([outcome], limits.PIPE_WAIT_S).done:
         end = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the other end, so that the thread ends
         futures.wait([outcome])
         os.close(end)
         raise TimeoutError(
             errno.ETIMEDOUT,
-            f"a named pipe that no program {use} (waited {PIPE_WAIT_S:g} s); {mend}",
+            f"a named pipe that no program {use} (waited {limits.PIPE_WAIT_S:g} s); {mend}",
         )
     return outcome.result()
 
 
-def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
+def read_bytes(path: Path, most: int = 0) -> bytes:
     """Returns what a file holds.
+
+    Args:
+        most: bytes of a file; `LIST_BYTES` by default.
 
     Raises:
         OSError: it can't be opened or read, or holds more than `most` bytes.
     """
+    most = most or limits.LIST_BYTES
     with open_bytes(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -86,14 +90,14 @@ def copy_limited(stream: IO[bytes] | io.BufferedIOBase, copy: IO[bytes]) -> None
     """
     for chunk in iter(partial(stream.read, _CHUNK), b""):
         copy.write(chunk)
-        if copy.tell() > STREAM_BYTES:
+        if copy.tell() > limits.STREAM_BYTES:
             raise OSError(
                 errno.EFBIG,
-                f"a stream of more than {STREAM_BYTES:,} bytes; write it to a file first",
+                f"a stream of more than {limits.STREAM_BYTES:,} bytes; write it to a file first",
             )
 
 
-def read_text(path: Path, most: int = LIST_BYTES, errors: str = "strict") -> str:
+def read_text(path: Path, most: int = 0, errors: str = "strict") -> str:
     """Returns the UTF-8 text that a file holds.
 
     Raises:
@@ -127,7 +131,7 @@ def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]
     Args:
         most: bytes of a line; `LINE_BYTES` by default. Nothing is read after a longer one.
     """
-    most = most or LINE_BYTES
+    most = most or limits.LINE_BYTES
     for number, raw in enumerate(iter(partial(file.readline, most + 1), b""), 1):
         if number == 1:
             for mark, encoding in _WIDE.items():

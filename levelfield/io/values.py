@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from levelfield.core.limits import LARGEST_NUMBER, TEXT_CHARACTERS
+from levelfield.core import limits
 from levelfield.core.strings import whole_number
 from levelfield.io.json_input import NameTwiceError, parse_json
 from levelfield.io.problems import Wrong, kind, shown
@@ -34,20 +34,20 @@ def absent(value: object) -> bool:
 
 def is_plain(value: object) -> TypeGuard[str]:
     """Returns whether `string` returns a value as it is, without a further look."""
-    return type(value) is str and len(value) <= TEXT_CHARACTERS and value.isascii()
+    return type(value) is str and len(value) <= limits.TEXT_CHARACTERS and value.isascii()
 
 
 def is_finite_number(value: object) -> bool:
     """Returns whether `rating` and `score` return a number as it is, without a further look."""
-    return type(value) in (float, int) and abs(value) <= LARGEST_NUMBER  # type: ignore[arg-type]
+    return type(value) in (float, int) and abs(value) <= limits.LARGEST_NUMBER  # type: ignore[arg-type]
 
 
 def string(value: Any, _cells: bool = False) -> str:
     if is_plain(value):
         return value
-    if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
+    if isinstance(value, str) and len(value) > limits.TEXT_CHARACTERS:
         raise Wrong(
-            f"a text of {len(value):,} characters; at most {TEXT_CHARACTERS:,} are read; split it"
+            f"a text of {len(value):,} characters; at most {limits.TEXT_CHARACTERS:,} are read; split it"
         )
     if not isinstance(value, str):
         raise Wrong(f"expected a string, found {kind(value)}; write it in quotes or leave it out")
@@ -98,9 +98,9 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
         raise Wrong(f"expected {expected}, found {kind(value)}; {mend}") from None
     if math.isinf(real):
         raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
-    if abs(real) > LARGEST_NUMBER:
+    if abs(real) > limits.LARGEST_NUMBER:
         raise Wrong(
-            f"expected {expected}, found {real:g}; the largest accepted is {LARGEST_NUMBER:g}"
+            f"expected {expected}, found {real:g}; the largest accepted is {limits.LARGEST_NUMBER:g}"
         )
     return real
 
@@ -172,7 +172,7 @@ def raters(value: Any, cells: bool) -> dict[str, float]:
 
 def rating(value: Any, cells: bool) -> float:
     """Returns one rater's number; NaN if there is none."""
-    if type(value) is float and abs(value) <= LARGEST_NUMBER:
+    if type(value) is float and abs(value) <= limits.LARGEST_NUMBER:
         return value
     if absent(value) or (cells and isinstance(value, str) and value.isspace()):
         return math.nan

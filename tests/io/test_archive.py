@@ -82,7 +82,7 @@ def test_an_unknown_method_and_damage_are_refused_with_the_member_s_name(tmp_pat
 
 
 def test_a_member_longer_than_the_limit_is_refused(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("levelfield.io.archive.LIST_BYTES", 10)
+    monkeypatch.setattr("levelfield.core.limits.LIST_BYTES", 10)
     path = write_zip(tmp_path / "a.zip", {"one.json": b"x" * 11, "two.json": b"x" * 5})
     with (
         Archive(path) as archive,

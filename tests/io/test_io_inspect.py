@@ -264,7 +264,7 @@ def test_a_long_log_is_not_held(tmp_path: Path):
 
 
 def test_a_sample_of_too_many_values_is_refused_before_it_is_parsed(written, monkeypatch):
-    monkeypatch.setattr("levelfield.io.json_input.RECORD_VALUES", 2_000)
+    monkeypatch.setattr("levelfield.core.limits.RECORD_VALUES", 2_000)
     sample = inspect_sample(1, 1, {}, store={"x": [{}] * 1_500})
     assert "more than 2,000 values in one record" in problem(
         written(inspect_log("m", {}, samples=[sample]))

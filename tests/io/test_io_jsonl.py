@@ -115,13 +115,13 @@ def test_a_text_file_has_one_text_a_line_and_an_empty_line_is_an_empty_text(read
 
 
 def test_a_line_without_end_is_not_read_into_memory(problems, monkeypatch):
-    monkeypatch.setattr("levelfield.io.streams.LINE_BYTES", 1_000)
+    monkeypatch.setattr("levelfield.core.limits.LINE_BYTES", 1_000)
     (found,) = problems("a.jsonl", b"\0" * 5_000)
     assert found.startswith("a.jsonl:1: a line of more than 1,000 bytes")
 
 
 def test_a_line_of_too_many_values_is_refused_before_it_is_parsed(problems, monkeypatch):
-    monkeypatch.setattr("levelfield.io.json_input.RECORD_VALUES", 1_000)
+    monkeypatch.setattr("levelfield.core.limits.RECORD_VALUES", 1_000)
     line = json.dumps({"text": "a", "more": [[]] * 1_100})
     (found,) = problems("a.jsonl", f'{{"text": "a"}}\n{line}')
     assert found.startswith("a.jsonl:2: more than 1,000 values in one record")
@@ -130,7 +130,7 @@ def test_a_line_of_too_many_values_is_refused_before_it_is_parsed(problems, monk
 def test_an_item_of_too_many_values_is_refused_and_many_small_ones_are_not(
     read, problems, monkeypatch
 ):
-    monkeypatch.setattr("levelfield.io.json_input.RECORD_VALUES", 1_000)
+    monkeypatch.setattr("levelfield.core.limits.RECORD_VALUES", 1_000)
     small = [{"id": i, "text": 'a "b", [c] {\\" d'} for i in range(900)]
     assert len(read("a.json", json.dumps(small))) == 900
     large = json.dumps([small[0], {"text": "a", "more": [[]] * 1_100}, small[1]])

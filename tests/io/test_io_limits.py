@@ -24,13 +24,12 @@ LONG = {"id": "1", "text": "short"}, {"id": "2", "text": "x" * 1_001}
 @pytest.fixture
 def small(monkeypatch):
     """Limits that a test reaches quickly."""
-    monkeypatch.setattr("levelfield.io.values.TEXT_CHARACTERS", 1_000)
-    monkeypatch.setattr("levelfield.io.formats.text.LIST_BYTES", 5_000)
-    monkeypatch.setattr("levelfield.io.streams.LINE_BYTES", 3_000)
-    monkeypatch.setattr("levelfield.io.formats.table.LINE_BYTES", 3_000)
-    monkeypatch.setattr("levelfield.io.streams.STREAM_BYTES", 5_000)
-    monkeypatch.setattr("levelfield.io.toml.TOML_BYTES", 100)
-    monkeypatch.setattr("levelfield.io.streams.PIPE_WAIT_S", 0.05)
+    monkeypatch.setattr("levelfield.core.limits.TEXT_CHARACTERS", 1_000)
+    monkeypatch.setattr("levelfield.core.limits.LIST_BYTES", 5_000)
+    monkeypatch.setattr("levelfield.core.limits.LINE_BYTES", 3_000)
+    monkeypatch.setattr("levelfield.core.limits.STREAM_BYTES", 5_000)
+    monkeypatch.setattr("levelfield.core.limits.TOML_BYTES", 100)
+    monkeypatch.setattr("levelfield.core.limits.PIPE_WAIT_S", 0.05)
 
 
 def content(suffix: str) -> bytes:

@@ -73,7 +73,7 @@ def test_every_bad_row_is_reported_with_its_line(problems):
 
 
 def test_a_cell_that_never_ends_is_not_read_into_memory(problems, monkeypatch):
-    monkeypatch.setattr("levelfield.io.formats.table.TEXT_CHARACTERS", 150_000)
+    monkeypatch.setattr("levelfield.core.limits.TEXT_CHARACTERS", 150_000)
     before = csv.field_size_limit(150_000)
     try:
         (found,) = problems("a.csv", 'text\n"' + "x\n" * 80_000)

@@ -188,7 +188,7 @@ def test_a_worker_that_dies_is_named_with_its_last_words_and_the_next_call_start
 
 
 def test_an_answer_without_end_ends_the_worker(comet, monkeypatch):
-    monkeypatch.setattr("levelfield.metrics.environments.ANSWER_BYTES", 20)
+    monkeypatch.setattr("levelfield.core.limits.ANSWER_BYTES", 20)
     with pytest.raises(ModelError, match="answered with more than 20 characters; it was stopped"):
         COMETSource(**comet).score([sample("ice")])
     assert not any(worker.is_running for worker, _ in learned._RUNNING.values())

@@ -509,7 +509,7 @@ def test_a_study_of_too_many_requests_names_the_product(tmp_path):
 
 
 def test_a_cell_of_too_many_requests_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.study.plan_file.CELL_REQUESTS", 3)
+    monkeypatch.setattr("levelfield.core.limits.CELL_REQUESTS", 3)
 
     assert problems(tmp_path) == [
         "datasets.openings with controls.sentiment: 2 × 2 = 4 requests (prompts × values) in each "
@@ -523,7 +523,7 @@ def test_retries_without_bounds_are_refused(tmp_path):
 
 
 def test_a_file_of_too_many_prompts_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.study.plan_file.datasets.CELL_REQUESTS", 3)
+    monkeypatch.setattr("levelfield.core.limits.CELL_REQUESTS", 3)
     (tmp_path / "prompts.txt").write_text("a\nb\nc\n\ud7ffd\n", encoding="utf-8")
     (found,) = problems(tmp_path, datasets='[datasets.d]\nfile = "prompts.txt"')
     assert found == 'datasets.d: file: "prompts.txt" has more than 3 prompts'

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from levelfield.core.limits import LINE_BYTES, TEXT_CHARACTERS
+from levelfield.core import limits
 from levelfield.io.formats.text import Row, without_end
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.streams import lines
@@ -31,7 +31,7 @@ def tab_separated(path: Path) -> Iterator[Row]:
 
 def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
     # the limit belongs to the module, so it is only ever raised
-    csv.field_size_limit(max(csv.field_size_limit(), TEXT_CHARACTERS))
+    csv.field_size_limit(max(csv.field_size_limit(), limits.TEXT_CHARACTERS))
     held = 0
     undecodable: list[tuple[int, Wrong]] = []
 
@@ -42,7 +42,7 @@ def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
                 undecodable.append((number, line))
                 line = "\n"
             held += len(line)
-            if held > LINE_BYTES:  # a quote left open swallows what follows
+            if held > limits.LINE_BYTES:  # a quote left open swallows what follows
                 raise csv.Error(_TOO_LONG)
             yield line
 
@@ -113,9 +113,9 @@ def _malformed(error: csv.Error, separator: str) -> Wrong:
     if "new-line" in message:
         return Wrong("a carriage return outside quotes; end lines with \\n or \\r\\n")
     if message == _TOO_LONG:
-        return Wrong(f"a row of more than {LINE_BYTES:,} characters; is a quote left open?")
+        return Wrong(f"a row of more than {limits.LINE_BYTES:,} characters; is a quote left open?")
     if "field limit" in message:
-        return Wrong(f"a cell of more than {TEXT_CHARACTERS:,} characters; is a quote left open?")
+        return Wrong(f"a cell of more than {limits.TEXT_CHARACTERS:,} characters; is a quote left open?")
     return Wrong(f"not separated by {_NAMES[separator][2:]}s as expected: {message}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.limits import LIST_BYTES
+from levelfield.core import limits
 from levelfield.io.json_input import DECODER, check_values, has_many_values, reason
 from levelfield.io.problems import Wrong, kind, shown
 from levelfield.io.streams import lines
@@ -58,16 +58,16 @@ def json_list(path: Path) -> Iterator[Row]:
     """
     whole, read = [], 0
     size = path.stat().st_size  # 0 of a pipe
-    for number, line in lines(path, LIST_BYTES) if size <= LIST_BYTES else ():
+    for number, line in lines(path, limits.LIST_BYTES) if size <= limits.LIST_BYTES else ():
         if isinstance(line, Wrong):
             yield 0, Wrong(f"line {number}: {line}") if number else line
             return
         whole.append(line)
         read += len(line)
-        if read > LIST_BYTES:
+        if read > limits.LIST_BYTES:
             break
-    if max(size, read) > LIST_BYTES:
-        too_long = f"a list of more than {LIST_BYTES:,} bytes, too long to be read at once"
+    if max(size, read) > limits.LIST_BYTES:
+        too_long = f"a list of more than {limits.LIST_BYTES:,} bytes, too long to be read at once"
         yield 0, Wrong(f"{too_long}; write one object a line, as .jsonl")
         return
     text = "".join(whole)

@@ -23,7 +23,7 @@ from typing import Any
 import platformdirs
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.core.limits import ANSWER_BYTES
+from levelfield.core import limits
 from levelfield.core.paths import user_path
 from levelfield.io.writing import file_replacement, is_temporary
 
@@ -251,12 +251,12 @@ class Worker:
             if stdin is not None and stdout is not None:
                 stdin.write(message + "\n")
                 stdin.flush()
-                line = stdout.readline(ANSWER_BYTES)
+                line = stdout.readline(limits.ANSWER_BYTES)
         except (OSError, ValueError):  # it has gone, or was closed: no line
             pass
-        if len(line) >= ANSWER_BYTES:
+        if len(line) >= limits.ANSWER_BYTES:
             raise ModelError(
-                f"{self._name} answered with more than {ANSWER_BYTES:,} characters; it was stopped"
+                f"{self._name} answered with more than {limits.ANSWER_BYTES:,} characters; it was stopped"
             )
         if not line.endswith("\n"):
             raise ModelError(f"{self._name} ended without an answer: {self._last_words()}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from levelfield.core.errors import ModelError
-from levelfield.core.limits import ANSWER_BYTES
+from levelfield.core import limits
 from levelfield.io.http import HttpAnswer, TooLongError, new_session, post
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import (
@@ -383,7 +383,7 @@ class ChatClient:
                 json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"),
                 auth=self._authorise,
                 seconds=self.server.timeout,
-                most=ANSWER_BYTES,
+                most=limits.ANSWER_BYTES,
             )
         except TooLongError as error:
             raise RejectedError(0, f"{error}; max_tokens makes it shorter") from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import InputError
-from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
+from levelfield.core import limits
 from levelfield.core.options import Options, json_schema, option, schema_document
 from levelfield.core.paths import user_path
 from levelfield.core.registry import files_withheld
@@ -179,13 +179,13 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
             counts = [len(dataset.prompts), len(control.values)]
             in_cell = math.prod(counts)
             total += in_cell * systems * len(plan.seeds)
-            if in_cell > CELL_REQUESTS:
+            if in_cell > limits.CELL_REQUESTS:
                 top.wrong(
                     f"datasets.{printable(dataset.name)} with controls.{printable(control.name)}: "
                     f"{product(counts)} requests (prompts × values) in each cell, at most "
-                    f"{CELL_REQUESTS:,} are allowed; leave out prompts or values"
+                    f"{limits.CELL_REQUESTS:,} are allowed; leave out prompts or values"
                 )
-    if total > STUDY_REQUESTS:
+    if total > limits.STUDY_REQUESTS:
         counts = [
             len(plan.systems),
             len(plan.seeds),
@@ -194,7 +194,7 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
         ]
         top.wrong(
             f"{total:,} requests (systems × seeds × prompts × values: {product(counts)}), at most "
-            f"{STUDY_REQUESTS:,} are allowed; split the study"
+            f"{limits.STUDY_REQUESTS:,} are allowed; split the study"
         )
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from levelfield.core import registry
 from levelfield.core.errors import UserError
-from levelfield.core.limits import CELL_REQUESTS
+from levelfield.core import limits
 from levelfield.core.options import underscored
 from levelfield.core.registry import MetricFile
 from levelfield.io import FORMATS
@@ -129,9 +129,9 @@ def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
         if not values:
             table.wrong('expected an attribute, such as sentiment = ["positive", "negative"]')
         counts = [len(choices) for choices in values.values()]
-        if math.prod(counts) > CELL_REQUESTS:
+        if math.prod(counts) > limits.CELL_REQUESTS:
             table.wrong(
-                f"{product(counts)} combinations of its values; at most {CELL_REQUESTS:,} are "
+                f"{product(counts)} combinations of its values; at most {limits.CELL_REQUESTS:,} are "
                 "allowed; leave out values, or split it into several kinds of control"
             )
             # each value by itself: what else is wrong with the file is said all the same

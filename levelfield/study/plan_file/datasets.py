@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import InputError
-from levelfield.core.limits import CELL_REQUESTS
+from levelfield.core import limits
 from levelfield.core.options import Options, option
 from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample
@@ -157,8 +157,8 @@ def _prompts_of_file(table: TomlTable, path: Path, name: str, field: str) -> dic
     prompts: list[tuple[str | None, str]] = []
     try:
         for n, record in format.rows(path):
-            if len(prompts) + len(mistakes) >= CELL_REQUESTS:
-                mistakes.insert(0, f"{shown(name)} has more than {CELL_REQUESTS:,} prompts")
+            if len(prompts) + len(mistakes) >= limits.CELL_REQUESTS:
+                mistakes.insert(0, f"{shown(name)} has more than {limits.CELL_REQUESTS:,} prompts")
                 break
             try:
                 if isinstance(record, Wrong):

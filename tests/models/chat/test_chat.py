@@ -506,7 +506,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 
 @pytest.mark.parametrize("head", [HEAD, b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n"])
 def test_an_answer_without_end_is_an_error_that_names_the_limit(monkeypatch, head):
-    monkeypatch.setattr(chat_client, "ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("levelfield.core.limits.ANSWER_BYTES", 100_000)
     server = Raw(head, b" " * 10_000)
     with contextlib.closing(server), pytest.raises(ModelError) as caught:
         ask(client(server.url), "How?")
