@@ -145,7 +145,7 @@ def test_a_pattern_that_is_put_together_is_tried_too():
         "levelfield/generation/chat_frame.py",  # the control tokens of a tokenizer
         "levelfield/generation/techniques/rules/formality.py",
         "levelfield/io/comparisons.py",  # the words for a tie, at the beginning of a cell
-        "levelfield/io/formats/text.py",  # one character
+        "levelfield/io/lines.py",  # one character
         "levelfield/metrics/grammar.py",  # the last characters before a slip
         "levelfield/models/tokens.py",  # the added tokens of a tokenizer
         "levelfield/show/figures.py",  # the names of colours

@@ -13,7 +13,7 @@ from typing import Any
 
 from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
-from levelfield.io.formats.text import Row
+from levelfield.io.lines import Row
 from levelfield.io.frames import Framed, records_of
 from levelfield.io.problems import kind, listed
 from levelfield.io.records import Record, as_record

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from levelfield.core import limits
-from levelfield.io.json_input import check_values
+from levelfield.io.lines import check_values
 from levelfield.io.streams import open_bytes
 
 _CHUNK = 1 << 16

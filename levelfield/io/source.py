@@ -15,7 +15,7 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
-from levelfield.io.formats.text import Row
+from levelfield.io.lines import Row
 from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids

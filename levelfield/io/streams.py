@@ -1,20 +1,18 @@
-"""Streams of bytes and lines, of which none keeps a reader waiting for ever or takes all memory."""
+"""Streams of bytes, of which none keeps a reader waiting for ever or takes all memory."""
 
 from __future__ import annotations
 
-import codecs
 import errno
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO, TextIO, TypeVar
 
 from levelfield.core import limits
 from levelfield.core.progress import in_background
-from levelfield.io.problems import Wrong
 
 T = TypeVar("T")
 
@@ -105,65 +103,6 @@ def read_text(path: Path, most: int = 0, errors: str = "strict") -> str:
         UnicodeDecodeError: it is not UTF-8.
     """
     return read_bytes(path, most).decode("utf-8", errors)
-
-
-# UTF-32 first: its little-endian mark begins with that of UTF-16
-_WIDE = {
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
-
-
-def lines(path: Path, most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
-    """Yields `lines_of` a file that is not packed."""
-    with open_bytes(path) as file:
-        yield from lines_of(file, most)
-
-
-def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
-    r"""Yields the number and the text of every line, or what is wrong with it.
-
-    Lines end with `\n` and keep it. No other character ends one: U+2028 and its like are part of
-    a text. A line that can't be decoded is a problem of that line only.
-
-    Args:
-        most: bytes of a line; `LINE_BYTES` by default. Nothing is read after a longer one.
-    """
-    most = most or limits.LINE_BYTES
-    for number, raw in enumerate(iter(partial(file.readline, most + 1), b""), 1):
-        if number == 1:
-            for mark, encoding in _WIDE.items():
-                if raw.startswith(mark):
-                    yield 0, Wrong(f"the file is {encoding}, expected UTF-8; {_mend(encoding)}")
-                    return
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-        if len(raw) > most:
-            yield number, Wrong(f"a line of more than {most:,} bytes; is this text?")
-            return
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError as error:
-            column = len(raw[: error.start].decode()) + 1
-            problem = (
-                f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
-                f"{_mend('WINDOWS-1252')} (or from its actual encoding)"
-            )
-            yield number, Wrong(problem)
-            continue
-        if "\0" in text:
-            problem = (
-                f"NUL character at column {text.index(chr(0)) + 1}, which no text file has; "
-                f"if it is UTF-16: {_mend('UTF-16LE')}"
-            )
-            yield number, Wrong(problem)
-            continue
-        yield number, text
-
-
-def _mend(encoding: str) -> str:
-    return f"convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
 
 
 def sha256(path: Path) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 
 from levelfield.core import limits
 from levelfield.core.strings import whole_number
-from levelfield.io.json_input import NameTwiceError, parse_json
+from levelfield.io.json_input import parse_json
+from levelfield.io.lines import NameTwiceError
 from levelfield.io.problems import Wrong, kind, shown
 
 T = TypeVar("T")

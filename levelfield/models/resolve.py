@@ -16,7 +16,8 @@ from typing import Any, Literal
 from levelfield.core.errors import ModelError, first_line, with_extra
 from levelfield.core.paths import existing_path
 from levelfield.io.http import asking_the_hub
-from levelfield.io.json_input import read_json, reason
+from levelfield.io.json_input import read_json
+from levelfield.io.lines import reason
 from levelfield.io.problems import kind, printable
 from levelfield.io.streams import sha256
 from levelfield.models.converted import converted

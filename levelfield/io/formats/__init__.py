@@ -8,6 +8,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import Extensible
+from levelfield.io import lines
 from levelfield.io.formats import (
     chat,
     helm_run,
@@ -17,10 +18,9 @@ from levelfield.io.formats import (
     pearmut,
     potato,
     table,
-    text,
 )
 from levelfield.io.formats.preview import Preview
-from levelfield.io.formats.text import Row
+from levelfield.io.lines import Row
 from levelfield.io.logged import LogFacts
 from levelfield.io.problems import printable, shown
 
@@ -50,12 +50,12 @@ class Format:
 
 
 _OWN = {
-    "jsonl": Format(text.jsonl, (".jsonl", ".ndjson")),
-    "json": Format(text.json_list, (".json",), unit="item "),
+    "jsonl": Format(lines.jsonl, (".jsonl", ".ndjson")),
+    "json": Format(lines.json_list, (".json",), unit="item "),
     "csv": Format(table.comma_separated, (".csv",), cells=True, is_table=True),
     "tsv": Format(table.tab_separated, (".tsv",), cells=True, is_table=True),
     "parquet": Format(table.parquet_rows, (".parquet",), unit="row ", is_table=True),
-    "text": Format(text.plain, (".txt",), is_table=True),
+    "text": Format(lines.plain, (".txt",), is_table=True),
     "ctrleval": Format(table.ctrleval_rows, cells=True, is_table=True),
     "inspect": Format(
         inspect_log.inspect_rows,

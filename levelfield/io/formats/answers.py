@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from levelfield.core.strings import finite_number
-from levelfield.io.formats.text import Row
+from levelfield.io.lines import Row
 from levelfield.io.json_input import number_of
 from levelfield.io.problems import Wrong, listed, shown
 

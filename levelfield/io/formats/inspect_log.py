@@ -21,15 +21,9 @@ from levelfield.core.strings import finite_number
 from levelfield.io.archive import Archive, ArchiveError
 from levelfield.io.formats.chat import asked, message_text
 from levelfield.io.formats.preview import Preview
-from levelfield.io.formats.text import Row
-from levelfield.io.json_input import (
-    TooManyValuesError,
-    check_values,
-    list_of,
-    number_of,
-    object_of,
-)
+from levelfield.io.json_input import list_of, number_of, object_of
 from levelfield.io.json_stream import JsonStream
+from levelfield.io.lines import Row, TooManyValuesError, check_values
 from levelfield.io.logged import LOGGED, MOST_DRAWS, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, kind, printable
 from levelfield.io.streams import content_digest, open_bytes

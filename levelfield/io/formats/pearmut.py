@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.io.formats.preview import Preview
-from levelfield.io.formats.text import Row, jsonl
+from levelfield.io.lines import Row, jsonl
 from levelfield.io.json_input import list_of, object_of
 from levelfield.io.json_stream import JsonStream
 from levelfield.io.problems import Wrong, printable

@@ -21,7 +21,7 @@ from typing import Any
 from levelfield.io.formats.answers import ratings_among
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
-from levelfield.io.formats.text import Row, jsonl
+from levelfield.io.lines import Row, jsonl
 from levelfield.io.json_input import list_of, object_of
 from levelfield.io.json_stream import json_value
 from levelfield.io.problems import Wrong, printable, shown

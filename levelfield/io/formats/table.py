@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from levelfield.core import limits
-from levelfield.io.formats.text import Row, without_end
+from levelfield.io.lines import Row, lines, without_end
 from levelfield.io.problems import Wrong, listed, printable, shown
-from levelfield.io.streams import lines
 
 _TOO_LONG = "too long"
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}

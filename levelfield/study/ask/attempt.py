@@ -11,7 +11,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
-from levelfield.io.json_input import DECODER, reason
+from levelfield.io.lines import DECODER, reason
 from levelfield.io.problems import Wrong, shown
 from levelfield.study.ask.processes import MOST_BYTES, LineReader, StderrLog, SystemProcess
 from levelfield.study.ask.requests import Intake, TimedAnswer, parse_answer

@@ -26,7 +26,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, atomic_writer
-from levelfield.io.formats.text import jsonl
+from levelfield.io.lines import jsonl
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.records import BadRecord, Rules
 from levelfield.study.ask.requests import TimedAnswer, parse_answer

@@ -1,17 +1,19 @@
-"""Formats of one text or one JSON value: plain text, JSONL, JSON."""
+"""Lines of files, and records of formats with one text or one JSON value: plain text, JSONL, JSON."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from levelfield.core import limits
-from levelfield.io.json_input import DECODER, check_values, has_many_values, reason
 from levelfield.io.problems import Wrong, kind, shown
-from levelfield.io.streams import lines
+from levelfield.io.streams import open_bytes
 
 Row = tuple[int, dict[str, Any] | Wrong]
 """Number of a line or row and its record, or what is wrong with it; number 0 is the whole file."""
@@ -19,6 +21,126 @@ Row = tuple[int, dict[str, Any] | Wrong]
 _SPACE = " \t\n\r"
 _NOT_SPACE = re.compile(f"[^{_SPACE}]")
 _BRACKET_OR_STRING = re.compile(r'[\[{\]}]|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16
+_WIDE = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def lines(path: Path, most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
+    """Yields `lines_of` a file that is not packed."""
+    with open_bytes(path) as file:
+        yield from lines_of(file, most)
+
+
+def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
+    r"""Yields the number and the text of every line, or what is wrong with it.
+
+    Lines end with `\n` and keep it. No other character ends one: U+2028 and its like are part of
+    a text. A line that can't be decoded is a problem of that line only.
+
+    Args:
+        most: bytes of a line; `LINE_BYTES` by default. Nothing is read after a longer one.
+    """
+    most = most or limits.LINE_BYTES
+    for number, raw in enumerate(iter(partial(file.readline, most + 1), b""), 1):
+        if number == 1:
+            for mark, encoding in _WIDE.items():
+                if raw.startswith(mark):
+                    yield 0, Wrong(f"the file is {encoding}, expected UTF-8; {_mend(encoding)}")
+                    return
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if len(raw) > most:
+            yield number, Wrong(f"a line of more than {most:,} bytes; is this text?")
+            return
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            column = len(raw[: error.start].decode()) + 1
+            problem = (
+                f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
+                f"{_mend('WINDOWS-1252')} (or from its actual encoding)"
+            )
+            yield number, Wrong(problem)
+            continue
+        if "\0" in text:
+            problem = (
+                f"NUL character at column {text.index(chr(0)) + 1}, which no text file has; "
+                f"if it is UTF-16: {_mend('UTF-16LE')}"
+            )
+            yield number, Wrong(problem)
+            continue
+        yield number, text
+
+
+def _mend(encoding: str) -> str:
+    return f"convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
+
+
+class NameTwiceError(ValueError):
+    """An object has a name twice, so that one of two values would be lost."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{shown(name)} appears twice in an object; remove one of the two")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise NameTwiceError(counts.most_common(1)[0][0])
+    return read
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
+"""Reads what users write.
+
+Raises:
+    ValueError: it is not JSON, or an object has a name twice.
+    RecursionError: it is nested too deeply.
+"""
+
+
+class TooManyValuesError(ValueError):
+    """A record that takes too much memory as objects."""
+
+
+def check_values(text: str | bytes) -> None:
+    """Checks that JSON has no more than `RECORD_VALUES` values, before it is parsed.
+
+    Raises:
+        TooManyValuesError: it may have more.
+    """
+    if has_many_values(text):
+        raise TooManyValuesError(f"more than {limits.RECORD_VALUES:,} values in one record")
+
+
+def has_many_values(text: str | bytes) -> bool:
+    """Returns whether JSON may have more than `RECORD_VALUES` values.
+
+    Commas and brackets within strings count as well.
+    """
+    if len(text) <= limits.RECORD_VALUES:
+        return False
+    signs = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
+    return sum(map(text.count, signs)) > limits.RECORD_VALUES  # type: ignore[arg-type]
+
+
+def reason(error: Exception) -> str:
+    """Returns why JSON can't be read, in a few words."""
+    if isinstance(error, NameTwiceError | TooManyValuesError):
+        return str(error)
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno} " if "\n" in error.doc.rstrip("\n") else ""
+        message = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
+        return f"not JSON: {message} at {line}column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "not JSON: lists or objects nested too deeply"
+    return "not JSON: a number with too many digits"
 
 
 def plain(path: Path) -> Iterator[Row]:
