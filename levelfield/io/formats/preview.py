@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -17,6 +18,10 @@ _BYTES = 1 << 12
 
 _MOST_BYTES = 1 << 20
 """Bytes of the content that are searched for the names of members."""
+
+
+_DECODER = json.JSONDecoder()
+_SPACE = " \t\n\r"
 
 
 class Preview:
@@ -47,11 +52,16 @@ class Preview:
         return self.path.suffix.lower()
 
     @cached_property
+    def _text(self) -> str:
+        """The first bytes as text, as far as they are UTF-8 without a break."""
+        with suppress(UnicodeDecodeError):
+            return codecs.getincrementaldecoder("utf-8-sig")().decode(self.content)
+        return ""
+
+    @cached_property
     def begins(self) -> str:
         """The first character of a text that isn't white space; empty if there is none."""
-        with suppress(ValueError):
-            return JsonStream(io.BytesIO(self.content)).next
-        return ""
+        return self._text.lstrip(_SPACE)[:1]
 
     @cached_property
     def first_line(self) -> str:
@@ -82,6 +92,10 @@ class Preview:
         """
         if self.begins not in ("{", "["):
             return {}
+        start = self._text.index(self.begins) + (self.begins == "[")
+        with suppress(ValueError, RecursionError):  # most are shorter than the beginning
+            first, _ = _DECODER.raw_decode(self._text[start:].lstrip(_SPACE))
+            return first if isinstance(first, dict) else {}
         with self.path.open("rb") as file, suppress(ValueError):
             stream = JsonStream(_Beginning(file), chunk=_BYTES)
             if self.begins == "[":
