@@ -30,7 +30,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import open_samples
-from levelfield.scoring import score
+from levelfield.scoring import run as scoring_run
 from levelfield.scoring.cache import cache_path
 from levelfield.scoring.options import ScoreOptions
 from levelfield.workers.executor import Executor
@@ -88,7 +88,7 @@ def through(address: str, texts: Path, repeat: int) -> None:
         return time.process_time() + sum(os.times()[2:4])  # of children that have ended, too
 
     ways = {
-        path.name: lambda path=path: score.measure(open_samples([path]), options).n
+        path.name: lambda path=path: scoring_run.measure(open_samples([path]), options).n
         for path in (texts, half)
     }
     seconds, _ = by_turns(ways, repeat, clock=clock)
@@ -123,7 +123,7 @@ def main() -> None:
                 if fresh:
                     for file in cache_path().parent.glob("segments.sqlite*"):
                         file.unlink()
-                return score.measure(open_samples([texts]), options, out=out).n
+                return scoring_run.measure(open_samples([texts]), options, out=out).n
 
             return once
 
@@ -142,7 +142,7 @@ def main() -> None:
             )
             return len(samples)
 
-        with mock.patch.object(score, "working_place", at_once):
+        with mock.patch.object(scoring_run, "working_place", at_once):
             ways = {
                 "reading": read,
                 "one value a text, no cache": run(1, False, False),
@@ -163,7 +163,7 @@ def main() -> None:
         send()
         if arguments.ray:
             through(arguments.ray, texts, arguments.repeat)
-        with mock.patch.object(score, "working_place", at_once):
+        with mock.patch.object(scoring_run, "working_place", at_once):
             run(VALUES, True, True)()
         rows = VALUES * arguments.texts
         size = sum(file.stat().st_size for file in cache_path().parent.glob("segments.sqlite*"))

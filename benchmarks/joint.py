@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.joint import MEANS, Criterion, joint
-from levelfield.scoring.tally import RunTally
+from levelfield.scoring.run_table import RunTable
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,10 +49,10 @@ def drawn(rng: np.random.Generator, c: float, s: float, shared: Floats, votes: b
 
 def p_of(a: Floats, b: Floats, mean: str) -> float:
     """p of the difference of a joint mean."""
-    tally, n = RunTally(), len(a)
+    tally, n = RunTable(), len(a)
     ids = tuple(f"{system}{i}" for system in "ab" for i in range(n))
     for id in ids:
-        tally.add(Sample(id, "Rain.", source=f"Source {id[1:]}", system=id[0]), id[0])
+        tally.add([Sample(id, "Rain.", source=f"Source {id[1:]}", system=id[0])], [id[0]])
     for name, column in zip(NAMES, np.concatenate([a, b]).T, strict=True):
         tally.add_scores(Scores(name, ids, column.copy(), {}, f"{name}|v:0", "higher"))
     summaries = {s.metric: s for s in joint(tally, *map(Criterion, NAMES))}

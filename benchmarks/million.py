@@ -38,8 +38,8 @@ from levelfield.agree.evaluation import evaluate
 from levelfield.agree.join import RatedScores, Unmatched
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import summarise
-from levelfield.scoring.tally import RunTally
 
 SYSTEMS, METRICS, PART = 5, 10, 1000
 RATERS, RATINGS_OF_ITEM = 50, 5
@@ -50,17 +50,18 @@ SENTENCE = (
 WORDS = SENTENCE.split()
 
 
-def tally_of(count: int, undefined: float) -> RunTally:
+def tally_of(count: int, undefined: float) -> RunTable:
     """Samples of systems on shared prompts, with values of every metric."""
     rng = np.random.default_rng(0)
-    tally = RunTally()
+    tally = RunTable()
     of_prompts = rng.normal(size=(METRICS, count // SYSTEMS + 1))
     for start in range(0, count, PART):
         rows = np.arange(start, min(start + PART, count))
         ids = tuple(map(str, rows.tolist()))
         for i, id in zip(rows.tolist(), ids, strict=True):
             system = f"system {i % SYSTEMS}"
-            tally.add(Sample(id, "A text.", prompt=f"Prompt {i // SYSTEMS}", system=system), system)
+            sample = Sample(id, "A text.", prompt=f"Prompt {i // SYSTEMS}", system=system)
+            tally.add([sample], [system])
         for m in range(METRICS):
             v = of_prompts[m, rows // SYSTEMS] + rng.normal(size=rows.size)
             v += 0.02 * (rows % SYSTEMS)

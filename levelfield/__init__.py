@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from levelfield.planning.raters import plan_raters
     from levelfield.planning.systems import plan_systems
     from levelfield.scoring.compare import compare
-    from levelfield.scoring.score import score
+    from levelfield.scoring.run import score
 
 __all__ = [
     "Sample",
@@ -64,7 +64,7 @@ _MODULES = {
     "plan_systems": "levelfield.planning.systems",
     "preferences": "levelfield.agree.preference",
     "progress_bar": "levelfield.cli.terminal",
-    "score": "levelfield.scoring.score",
+    "score": "levelfield.scoring.run",
     "strengths": "levelfield.agree.strengths",
 }
 """Where each of them is."""

@@ -9,9 +9,9 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating, open_samples
 from levelfield.io.comparisons import PairChoice
+from levelfield.io.fields import has
 from levelfield.io.problems import Wrong
-from levelfield.io.records import has
-from levelfield.io.source import Input
+from levelfield.io.samples import Input
 from levelfield.io.streams import STDIN
 
 CATEGORIES = ("a", "b", "equal", "both", "neither")

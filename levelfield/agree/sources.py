@@ -20,13 +20,13 @@ from levelfield.core.scores import Scores
 from levelfield.io import Rated, Rating, ScoreColumn, Source, load_ratings, open_samples
 from levelfield.io.arguments import items_of
 from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
+from levelfield.io.fields import Rules, has
 from levelfield.io.opening import open_source
 from levelfield.io.problems import Wrong, shown
 from levelfield.io.ratings import COLUMNS
 from levelfield.io.reading import PathLike
-from levelfield.io.records import Rules, has
+from levelfield.io.samples import Input
 from levelfield.io.scores import is_of_scores, load_score_files
-from levelfield.io.source import Input
 from levelfield.io.streams import STDIN
 from levelfield.scoring.result import ScoreResult, scores_within
 from levelfield.scoring.summary import OVERALL

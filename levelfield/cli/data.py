@@ -24,7 +24,7 @@ from levelfield.datasets.registry import (
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.comparisons import choice_record
 from levelfield.io.fetch import cache_folder, data_folder
-from levelfield.io.records import Record
+from levelfield.io.fields import Record
 from levelfield.show.terminal import listing
 
 _NO_LICENCE = "none stated"

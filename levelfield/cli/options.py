@@ -33,8 +33,8 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs o
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the value; fails with what was expected."""
-        if not isinstance(value, str):
-            return value  # a default
+        if not isinstance(value, str) or value == self.choice.default:
+            return value
         errors = []
         for choice in self.choices:
             try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from levelfield.cli.terminal import say, say_note, tell_json
 from levelfield.core.errors import UserError
@@ -153,6 +154,8 @@ def _inputs(ctx: click.Context) -> Iterator[str]:
     """What the command reads: its inputs, and files and folders that its other arguments name, as
     in `--option iwf=FILE`, `--model FOLDER` and `--metric FILE:CLASS`."""
     for param in ctx.command.params:
+        if ctx.get_parameter_source(param.name or "") is ParameterSource.DEFAULT:
+            continue
         for word in _values(ctx, param):
             if isinstance(param.type, InputType):
                 yield word

@@ -53,7 +53,7 @@ def score(
     """
     from levelfield.io import open_samples
     from levelfield.scoring.gallery import Gallery
-    from levelfield.scoring.score import measure
+    from levelfield.scoring.run import measure
     from levelfield.show.terminal.score_tables import print_results
 
     def write_report(path: str) -> None:

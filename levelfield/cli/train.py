@@ -218,7 +218,7 @@ def cdm(plan: str, out: str) -> None:
     discriminator.score. If the command is killed, run it again to resume.
     """
     from levelfield.train.cdm.plan import load_cdm_plan
-    from levelfield.train.cdm.run import run_cdm
+    from levelfield.train.cdm.stages import run_cdm
 
     history = run_cdm(load_cdm_plan(Path(plan)), Path(out), notes=say, bar=progress_bar)
     figures = history[-1].validation

@@ -123,9 +123,7 @@ class GroupStates:
         """
         states = {}
         for name, members in self._members(samples).items():
-            with guarded(
-                self.metric, f"failed on samples '{members[0].id}' and others"
-            ):
+            with guarded(self.metric, f"failed on samples '{members[0].id}' and others"):
                 states[name] = (
                     self.metric.state_of(score(self.metric.of_samples, members))
                     if isinstance(self.metric, OfScores)

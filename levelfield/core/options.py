@@ -480,10 +480,12 @@ class Options:
         """
         declared = choices(cls)
         distributed(values, cls)
+        missing = required(declared, values) if base is None else []
         for name, value in values.items():
-            if name in declared and len(declared[name].path) > 1:  # a group accepts more
+            # the class checks the others; a group may accept more
+            if name in declared and (missing or len(declared[name].path) > 1):
                 values[name] = _checked(cls, declared[name], value)
-        if base is None and (missing := required(declared, values)):
+        if missing:
             raise UserError(
                 f"{missing[0]}: expected {declared[missing[0]].expected}; there is none"
             )
@@ -722,7 +724,7 @@ def _checked(cls: type[Any], choice: Declaration, value: Any) -> Any:
     Raises:
         UserError: the choice does not accept it.
     """
-    if value is choice.default:
+    if value is choice.default and not choice.rule.fewest:
         return value
     try:
         return choice.check(value)

@@ -144,12 +144,11 @@ class Scores:
     def records(self) -> Iterator[dict[str, Any]]:
         """Yields one record a sample, as `scores.jsonl` has it: an infinite value is the string
         "inf" or "-inf", since JSON has no such number."""
-        for id, value in zip(self.ids, self.values.tolist(), strict=True):
-            record: dict[str, Any] = {"id": id, "metric": self.metric}
+        values = list(map(number_document, self.values.tolist()))
+        for id, value in zip(self.ids, values, strict=True):
+            record: dict[str, Any] = {"id": id, "metric": self.metric, "value": value}
             if id in self.undefined:
-                record |= {"value": None, "undefined": self.undefined[id]}
-            else:
-                record["value"] = number_document(value)
+                record["undefined"] = self.undefined[id]
             yield record | {"signature": self.signature}
 
 

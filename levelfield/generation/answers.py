@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from levelfield.core.errors import UserError
 from levelfield.core.strings import json_text
 from levelfield.generation.contract import Answer, Request
-from levelfield.io import values
+from levelfield.io import fields
 from levelfield.io.json_input import parse_json
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.writing import STDOUT, atomic_writer, check_writable
@@ -168,18 +168,18 @@ def _answer(record: Mapping[str, Any]) -> Answer:
     if not (isinstance(extra, Mapping) and all(type(count) is int for count in counts)):
         raise Wrong("is no answer")
     return Answer(
-        id=values.string(record["id"]),
-        prompt=values.string(record["prompt"]),
-        continuation=values.string(record["continuation"]),
-        text=values.string(record["text"]),
+        id=fields.string(record["id"]),
+        prompt=fields.string(record["prompt"]),
+        continuation=fields.string(record["continuation"]),
+        text=fields.string(record["text"]),
         tokens=record["tokens"],
         seconds=float(record["seconds"]),
         forward_passes=record["forward_passes"],
         backward_passes=backward_passes,
-        control=values.control(record["control"], False),
+        control=fields.control(record["control"], False),
         extra=extra,
-        source=values.string(record.get("source", "")),
-        references=values.strings(record.get("references", []), False),
+        source=fields.string(record.get("source", "")),
+        references=fields.strings(record.get("references", []), False),
     )
 
 

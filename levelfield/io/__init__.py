@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 from levelfield.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from levelfield.io.census import OTHER_LABELS, Census
+    from levelfield.io.fields import as_record
     from levelfield.io.formats import FORMATS
     from levelfield.io.opening import load_samples, open_samples
     from levelfield.io.ratings import Rated, Rating, load_ratings
-    from levelfield.io.records import as_record
+    from levelfield.io.samples import OTHER_LABELS, Census, Source
     from levelfield.io.scores import ScoreColumn, load_scores
-    from levelfield.io.source import Source
     from levelfield.io.writing import atomic_writer
 
 __all__ = [
@@ -33,14 +32,14 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Census": "levelfield.io.census",
+        "Census": "levelfield.io.samples",
         "FORMATS": "levelfield.io.formats",
-        "OTHER_LABELS": "levelfield.io.census",
+        "OTHER_LABELS": "levelfield.io.samples",
         "Rated": "levelfield.io.ratings",
         "Rating": "levelfield.io.ratings",
         "ScoreColumn": "levelfield.io.scores",
-        "Source": "levelfield.io.source",
-        "as_record": "levelfield.io.records",
+        "Source": "levelfield.io.samples",
+        "as_record": "levelfield.io.fields",
         "atomic_writer": "levelfield.io.writing",
         "load_ratings": "levelfield.io.ratings",
         "load_samples": "levelfield.io.opening",

@@ -13,11 +13,11 @@ from typing import Any
 
 from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
-from levelfield.io.lines import Row
+from levelfield.io.fields import Record, as_record
 from levelfield.io.frames import Framed, records_of
+from levelfield.io.lines import Row
 from levelfield.io.problems import kind, listed
-from levelfield.io.records import Record, as_record
-from levelfield.io.source import Input
+from levelfield.io.samples import Input
 from levelfield.io.streams import content_digest
 
 Convert = Callable[[object], object]

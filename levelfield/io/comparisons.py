@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from levelfield.core.errors import UserError
 from levelfield.core import limits
+from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.strings import json_text
-from levelfield.io import values
+from levelfield.io import fields
+from levelfield.io.fields import MISSING, Record, field_of
 from levelfield.io.problems import Problems, Wrong, kind, listed, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.records import MISSING, Record, field_of
 from levelfield.io.rows import Book, Rows, inputs
-from levelfield.io.source import Input
+from levelfield.io.samples import Input
 from levelfield.io.writing import atomic_writer
 
 FIELDS = ("a", "b", "better", "aspect", "rater", "prompt", "sample_a", "sample_b", "item")
@@ -160,9 +160,9 @@ class _ComparisonBook(Book):
         names = dict.fromkeys(FIELDS, "")
         for name in FIELDS:
             value = self._field(record, name, source)
-            if value is not MISSING and not values.absent(value):
+            if value is not MISSING and not fields.absent(value):
                 try:
-                    names[name] = values.name(value, source.cells)
+                    names[name] = fields.name(value, source.cells)
                 except Wrong as wrong:
                     raise wrong.inside(name) from None
         samples = [self._samples.get(names[name]) for name in ("sample_a", "sample_b")]
@@ -203,7 +203,7 @@ class _ComparisonBook(Book):
         for field in ("aspect", "rater", "item"):
             value = record.get(field)
             try:
-                names[field] = "" if values.absent(value) else values.name(value, source.cells)
+                names[field] = "" if fields.absent(value) else fields.name(value, source.cells)
             except Wrong as wrong:
                 raise wrong.inside(field) from None
         shared = self._samples[next(iter(texts[0].values()))].shared
@@ -234,14 +234,14 @@ class _ComparisonBook(Book):
 
 def _nested(samples: Any, cells: bool) -> list[list[str]]:
     """Returns the ids of each text of an export."""
-    samples = values.array(samples, cells)
+    samples = fields.array(samples, cells)
     is_nested = isinstance(samples, list) and all(isinstance(ids, list) for ids in samples)
     if not is_nested or not samples or not all(samples):
         raise Wrong("expected a list of lists of ids, one a text", "samples")
     if (n := sum(map(len, samples))) > limits.RANKED_TEXTS:
         raise Wrong(f"{n:,} ids; at most {limits.RANKED_TEXTS:,} are compared in pairs", "samples")
     try:
-        return [[values.name(id, cells) for id in ids] for ids in samples]
+        return [[fields.name(id, cells) for id in ids] for ids in samples]
     except Wrong as wrong:
         raise wrong.inside("samples") from None
 
@@ -251,19 +251,19 @@ def _ranks(record: Record, texts: int, cells: bool) -> list[float]:
     if "ranks" not in record:
         expected = "the number 0 or 1 for a text of the pair, or -1 for a tie"
         try:
-            better = values.whole(record["better"], cells)
+            better = fields.whole(record["better"], cells)
         except Wrong:
             better = texts
         if texts != 2 or better not in (-1, 0, 1):
             raise Wrong(f"expected {expected}, found {kind(record['better'])}", "better")
         return [0, 0] if better == -1 else [better, 1 - better]
-    ranks = values.array(record["ranks"], cells)
+    ranks = fields.array(record["ranks"], cells)
     if not isinstance(ranks, list) or len(ranks) != texts:
         raise Wrong(f"expected {texts:,} numbers, one a text", "ranks")
     read = []
     for n, rank in enumerate(ranks, 1):
         try:
-            read.append(values.number(rank, cells))
+            read.append(fields.number(rank, cells))
         except Wrong as wrong:
             raise wrong.inside(n).inside("ranks") from None
         if math.isnan(read[-1]):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from levelfield.io.logged import LOGGED, is_logged
+from levelfield.io.json_input import object_of
 
 NAMES = ("id", "source", "system", "dataset")
 """Fields that tell samples apart. They may be made of several columns, others in other files."""
@@ -209,8 +209,8 @@ def scores_mapping(record: Mapping[str, Any]) -> dict[str, str]:
 
     The scores of a log are its columns.
     """
-    if is_logged(record) and (scores := record[LOGGED]["scores"]):
-        return {f"metric.{_name(score)}": f"{LOGGED}.scores.{score}" for score in scores}
+    if scores := object_of(object_of(record.get("logged")).get("scores")):
+        return {f"metric.{_name(score)}": f"logged.scores.{score}" for score in scores}
     of_metrics = numbers_mapping(record, "metric")
     named = next((column for column in record if _field(column) == "metric"), None)
     if named is None or len(of_metrics) != 1:

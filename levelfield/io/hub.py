@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 
 from levelfield.core.errors import UserError, first_line, with_extra
 from levelfield.core.paths import user_path
-from levelfield.io.lines import Row
 from levelfield.io.http import asking_the_hub
+from levelfield.io.lines import Row
 from levelfield.io.problems import printable, shown
 from levelfield.io.writing import lasting_folder
 

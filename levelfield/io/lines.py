@@ -1,4 +1,4 @@
-"""Lines of files, and records of formats with one text or one JSON value: plain text, JSONL, JSON."""
+"""Lines of files, and the formats of one text or one JSON value: plain text, JSONL, JSON."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Any
 from levelfield.core.direction import Direction
 from levelfield.core.limits import LARGEST_NUMBER
 from levelfield.core.sample import Sample
-from levelfield.io import values
+from levelfield.io import fields
 from levelfield.io.json_input import list_of, number_of
 from levelfield.io.problems import Wrong, kind
 
@@ -155,7 +155,7 @@ def _numbers(objects: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, f
             numbers[str(key)] = float(value)
         else:
             try:
-                numbers[str(key)] = values.score(value, False)
+                numbers[str(key)] = fields.score(value, False)
             except Wrong as wrong:
                 raise wrong.inside(key).inside(name).inside(LOGGED) from None
     return numbers

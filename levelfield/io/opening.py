@@ -19,13 +19,13 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io import hub
 from levelfield.io.arguments import Convert, items_of, texts_of
+from levelfield.io.fields import Rules
 from levelfield.io.formats import FORMATS, Format, format_at, format_named, format_of
 from levelfield.io.lines import lines_of, without_end
 from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, printable
 from levelfield.io.reading import PathLike, ReadingOptions
-from levelfield.io.records import Rules
-from levelfield.io.source import Input, Parallel, Source, Spool
+from levelfield.io.samples import Input, Parallel, Source, Spool
 from levelfield.io.streams import STDIN, open_bytes
 
 Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]

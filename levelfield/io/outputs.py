@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.errors import UserError
 from levelfield.core import limits
+from levelfield.core.errors import UserError
 from levelfield.core.paths import user_path
 from levelfield.io.problems import listed, printable
 from levelfield.io.writing import STDOUT, check_writable

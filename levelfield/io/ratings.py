@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
-from levelfield.io import values
+from levelfield.io import fields
+from levelfield.io.fields import FIELDS, BadRecord, Record, Rules, has, unmatched
 from levelfield.io.formats.answers import ANNOTATION
 from levelfield.io.guesses import (
     field_guesses,
@@ -22,9 +23,8 @@ from levelfield.io.guesses import (
     source_guess,
 )
 from levelfield.io.problems import Problems, listed, printable, shown
-from levelfield.io.records import FIELDS, BadRecord, Record, Rules, has, unmatched
 from levelfield.io.rows import Book, Places, Rows, inputs
-from levelfield.io.source import Input
+from levelfield.io.samples import Input
 
 COLUMNS = ("aspect", "rater", "value")
 """What a record has, next to an id, if it is one rating and not a sample with its ratings."""
@@ -170,8 +170,8 @@ class _RatingBook(Book):
         if not lacking:
             columns = {*self._columns.values(), ANNOTATION}
             rest = {name: value for name, value in record.items() if name not in columns}
-            has_text = has_text and not values.absent(rest.get(text, "there"))
-        elif self._has_ratings(record) and not values.absent(record.get(self._columns["rater"])):
+            has_text = has_text and not fields.absent(rest.get(text, "there"))
+        elif self._has_ratings(record) and not fields.absent(record.get(self._columns["rater"])):
             rater = str(record[self._columns["rater"]])
             rest = {n: v for n, v in record.items() if n != self._columns["rater"]}
         if not has_text:
@@ -236,10 +236,10 @@ class _RatingBook(Book):
     def _is_plain(self, record: Record) -> bool:
         for column in ("id", "aspect", "rater"):
             name = record.get(column)
-            if not (name and values.is_plain(name)):
+            if not (name and fields.is_plain(name)):
                 return False
         plain_columns = all(theirs == ours for ours, theirs in self._columns.items())
-        return plain_columns and values.is_finite_number(record.get("value"))
+        return plain_columns and fields.is_finite_number(record.get("value"))
 
     def _has_ratings(self, record: Record) -> bool:
         mapping = {o: t for o, t in self._rules.mapping.items() if o.partition(".")[0] == "ratings"}
@@ -350,4 +350,4 @@ class _RatingBook(Book):
 
 
 def _same(a: object, b: object) -> bool:
-    return bool(a == b) or (values.absent(a) and values.absent(b))
+    return bool(a == b) or (fields.absent(a) and fields.absent(b))

@@ -9,8 +9,8 @@ from typing import Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
+from levelfield.io.fields import Thoughts
 from levelfield.io.guesses import ALTERNATIVE, NAMES
-from levelfield.io.records import Thoughts
 
 PathLike = str | os.PathLike[str]
 

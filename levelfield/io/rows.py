@@ -8,13 +8,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from levelfield.core.errors import UserError
-from levelfield.io import values
+from levelfield.io import fields
 from levelfield.io.arguments import items_of
+from levelfield.io.fields import Record
 from levelfield.io.opening import open_samples
 from levelfield.io.problems import Problems, Wrong, printable
 from levelfield.io.reading import PathLike
-from levelfield.io.records import Record
-from levelfield.io.source import Input, blank_note
+from levelfield.io.samples import Input, blank_note
 
 Rows = PathLike | Iterable[PathLike | Mapping[str, Any]]
 """Files, data frames or records that hold no samples, or a list of them."""
@@ -102,8 +102,8 @@ class Book(abc.ABC):
     def name(self, place: str, column: str, value: object, cells: bool) -> str:
         """Returns a name; empty, and a problem, where there is none."""
         try:
-            if not values.absent(value):
-                return values.name(value, cells)
+            if not fields.absent(value):
+                return fields.name(value, cells)
             raise Wrong("is empty; name it")
         except Wrong as wrong:
             self.problems.add(f"{place}: {wrong.inside(column)}")
@@ -115,7 +115,7 @@ class Book(abc.ABC):
         column: str,
         value: object,
         cells: bool,
-        read: Callable[[Any, bool], float] = values.rating,
+        read: Callable[[Any, bool], float] = fields.rating,
     ) -> float | None:
         """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
         try:

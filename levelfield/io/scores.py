@@ -9,15 +9,15 @@ from pathlib import PurePath
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import with_choices
-from levelfield.io import values
+from levelfield.io import fields
 from levelfield.io.arguments import items_of
+from levelfield.io.fields import MISSING, Record, field_of, has
 from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.records import MISSING, Record, field_of, has
 from levelfield.io.rows import Book, Places, Rows, inputs
-from levelfield.io.source import Input
+from levelfield.io.samples import Input
 
 _OURS = frozenset({"id", "metric", "value", "signature"})
 """What a record of `levelfield score` has."""
@@ -218,7 +218,7 @@ class _ScoreBook(Book):
     def _add_next(self, source: Input, number: int, record: Record) -> bool:
         """Takes one more value of a known metric; returns whether it is plainly that."""
         id, value = record["id"], record["value"]
-        if not (id and values.is_plain(id) and values.is_finite_number(value)):
+        if not (id and fields.is_plain(id) and fields.is_finite_number(value)):
             return False
         metric = record["metric"]
         column = self._columns.get(metric) if type(metric) is str else None
@@ -233,7 +233,7 @@ class _ScoreBook(Book):
         id, metric, signature = (
             self.name(place, name, record[name], cells) for name in ("id", "metric", "signature")
         )
-        value = self.number(place, "value", record["value"], cells, values.score)
+        value = self.number(place, "value", record["value"], cells, fields.score)
         if id and metric and signature and value is not None:
             self._keep(source, number, id, metric, value, signature)
 
@@ -256,7 +256,7 @@ class _ScoreBook(Book):
             metric, value = (field_of(record, WIDE, column, source.cells) for column in columns)
             items = [(self.name(place, "metric", metric, source.cells), "", value)]
         for metric, column, cell in items:
-            value = self.number(place, column or "score", cell, source.cells, values.score)
+            value = self.number(place, column or "score", cell, source.cells, fields.score)
             if id and metric and value is not None:
                 signature = _signature(source, metric, column)
                 self._keep(source, number, id, metric, value, signature, record)

@@ -9,8 +9,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from levelfield.core.errors import UserError
 from levelfield.core import limits
+from levelfield.core.errors import UserError
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.core.strings import did_you_mean
 from levelfield.io.problems import kind, listed, printable, shown
@@ -35,7 +35,9 @@ def read_toml(
     """
     name = printable(name or file.name)
     try:
-        content = read_bytes(file, limits.TOML_BYTES) if isinstance(file, Path) else file.read_bytes()
+        content = (
+            read_bytes(file, limits.TOML_BYTES) if isinstance(file, Path) else file.read_bytes()
+        )
         return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         subject = f"{kind} {name}" if kind else f"{name}:"

@@ -23,7 +23,7 @@ from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import NONE
 from levelfield.planning.design import SystemPlanOptions
 from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated, too_many
-from levelfield.scoring.tally import Pairing, RunTally
+from levelfield.scoring.run_table import Pairing, RunTable
 from levelfield.stats.power import fewest, t_power
 from levelfield.stats.seeds import SeedComponent, SeedPrior, VarianceParts, seed_prior
 
@@ -412,10 +412,9 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
     ids = [id for id in column.values if id in samples]
     values = np.array([column.values[id] for id in ids], dtype=np.float64)
     values[~np.isfinite(values)] = np.nan
-    tally = RunTally()
-    for id in ids:
-        sample = samples[id]
-        tally.add(replace(sample, seed=sample.seed or 0), sample.system)
+    tally = RunTable()
+    seeded = [replace(samples[id], seed=samples[id].seed or 0) for id in ids]
+    tally.add(seeded, [sample.system for sample in seeded])
     undefined = {id: "undefined" for id, v in zip(ids, values, strict=True) if math.isnan(v)}
     tally.add_scores(
         Scores(column.metric, tuple(ids), values, undefined, column.signature, "higher")

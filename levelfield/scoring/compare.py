@@ -16,7 +16,7 @@ from levelfield.io.arguments import is_given, items_of
 from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.opening import Texts, load_samples, open_source
 from levelfield.io.reading import ReadingOptions
-from levelfield.io.source import Source
+from levelfield.io.samples import Source
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.comparison import Comparison, conclusion, grounds
 from levelfield.scoring.logs import are_logs, compare_logs, is_equal
@@ -28,11 +28,11 @@ from levelfield.scoring.result import (
     ScoreSummary,
     scores_within,
 )
-from levelfield.scoring.score import listed, measure, paths_of
+from levelfield.scoring.run import listed, measure, paths_of
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.sensitivity import SHARE
 from levelfield.scoring.standing import Scale, p_value
 from levelfield.scoring.summary import MetricSummary, summarise
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
 
@@ -287,9 +287,9 @@ def _by_scores(
     several = items_of(scores, "scores", (Scores,), convert=scores_within)
     if any(not isinstance(item, Scores) for item in several):
         raise UserError("scores: expected Scores, which say which end is better")
-    tally = RunTally()
-    for sample in load_samples(texts, reading):
-        tally.add(sample, _SYSTEMS.group(sample))
+    tally = RunTable()
+    samples = load_samples(texts, reading)
+    tally.add(samples, _SYSTEMS.groups(samples))
     for metric_scores in several:
         tally.add_scores(metric_scores)
     try:

@@ -25,8 +25,8 @@ from levelfield.scoring.comparison import (
     compared_systems,
     undefined_ends,
 )
+from levelfield.scoring.run_table import Pairing, RunTable
 from levelfield.scoring.summary import OVERALL, GroupSummary, MetricSummary, mean_of_rows
-from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.means import natural_range
 from levelfield.stats.resampling import DEFAULT, Resampling
 
@@ -100,7 +100,7 @@ class Criterion:
 
 
 def joint(
-    tally: RunTally,
+    tally: RunTable,
     content: Criterion,
     style: Criterion,
     *,

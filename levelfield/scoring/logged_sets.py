@@ -13,14 +13,15 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.direction import Direction
+from levelfield.core.partitions import partitions
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, mean_of_defined
 from levelfield.core.strings import natural
 from levelfield.io.logged import LoggedScores
 from levelfield.scoring.corpus_values import Aggregation, rate, rates, shares_of_value
 from levelfield.scoring.reducers import Reducer
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import GroupSummary, MetricSummary, unadjusted
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.resampling import Resampling
 
 NO_SCORE = "no score in the log"
@@ -286,15 +287,16 @@ class LoggedSet:
     def _reason(self, row: int, score: str) -> str:
         return self._columns[score].reasons.get(row) or self._reasons.get(row) or NO_SCORE
 
-    def _tally(self) -> RunTally:
-        tally = RunTally()
-        for id, item, system, seed in zip(
-            self._ids, self._items, self._systems, self._seeds, strict=True
+    def _tally(self) -> RunTable:
+        tally = RunTable()
+        for rows in partitions(
+            zip(self._ids, self._items, self._seeds, self._systems, strict=True)
         ):
-            tally.add(Sample(id=id, text="", source=item, seed=seed), system)
+            samples = [Sample(id, "", source=item, seed=seed) for id, item, seed, _ in rows]
+            tally.add(samples, [system for *_, system in rows])
         return tally
 
-    def _add(self, tally: RunTally, score: LoggedScore, values: Floats) -> None:
+    def _add(self, tally: RunTable, score: LoggedScore, values: Floats) -> None:
         undefined = np.flatnonzero(np.isnan(values))
         tally.add_scores(
             Scores(

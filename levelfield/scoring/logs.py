@@ -14,7 +14,7 @@ from levelfield.core.signature import with_choices
 from levelfield.io.hub import ReadOnce
 from levelfield.io.logged import LogFacts, LoggedScores, is_logged, logged_scores
 from levelfield.io.problems import Wrong, printable
-from levelfield.io.source import Input, Source
+from levelfield.io.samples import Input, Source
 from levelfield.scoring.corpus_values import AGGREGATIONS, BITS, PERPLEXITY, Aggregation
 from levelfield.scoring.logged_sets import LoggedScore, LoggedSet, Reduction
 from levelfield.scoring.reducers import reducer_named

@@ -18,11 +18,11 @@ from levelfield.core.metric import (
 from levelfield.core.options import make, required, underscored
 from levelfield.core.registry import create, matching, metric_class
 from levelfield.core.registry import options as options_of
-from levelfield.io.census import Census
+from levelfield.io.fields import FIELDS
 from levelfield.io.guesses import map_words, wanted_mapping
 from levelfield.io.http import without_the_hub
 from levelfield.io.problems import listed
-from levelfield.io.records import FIELDS
+from levelfield.io.samples import Census
 from levelfield.models.loading import REFERENCE, kinds_of
 from levelfield.scoring.joint import Criterion
 from levelfield.scoring.options import Note, ScoreOptions

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates
-from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
-from levelfield.core.strings import natural
-from levelfield.io.census import Census
 from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.samples import Census
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import Table
 from levelfield.scoring.gallery import Gallery
@@ -27,6 +23,7 @@ from levelfield.scoring.result_table import (
     label_table,
     result_table,
 )
+from levelfield.scoring.run_table import PartMean
 from levelfield.scoring.summary import MOST_LABELS, GroupSummary, MetricSummary
 from levelfield.stats.estimate import defined
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -75,12 +72,15 @@ class Grouping:
         """Whether a difference between groups says who is better."""
         return self.by == "system"
 
-    def label(self, sample: Sample) -> str:
-        """What a sample was asked for, if groups are split by that."""
-        return _LABELS.group(sample) if self.by_label else ""
+    def labels(self, samples: Sequence[Sample]) -> list[str]:
+        """What samples were asked for, if groups are split by that."""
+        return _LABELS.groups(samples) if self.by_label else [""] * len(samples)
 
-    def group(self, sample: Sample) -> str:
-        """The group of a sample."""
+    def groups(self, samples: Iterable[Sample]) -> list[str]:
+        """The groups of samples."""
+        return [self._group(sample) for sample in samples]
+
+    def _group(self, sample: Sample) -> str:
         if self.by == "none":
             return "all texts"
         if self.by == "control":
@@ -135,65 +135,6 @@ class Corpora:
 
 def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
     return {key: next(iter(members)) for key, members in names.items() if len(members) == 1}
-
-
-@dataclass(frozen=True)
-class PartMean(Document):
-    """The mean of one part over the defined values of a group.
-
-    Attributes:
-        group: its name, e.g. the system.
-        part: the part's name.
-        mean: of its scores.
-        weight: the mean weight of the part in the values that have it.
-        n: how many values have it.
-    """
-
-    group: str
-    part: str
-    mean: float
-    weight: float
-    n: int
-
-
-class PartTally:
-    """Takes in the parts of scores, in any order and partition.
-
-    Args:
-        names: metric -> the names of the parts that its values are made of, in the order to show
-            them; other metrics are passed over.
-    """
-
-    def __init__(self, names: Mapping[str, Sequence[str]]) -> None:
-        self._names = names
-        self._sums: dict[tuple[str, str, str], np.ndarray] = {}
-
-    def add(self, groups: Sequence[str], scores: Scores) -> None:
-        """Takes in the scores of samples with the groups that they belong to."""
-        if scores.metric not in self._names:
-            return
-        group_of = dict(zip(scores.ids, groups, strict=True))
-        for id, part, score, weight in scores.part_rows or ():
-            sums = self._sums.setdefault((scores.metric, group_of[id], part), np.zeros(3))
-            sums += (score, weight, 1)
-
-    def means(self) -> dict[str, tuple[PartMean, ...]]:
-        """Metric -> the means, groups by name."""
-        return {
-            metric: means
-            for metric, names in self._names.items()
-            if (means := tuple(self._of_metric(metric, names)))
-        }
-
-    def _of_metric(self, metric: str, names: Sequence[str]) -> list[PartMean]:
-        groups = sorted({group for name, group, _ in self._sums if name == metric}, key=natural)
-        means = []
-        for group in groups:
-            for part in names:
-                if (sums := self._sums.get((metric, group, part))) is not None:
-                    score, weight, n = sums.tolist()
-                    means.append(PartMean(group, part, score / n, weight / n, int(n)))
-        return means
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,8 +22,8 @@ from levelfield.scoring.comparison import (
     compared_systems,
     undefined_ends,
 )
+from levelfield.scoring.run_table import Pairing, RunTable
 from levelfield.scoring.seeds import mean_with_seeds
-from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.grouped import ranked_within
@@ -107,7 +107,7 @@ class MetricSummary(Document):
 
 
 def summarise(
-    tally: RunTally,
+    tally: RunTable,
     *,
     compare: bool = True,
     split: Container[str] = (),
@@ -124,7 +124,7 @@ def summarise(
 
 
 def unadjusted(
-    tally: RunTally,
+    tally: RunTable,
     *,
     compare: bool = True,
     split: Container[str] = (),
@@ -149,7 +149,7 @@ def unadjusted(
         resampling: how intervals and tests are drawn.
 
     Raises:
-        ValueError: as `RunTally.table`.
+        ValueError: as `RunTable.table`.
     """
     table = tally.table()
     clusters = coded(table.own_clusters)[1]

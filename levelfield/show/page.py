@@ -17,8 +17,9 @@ from levelfield.core.strings import natural
 from levelfield.io import atomic_writer
 from levelfield.scoring.comparison import conclusion
 from levelfield.scoring.gallery import ShownSample, ValuePart
-from levelfield.scoring.result import PartMean, ScoreSummary
+from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultTable, result_table
+from levelfield.scoring.run_table import PartMean
 from levelfield.scoring.sensitivity import detectable
 from levelfield.scoring.standing import p_value, scale_of
 from levelfield.scoring.summary import MetricSummary

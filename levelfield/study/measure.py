@@ -18,7 +18,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.registry import FILE_MARK, create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores
-from levelfield.scoring.keeper import Keeper, stream
+from levelfield.scoring.scorer import CachedScorer, stream
 from levelfield.study.cells import CellKey, grouped, value_name
 from levelfield.study.plan import Plan, check_fields
 from levelfield.study.store import StudyStore
@@ -53,13 +53,13 @@ def measure(
     keys: Sequence[CellKey],
     store: StudyStore,
     metrics: Sequence[Metric],
-    keeper: Keeper,
+    scorer: CachedScorer,
     *,
     progress: Progress = no_progress,
 ) -> int:
     """Scores the texts of every cell that has some; returns the number of cells measured.
 
-    A metric that needs a field which no text of a cell has is left out there; `keeper.notes` says
+    A metric that needs a field which no text of a cell has is left out there; `scorer.notes` says
     so. `progress` is told of every text under every metric.
     """
     done = 0
@@ -85,17 +85,17 @@ def measure(
             lacking = sorted(f for f in metric.requires if not any(getattr(s, f) for s in samples))
             if samples and lacking and lacking != ["text"]:
                 note = f"{metric.name} is left out where no text has a {lacking[0]}: {key.control}"
-                keeper.notes += [note] if note not in keeper.notes else []
+                scorer.notes += [note] if note not in scorer.notes else []
                 progress(len(samples))
             else:
                 fitting.append(metric)
-        store.write_measured(key, stamp, _values(samples, fitting, keeper, progress))
+        store.write_measured(key, stamp, _values(samples, fitting, scorer, progress))
         done += 1
     return done
 
 
 def _values(
-    samples: Sequence[Sample], metrics: Sequence[Metric], keeper: Keeper, progress: Progress
+    samples: Sequence[Sample], metrics: Sequence[Metric], scorer: CachedScorer, progress: Progress
 ) -> Mapping[str, Iterable[Mapping[str, Any]]]:
     """Returns the files of a cell's values: name -> records."""
     # one metric after the other goes through the whole cell, so that each model is loaded once
@@ -103,12 +103,12 @@ def _values(
         partition.scores[0]
         for metric in metrics
         if not is_corpus_metric(metric)
-        for partition in stream(partitions(samples), [metric], (), keeper, progress=progress)
+        for partition in stream(partitions(samples), [metric], (), scorer, progress=progress)
     ]
     groups: list[dict[str, Any]] = []
     for metric in metrics:
         if is_corpus_metric(metric):
-            groups += _group_records(metric, samples, keeper, progress)
+            groups += _group_records(metric, samples, scorer, progress)
     return {
         "scores.jsonl": (r for s in scores for r in s.records()),
         "parts.jsonl": (r for s in scores for r in _part_records(s)),
@@ -117,14 +117,14 @@ def _values(
 
 
 def _group_records(
-    metric: CorpusMetric, samples: Sequence[Sample], keeper: Keeper, progress: Progress
+    metric: CorpusMetric, samples: Sequence[Sample], scorer: CachedScorer, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     """One record a wanted value, or one for the cell if the metric takes all values together."""
     apart = "control" in getattr(metric, "by", BY)
     by_value = grouped(samples, lambda sample: value_name(sample.control) if apart else "")
     for value_asked, members in by_value.items():
         states = GroupStates(metric, ())
-        for _ in stream(partitions(members), (), [states], keeper, progress=progress):
+        for _ in stream(partitions(members), (), [states], scorer, progress=progress):
             pass
         for record in states.scores().records():
             yield {**record, "id": "", "value_asked": value_asked, "n": len(members)}

@@ -18,9 +18,9 @@ from levelfield.io import open_samples
 from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.problems import printable, shown
 from levelfield.io.tables import Table
-from levelfield.scoring.keeper import keeping
 from levelfield.scoring.metrics import check_engine, ready
 from levelfield.scoring.options import Execution, Note
+from levelfield.scoring.scorer import cached_scorer
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.systems import lacking
 from levelfield.study.audit import audit
@@ -419,10 +419,10 @@ def _measure(
         working_place(
             execution, metrics, texts, execution.loading.device, notes.append
         ) as executor,
-        keeping(notes, enabled=execution.cache, executor=executor) as keeper,
+        cached_scorer(notes, enabled=execution.cache, executor=executor) as scorer,
         stages("scores", texts * len(metrics)) as progress,
     ):
-        cells = measure(keys, store, metrics, keeper, progress=progress)
+        cells = measure(keys, store, metrics, scorer, progress=progress)
     for line in notes:
         note(line)
     return cells

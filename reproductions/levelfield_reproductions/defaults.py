@@ -21,13 +21,13 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import create, installed, matching, metric_class
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.io.fields import FIELDS
 from levelfield.io.frames import Framed, FrameRows
-from levelfield.io.records import FIELDS
 from levelfield.scoring import options
 from levelfield.scoring.metrics import lacks_offline
 from levelfield.scoring.options import Note
 from levelfield.scoring.result import ScoreResult
-from levelfield.scoring.score import score
+from levelfield.scoring.run import score
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import finite

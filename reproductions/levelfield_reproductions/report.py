@@ -16,8 +16,8 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.frames import Framed, FrameRows
-from levelfield.scoring.keeper import keeping
 from levelfield.scoring.options import Execution, Note
+from levelfield.scoring.scorer import cached_scorer
 from levelfield.workers.places import working_place
 from levelfield_reproductions.choices import TableOptions
 from levelfield_reproductions.published_tables import Fact, facts_about
@@ -144,12 +144,12 @@ def _scoring(model: str, execution: Execution, stages: Stages, note: Note) -> It
     notes: list[str] = []
     with (
         working_place(execution, (), _SAMPLES, execution.loading.device, notes.append) as executor,
-        keeping(notes, executor=executor) as keeper,
+        cached_scorer(notes, executor=executor) as scorer,
     ):
 
         def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
             with stages(metric.name, len(samples)) as progress:
-                return keeper.score(metric, samples, progress=progress)
+                return scorer.score(metric, samples, progress=progress)
 
         yield Scoring(model, score)
     for line in notes:

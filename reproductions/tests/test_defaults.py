@@ -15,7 +15,7 @@ import levelfield_reproductions as papers
 from levelfield.core.errors import UserError
 from levelfield.core.metric import MetricError
 from levelfield.core.sample import Sample
-from levelfield.scoring.score import score
+from levelfield.scoring.run import score
 from levelfield.stats.correlation import estimates
 from levelfield_reproductions import defaults_page
 from levelfield_reproductions.agreement import MetricAgreement, SetAgreement

@@ -195,12 +195,10 @@ def test_an_empty_name_of_a_published_table_lists_them_as_no_name_does(
 def test_what_the_operating_system_refuses_is_no_mistake_of_ours(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.scoring import score
-
     def refuses(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/a/place\n")
 
-    monkeypatch.setattr(score, "measure", refuses)
+    monkeypatch.setattr("levelfield.scoring.run.measure", refuses)
     complaint = run("score", write("t.jsonl", [{"text": "a"}]), *DISTINCT).complaint
     assert complaint == '"/a/place\\n": Permission denied; check the path'
 
@@ -208,12 +206,10 @@ def test_what_the_operating_system_refuses_is_no_mistake_of_ours(
 def test_a_command_that_is_ended_half_way_has_not_succeeded(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.scoring import score
-
     def ends(*_: object, **__: object) -> None:
         raise SystemExit(0)
 
-    monkeypatch.setattr(score, "measure", ends)
+    monkeypatch.setattr("levelfield.scoring.run.measure", ends)
     ran = run("score", write("t.jsonl", [{"text": "a"}]), *DISTINCT)
     assert ran.code == 1
     assert "half way" in ran.err

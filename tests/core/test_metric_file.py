@@ -6,7 +6,7 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.core.registry import create, matching, metric_class
-from levelfield.scoring.score import score
+from levelfield.scoring.run import score
 
 METRIC = '''
 from __future__ import annotations

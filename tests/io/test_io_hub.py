@@ -105,6 +105,7 @@ def test_the_hub_is_asked_once_for_rows_that_are_read_twice(monkeypatch):
             )
 
     monkeypatch.setattr("levelfield.io.hub.rows", rows)
+    monkeypatch.setattr("levelfield.io.samples._BATCH", 1)
     source = open_samples(["hf:some/set?split=test"])
     assert next(iter(source)).text == "text 1"  # not all of them: the next time they are read anew
     read.clear()

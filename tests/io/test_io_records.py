@@ -9,7 +9,7 @@ import pytest
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, load_samples
-from levelfield.io.records import BadRecord, Rules
+from levelfield.io.fields import BadRecord, Rules
 
 
 def sample_of(record, *, cells=False, **rules):

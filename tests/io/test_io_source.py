@@ -125,7 +125,7 @@ def test_a_census_counts_what_there_is(write):
 
 
 def test_labels_of_a_free_attribute_do_not_fill_the_memory(write, monkeypatch):
-    monkeypatch.setattr("levelfield.io.census.MOST_LABELS", 3)
+    monkeypatch.setattr("levelfield.io.samples.MOST_LABELS", 3)
     records = [{"text": "a", "control.keywords": f"word {n}"} for n in range(10)]
     lines = "\n".join(map(json.dumps, records))
     counts = open_samples([write("a.jsonl", lines)]).check().control["keywords"]

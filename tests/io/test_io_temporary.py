@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from levelfield.io import writing
-from levelfield.io.source import Spool
+from levelfield.io.samples import Spool
 from levelfield.io.writing import clear, temporary_file, temporary_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks at locks")

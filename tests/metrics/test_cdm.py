@@ -34,7 +34,7 @@ from levelfield.metrics.pooling import LinearPooler
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.scoring.cache import SegmentCache
-from levelfield.scoring.keeper import Keeper
+from levelfield.scoring.scorer import CachedScorer
 
 Folders = dict[str, tuple[str, str]]
 GAPS = {"t5": "<extra_id_0>", "pegasus": "<mask_1>", "bart": "<mask>"}
@@ -477,7 +477,7 @@ def test_the_cache_knows_that_a_value_depends_on_the_prompt(folders, tmp_path):
     text = "The lake froze early. We skated!"
     ways = [Sample("a", text), Sample("b", text, prompt="The lake")]
     for sample in [*ways, *ways]:
-        kept = Keeper(cache, []).score(metric, [sample])
+        kept = CachedScorer(cache, []).score(metric, [sample])
         assert kept.values[0] == metric.score([sample]).values[0]
     assert cache.contents().segments == {"cdm.momentum": 2}
 

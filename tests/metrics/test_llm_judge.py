@@ -35,7 +35,7 @@ from levelfield.models.chat import client as chat_client
 from levelfield.models.contracts import Alternative, AnswerToken
 from levelfield.models.load import load
 from levelfield.scoring.cache import SegmentCache
-from levelfield.scoring.keeper import Keeper
+from levelfield.scoring.scorer import CachedScorer
 
 TEMPLATE = """
 instructions = "Judge how polite it is."
@@ -457,10 +457,10 @@ def test_a_run_that_breaks_off_goes_on_from_its_last_64_samples(tmp_path):
         judge = LLMJudgeOverall(**options)
         cache = SegmentCache(tmp_path / "cache.sqlite")
         with pytest.raises(ModelError, match="403"):
-            Keeper(cache, []).score(judge, samples(130))
+            CachedScorer(cache, []).score(judge, samples(130))
     with serving(lambda *_: completion("7")) as (again, seen):
         judge = LLMJudgeOverall(**{**options, "base_url": again})
-        scores = Keeper(cache, []).score(judge, samples(130))
+        scores = CachedScorer(cache, []).score(judge, samples(130))
     cache.close()
     assert scores.values.tolist() == [7.0] * 130
     assert len(seen.bodies) == 130 - 64

@@ -35,7 +35,7 @@ from levelfield.scoring.cache import (
     clear_cache,
     sample_key,
 )
-from levelfield.scoring.keeper import Keeper, keeping
+from levelfield.scoring.scorer import CachedScorer, cached_scorer
 
 FIELDS = [f.name for f in dataclasses.fields(Sample)]
 BASE = Sample(
@@ -223,12 +223,12 @@ def test_scores_from_the_cache_equal_scores_without_it(
     samples = [Sample(f"id {i}", text) for i, text in enumerate(texts)]
     plainly = metric.score(samples)
     with closing(SegmentCache(cache_path())) as cache:
-        assert_equal(Keeper(cache, []).score(metric, samples), plainly)
+        assert_equal(CachedScorer(cache, []).score(metric, samples), plainly)
         metric.asked.clear()
-        assert_equal(Keeper(cache, []).score(metric, samples), plainly)
+        assert_equal(CachedScorer(cache, []).score(metric, samples), plainly)
         assert metric.asked == []
         shuffled = data.draw(st.permutations(samples))
-        assert_equal(Keeper(cache, []).score(metric, shuffled), metric.score(shuffled))
+        assert_equal(CachedScorer(cache, []).score(metric, shuffled), metric.score(shuffled))
 
 
 def test_equal_texts_are_scored_once_whatever_their_ids() -> None:
@@ -236,7 +236,7 @@ def test_equal_texts_are_scored_once_whatever_their_ids() -> None:
     samples = [Sample(str(i), "a", system=str(i)) for i in range(3 * PARTITION)]
     done: list[int] = []
     with closing(SegmentCache(cache_path())) as cache:
-        scores = Keeper(cache, []).score(metric, samples, progress=done.append)
+        scores = CachedScorer(cache, []).score(metric, samples, progress=done.append)
     assert len(metric.asked) == 1
     assert scores.values.tolist() == [1.0] * len(samples)
     assert sum(done) == len(samples)
@@ -247,7 +247,7 @@ def test_an_undefined_value_is_kept_as_null_with_its_reason_and_never_as_a_numbe
         {"": Segment(None, "empty text", True, []), "a": Segment(0.0, None, False, [])}
     )
     with closing(SegmentCache(cache_path())) as cache:
-        Keeper(cache, []).score(metric, [Sample("1", ""), Sample("2", "a")])
+        CachedScorer(cache, []).score(metric, [Sample("1", ""), Sample("2", "a")])
     with closing(sqlite3.connect(cache_path())) as db:
         rows = db.execute("SELECT value, typeof(value), undefined FROM segments ORDER BY value")
         assert rows.fetchall() == [(None, "null", "empty text"), (0.0, "real", None)]
@@ -258,7 +258,7 @@ def test_a_corpus_metric_goes_past_the_cache() -> None:
     samples = [Sample(str(i), "a") for i in range(2 * PARTITION)]
     with closing(SegmentCache(cache_path())) as cache:
         for _ in range(2):
-            assert_equal(Keeper(cache, []).score(metric, samples), metric.score(samples))
+            assert_equal(CachedScorer(cache, []).score(metric, samples), metric.score(samples))
         assert len(metric.asked) == 4 * len(samples)
         assert cache.contents().segments == {}
 
@@ -268,7 +268,7 @@ def test_a_failure_costs_one_partition_and_no_more() -> None:
     samples = [Sample(f"s{i}", str(i)) for i in range(2 * PARTITION + 1)]  # the last is not known
     with closing(SegmentCache(cache_path())) as cache:
         with pytest.raises(MetricError):
-            Keeper(cache, []).score(metric, samples)
+            CachedScorer(cache, []).score(metric, samples)
         assert cache.contents().segments == {metric.name: 2 * PARTITION}
 
 
@@ -377,8 +377,8 @@ def test_extreme_numbers_keep_every_bit(value: float) -> None:
 
 
 def bytes_of_a_cache(metric: Scripted, samples: Sequence[Sample]) -> bytes:
-    with keeping([]) as keeper:
-        keeper.score(metric, samples)
+    with cached_scorer([]) as scorer:
+        scorer.score(metric, samples)
     return cache_path().read_bytes()
 
 
@@ -415,8 +415,8 @@ def test_whatever_bit_of_a_cache_is_flipped_no_wrong_value_is_served() -> None:
         leave(bytes(raw))
         notes: list[str] = []
         VARIED.asked.clear()
-        with keeping(notes) as keeper:
-            assert_equal(keeper.score(VARIED, samples), plainly)
+        with cached_scorer(notes) as scorer:
+            assert_equal(scorer.score(VARIED, samples), plainly)
         assert len(notes) <= 2
         noted += bool(notes and VARIED.asked)
     assert noted > 50
@@ -443,8 +443,8 @@ def test_damaged_rows_are_scored_anew_once_and_a_note_counts_them() -> None:
     said = []
     for _ in range(2):
         notes: list[str] = []
-        with keeping(notes) as keeper:
-            assert_equal(keeper.score(VARIED, samples), plainly)
+        with cached_scorer(notes) as scorer:
+            assert_equal(scorer.score(VARIED, samples), plainly)
         said.append(notes)
     assert "damaged values scored anew: 7" in said[0][0]
     assert said[1] == []
@@ -482,8 +482,8 @@ def test_values_of_a_version_without_checksums_are_adopted_once_with_a_note() ->
     said = []
     for _ in range(2):
         notes: list[str] = []
-        with keeping(notes) as keeper:
-            assert_equal(keeper.score(VARIED, samples), plainly)
+        with cached_scorer(notes) as scorer:
+            assert_equal(scorer.score(VARIED, samples), plainly)
         said.append(notes)
     assert VARIED.asked == []
     assert "used as they are: 24" in said[0][0]
@@ -524,8 +524,8 @@ def test_a_cache_can_be_cleared_whatever_bit_is_flipped() -> None:
         notes: list[str] = []
         VARIED.asked.clear()
         for _ in range(2):
-            with keeping(notes) as keeper:
-                keeper.score(VARIED, samples)
+            with cached_scorer(notes) as scorer:
+                scorer.score(VARIED, samples)
         assert notes == []
         assert len(VARIED.asked) == len(samples)
 

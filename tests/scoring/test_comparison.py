@@ -21,8 +21,8 @@ from levelfield.scoring.comparison import (
     verdict,
 )
 from levelfield.scoring.joint import Criterion, joint
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import adjusted, summarise
-from levelfield.scoring.tally import RunTally
 from levelfield.scoring.unpaired import SeparateTexts
 
 NAN = float("nan")
@@ -258,10 +258,11 @@ def test_swapping_systems_turns_the_bounds():
 
 def test_a_value_that_some_seeds_lack_alone_does_not_win():
     rng = np.random.default_rng(0)
-    tally, ids = RunTally(), []
+    tally, ids = RunTable(), []
     for system, i, seed in itertools.product("ab", range(100), range(3)):
         ids.append(f"{system}{i}/{seed}")
-        tally.add(Sample(ids[-1], "Rain.", prompt=f"P {i}", seed=seed, system=system), system)
+        sample = Sample(ids[-1], "Rain.", prompt=f"P {i}", seed=seed, system=system)
+        tally.add([sample], [system])
     of_a = np.where(rng.random(300) < 0.4, NAN, 1.0)
     values = np.r_[of_a, np.full(300, 0.8)]
     tally.add_scores(scores(ids, values, "keen"))
@@ -277,14 +278,13 @@ def test_a_value_that_some_seeds_lack_alone_does_not_win():
 
 
 def test_the_joint_mean_is_bounded_too():
-    tally = RunTally()
+    tally = RunTable()
     samples = [
         Sample(id=f"{s}{i}", text="Rain.", source=f"Source {i}", system=s)
         for s in "ab"
         for i in range(40)
     ]
-    for sample in samples:
-        tally.add(sample, sample.system)
+    tally.add(samples, [sample.system for sample in samples])
     rng = np.random.default_rng(2)
     content = rng.uniform(0.5, 0.7, 80)
     content[:15] = NAN  # a's

@@ -21,8 +21,8 @@ from levelfield.scoring.joint import (
     slopes,
     slopes_of_pair,
 )
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import adjusted
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=200, permutations=500)
@@ -32,12 +32,12 @@ SOME = st.just(0.0) | st.floats(1e-3, 1)
 
 def tally_of(
     values: dict[str, list[tuple[float, float]]], higher: bool = True, choice: str = "1"
-) -> RunTally:
+) -> RunTable:
     """Systems with (content, style) on the same sources."""
-    tally = RunTally()
+    tally = RunTable()
     rows = [(s, i, *v) for s, pairs in values.items() for i, v in enumerate(pairs)]
     for system, i, _, _ in rows:
-        tally.add(Sample(f"{system}:{i}", "So.", source=f"source {i}", system=system), system)
+        tally.add([Sample(f"{system}:{i}", "So.", source=f"source {i}", system=system)], [system])
     ids = tuple(f"{system}:{i}" for system, i, _, _ in rows)
     for name, column in (("content", 2), ("style", 3)):
         v = np.array([row[column] for row in rows], np.float64)
@@ -82,11 +82,11 @@ def test_samples_without_one_of_both_are_left_out_and_counted():
 
 
 def test_a_system_that_leaves_rewrites_empty_is_no_better_for_it():
-    tally = RunTally()
+    tally = RunTable()
     ids = tuple("12345678")
     for id in ids:
         system = "gaps" if id in "1234" else "whole"
-        tally.add(Sample(id, "" if id in "34" else "So.", source=id, system=system), system)
+        tally.add([Sample(id, "" if id in "34" else "So.", source=id, system=system)], [system])
     values = {
         "content": np.array([0.8, 0.8, np.nan, np.nan, 0.6, 0.6, 0.6, 0.6]),
         "style": np.array([0.8, 0.8, 0, 0, 0.6, 0.6, 0.6, 0.6]),
@@ -126,9 +126,9 @@ def test_a_clear_difference_is_found_and_none_where_there_is_none():
 
 
 def test_systems_that_share_no_input_are_not_compared():
-    tally = RunTally()
+    tally = RunTable()
     for system in "ab":
-        tally.add(Sample(system, "So.", source=system, system=system), system)
+        tally.add([Sample(system, "So.", source=system, system=system)], [system])
     for name in ("content", "style"):
         tally.add_scores(Scores(name, ("a", "b"), np.ones(2), {}, f"{name}|v:1", True))
     (g, _) = joint(tally, Criterion("content"), Criterion("style"), resampling=FEW)
@@ -243,14 +243,14 @@ def test_joint_means_take_seeds_as_a_sample():
     rng = np.random.default_rng(0)
     shown = 0
     for _ in range(60):
-        tally, ids, values = RunTally(), [], []
+        tally, ids, values = RunTable(), [], []
         effect = {(s, seed): rng.normal(scale=0.1) for s in "ab" for seed in range(3)}
         for system in "ab":
             for i in range(30):
                 for seed in range(3):
                     ids.append(f"{system}{i}/{seed}")
                     sample = Sample(ids[-1], "Rain.", source=f"S {i}", seed=seed, system=system)
-                    tally.add(sample, system)
+                    tally.add([sample], [system])
                     both = 0.5 + effect[system, seed] + 0.1 * rng.normal(size=2)
                     values.append(np.clip(both, 0.01, 1))
         for name, column in zip(("content", "style"), np.array(values).T, strict=True):
@@ -266,9 +266,9 @@ def test_joint_means_take_seeds_as_a_sample():
 
 
 def test_joint_means_of_four_inputs_say_that_they_can_show_nothing():
-    tally, ids = RunTally(), [f"{s}{i}" for s in "ab" for i in range(4)]
+    tally, ids = RunTable(), [f"{s}{i}" for s in "ab" for i in range(4)]
     for id in ids:
-        tally.add(Sample(id, "Rain.", source=f"S {id[1]}", system=id[0]), id[0])
+        tally.add([Sample(id, "Rain.", source=f"S {id[1]}", system=id[0])], [id[0]])
     for name in ("content", "style"):
         values = np.r_[np.linspace(0.1, 0.2, 4), np.linspace(0.7, 0.9, 4)]
         tally.add_scores(Scores(name, tuple(ids), values, {}, f"{name}|v:0", True))

@@ -12,7 +12,7 @@ from levelfield.core.scores import Scores
 from levelfield.models.languages import ENGLISH, model_languages
 from levelfield.scoring import languages
 from levelfield.scoring.languages import languages_read
-from levelfield.scoring.score import score
+from levelfield.scoring.run import score
 from levelfield.text.languages import language
 from levelfield.text.segmenter import sentences
 

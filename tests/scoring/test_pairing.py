@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levelfield.core.sample import Sample
-from levelfield.scoring.tally import Pairing, RunTally
+from levelfield.scoring.run_table import Pairing, RunTable
 
 PROMPTS = ("The lake", "Last winter", "My neighbour", "The old cinema", "A letter")
 
@@ -17,9 +17,9 @@ def why_empty(systems, *, reverse=False):
         for name, inputs in systems.items()
         for i, fields in enumerate(inputs)
     ]
-    tally = RunTally()
+    tally = RunTable()
     for sample in reversed(samples) if reverse else samples:
-        tally.add(sample, sample.system)
+        tally.add([sample], [sample.system])
     return Pairing(tally.table()).why_empty(*sorted(systems)[:2])
 
 
@@ -72,9 +72,9 @@ def test_systems_that_share_inputs_without_a_value_from_both_are_told_so():
 
 
 def sharing_note(ids, texts, **fields):
-    tally = RunTally()
+    tally = RunTable()
     for id, text in zip(ids, texts, strict=True):
-        tally.add(Sample(id=id, text=text, system="x", **fields), "x")
+        tally.add([Sample(id=id, text=text, system="x", **fields)], ["x"])
     return tally.sharing_note()
 
 

@@ -15,9 +15,9 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.result_table import ResultCell, result_table
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.standing import Scale, scale_for, standings
 from levelfield.scoring.summary import GroupSummary, adjusted, summarise, summarise_corpus
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.estimate import estimate_of_mean
 
 NAN = float("nan")
@@ -30,9 +30,9 @@ def summaries_of(columns, systems, *, inputs=12, compare=True):
         for s in systems
         for i in range(inputs)
     ]
-    tally = RunTally()
+    tally = RunTable()
     for sample in samples:
-        tally.add(sample, sample.system)
+        tally.add([sample], [sample.system])
     for metric, values in columns.items():
         array = np.concatenate([np.broadcast_to(v, inputs) for v in values]).astype(float)
         tally.add_scores(

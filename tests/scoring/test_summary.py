@@ -16,8 +16,8 @@ from flips import p_of
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.comparison import better_system, verdict
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import POINTS, summarise
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.means import cluster_mean
 from levelfield.stats.multiplicity import false_discovery_rate, holm
 from levelfield.stats.power import detectable_difference
@@ -39,9 +39,9 @@ def scores(ids, values, metric="coherence", higher=True, signature="coherence|v:
 
 def tally(rows, metrics=("coherence",), higher=True):
     """rows: (sample, value per metric ...)"""
-    made = RunTally()
+    made = RunTable()
     for s, *_ in rows:
-        made.add(s, s.system)
+        made.add([s], [s.system])
     for k, metric in enumerate(metrics, start=1):
         values = [row[k] for row in rows]
         made.add_scores(scores([r[0].id for r in rows], values, metric, higher, f"{metric}|v:0"))
@@ -311,10 +311,10 @@ def test_order_and_partition_of_samples_and_scores_do_not_matter(shuffle):
         tally(rows, ("coherence", "consistency")), resampling=Resampling(resamples=100)
     )
     order = random.Random(shuffle)
-    made = RunTally()
+    made = RunTable()
     order.shuffle(rows)
     for s, *_ in rows:
-        made.add(s, s.system)
+        made.add([s], [s.system])
     for metric in (1, 2):
         order.shuffle(rows)
         name = ("coherence", "consistency")[metric - 1]
@@ -401,9 +401,9 @@ def test_systems_that_are_infinite_throughout_do_not_differ():
 
 def test_a_difference_without_a_better_end_has_no_winner():
     rows = study(["x", "y"], shift=3.0)
-    made = RunTally()
+    made = RunTable()
     for s, _ in rows:
-        made.add(s, s.system)
+        made.add([s], [s.system])
     ids = tuple(s.id for s, _ in rows)
     values = np.array([v for _, v in rows])
     made.add_scores(Scores("length", ids, values, {}, "length|v:0", "none"))
@@ -430,7 +430,7 @@ def test_one_sample_has_a_mean_and_no_interval():
 
 
 def test_no_samples_at_all():
-    assert summarise(RunTally()) == []
+    assert summarise(RunTable()) == []
 
 
 def test_a_large_group_carries_some_of_its_values_only():
@@ -443,15 +443,15 @@ def test_a_large_group_carries_some_of_its_values_only():
 
 def test_scores_of_other_samples_are_refused():
     made = tally([(sample(1), 0.5)])
-    made.add(sample(2), "x")
+    made.add([sample(2)], ["x"])
     with pytest.raises(ValueError, match="one value for each of the 2 samples"):
         summarise(made)
 
 
 def test_two_samples_of_one_id_are_refused():
-    made = RunTally()
-    made.add(sample(1), "x")
-    made.add(sample(1), "y")
+    made = RunTable()
+    made.add([sample(1)], ["x"])
+    made.add([sample(1)], ["y"])
     with pytest.raises(ValueError, match="one id"):
         summarise(made)
 

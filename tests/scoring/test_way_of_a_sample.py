@@ -33,7 +33,7 @@ def ways(texts: Path, metric: str) -> set[tuple[str, ...]]:
         name = frame.f_globals.get("__name__", "")
         if event == "call" and name.startswith("levelfield.metrics."):
             chain = tuple(dict.fromkeys(reversed(list(callers(frame)))))
-            if "levelfield.scoring.keeper" in chain:
+            if "levelfield.scoring.scorer" in chain:
                 chains.add(chain)
 
     sys.setprofile(look)

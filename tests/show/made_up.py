@@ -7,8 +7,8 @@ import numpy as np
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.gallery import Gallery
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import summarise
-from levelfield.scoring.tally import RunTally
 from levelfield.show import ScorePage, ShownSample, ValuePart
 
 PROMPTS = (
@@ -67,9 +67,9 @@ def scores_of(metric, shown):
 
 def report_of(shown, metrics=METRICS, compare=True, **more):
     """A report over shown samples, summarised as a run would be."""
-    tally = RunTally()
+    tally = RunTable()
     for s in shown:
-        tally.add(s.sample, s.group)
+        tally.add([s.sample], [s.group])
     for metric in metrics:
         tally.add_scores(scores_of(metric, shown))
     settings = {"title": "Three ways to continue a sentence", "created": "12 May 2025"} | more

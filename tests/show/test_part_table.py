@@ -7,7 +7,7 @@ import re
 import pytest
 from made_up import METRICS, report_of, run
 
-from levelfield.scoring.result import PartMean
+from levelfield.scoring.run_table import PartMean
 from levelfield.show import render
 from levelfield.show.page import part_table
 

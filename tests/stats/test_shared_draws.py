@@ -9,8 +9,8 @@ import pytest
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring import comparison
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import summarise
-from levelfield.scoring.tally import RunTally
 from levelfield.stats import clusters, sign_flip
 from levelfield.stats.clusters import bits_times, coded, held_together, shared_draws
 from levelfield.stats.resampling import Resampling
@@ -161,11 +161,12 @@ def test_codes_are_coded_as_names_are():
 def test_a_summary_is_the_same_whether_metrics_share_draws(monkeypatch):
     rng = np.random.default_rng(8)
     prompts, systems = 30, 3
-    tally = RunTally()
+    tally = RunTable()
     ids = [f"{p}/{s}" for p in range(prompts) for s in range(systems)]
     for i, id in enumerate(ids):
         system = f"s{i % systems}"
-        tally.add(Sample(id=id, text="x", prompt=f"p{i // systems // 2}", system=system), system)
+        sample = Sample(id=id, text="x", prompt=f"p{i // systems // 2}", system=system)
+        tally.add([sample], [system])
     for m in range(4):
         v = rng.normal(size=len(ids)) + 0.3 * (np.arange(len(ids)) % systems)
         v[rng.random(v.size) < 0.05 * m] = np.nan

@@ -14,7 +14,7 @@ from levelfield.core.partitions import PARTITION
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.scoring.keeper import keeping
+from levelfield.scoring.scorer import cached_scorer
 from levelfield.study.measure import measure
 
 CALLS: list[str] = []
@@ -65,8 +65,8 @@ def test_a_metric_goes_through_a_whole_cell_before_the_next_so_that_models_stay_
     CALLS.clear()
     store = OneCell([Sample(str(i), "So it was.") for i in range(2 * PARTITION)])
     notes: list[str] = []
-    with keeping(notes, enabled=False) as keeper:
-        measured = measure([KEY], store, [Length("a"), Length("b")], keeper)  # type: ignore[arg-type, list-item]
+    with cached_scorer(notes, enabled=False) as scorer:
+        measured = measure([KEY], store, [Length("a"), Length("b")], scorer)  # type: ignore[arg-type, list-item]
     assert measured == 1
     assert CALLS == ["a", "a", "b", "b"]
     assert [r["metric"] for r in store.written["scores.jsonl"]] == ["a"] * 128 + ["b"] * 128

@@ -525,5 +525,5 @@ def test_retries_without_bounds_are_refused(tmp_path):
 def test_a_file_of_too_many_prompts_is_not_read_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr("levelfield.core.limits.CELL_REQUESTS", 3)
     (tmp_path / "prompts.txt").write_text("a\nb\nc\n\ud7ffd\n", encoding="utf-8")
-    (found,) = problems(tmp_path, datasets='[datasets.d]\nfile = "prompts.txt"')
-    assert found == 'datasets.d: file: "prompts.txt" has more than 3 prompts'
+    found = problems(tmp_path, datasets='[datasets.d]\nfile = "prompts.txt"')
+    assert found[0] == 'datasets.d: file: "prompts.txt" has more than 3 prompts'

@@ -18,7 +18,7 @@ from levelfield.core.errors import UserError
 from levelfield.generation.contract import Answer
 from levelfield.io import open_samples
 from levelfield.scoring.options import ScoreOptions
-from levelfield.scoring.score import measure
+from levelfield.scoring.run import measure
 from levelfield.workers.place_options import WorkPlace
 from stub_technique import Stub
 

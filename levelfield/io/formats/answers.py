@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from levelfield.core.strings import finite_number
-from levelfield.io.lines import Row
 from levelfield.io.json_input import number_of
+from levelfield.io.lines import Row
 from levelfield.io.problems import Wrong, listed, shown
 
 ANNOTATION = "annotation_id"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.io.formats.preview import Preview
-from levelfield.io.lines import Row, json_list, jsonl
 from levelfield.io.json_input import list_of, object_of
+from levelfield.io.lines import Row, json_list, jsonl
 from levelfield.io.problems import Wrong, kind
 
 _ASSISTANT = "assistant"

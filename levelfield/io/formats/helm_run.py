@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.io.formats.preview import Preview
-from levelfield.io.lines import Row
 from levelfield.io.json_input import list_of, number_of, object_of
 from levelfield.io.json_stream import JsonStream, json_value
+from levelfield.io.lines import Row
 from levelfield.io.logged import LOGGED, MOST_DRAWS, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.streams import content_digest, open_bytes

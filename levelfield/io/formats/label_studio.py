@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from levelfield.io.fields import FIELDS
 from levelfield.io.formats.answers import ANNOTATION, ratings_among
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
-from levelfield.io.lines import Row, json_list
 from levelfield.io.json_input import list_of, object_of, parse_json
+from levelfield.io.lines import Row, json_list
 from levelfield.io.problems import Wrong, kind
-from levelfield.io.records import FIELDS
 
 _SHORT = {"annotator", ANNOTATION, "lead_time"}
 _NUMBERS = ("rating", "number")

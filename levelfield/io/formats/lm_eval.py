@@ -20,9 +20,9 @@ from levelfield.core.direction import Direction
 from levelfield.core.strings import finite_number
 from levelfield.io.formats.chat import asked
 from levelfield.io.formats.preview import Preview
-from levelfield.io.lines import Row, jsonl
 from levelfield.io.json_input import list_of, number_of, object_of, parse_json
 from levelfield.io.json_stream import json_value
+from levelfield.io.lines import Row, jsonl
 from levelfield.io.logged import LOGGED, LogFacts, logged_field, setting_values
 from levelfield.io.problems import Wrong, listed, shown
 from levelfield.io.streams import content_digest

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.io.formats.preview import Preview
-from levelfield.io.lines import Row, jsonl
 from levelfield.io.json_input import list_of, object_of
 from levelfield.io.json_stream import JsonStream
+from levelfield.io.lines import Row, jsonl
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.streams import open_bytes
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from levelfield.io.fields import FIELDS
 from levelfield.io.formats.answers import ratings_among
 from levelfield.io.formats.preview import Preview
 from levelfield.io.formats.table import comma_separated, tab_separated
-from levelfield.io.lines import Row, jsonl
 from levelfield.io.json_input import list_of, object_of
 from levelfield.io.json_stream import json_value
+from levelfield.io.lines import Row, jsonl
 from levelfield.io.problems import Wrong, printable, shown
-from levelfield.io.records import FIELDS
 
 _STATE = "user_state.json"
 _OLD = "annotated_instances.jsonl"

@@ -114,7 +114,9 @@ def _malformed(error: csv.Error, separator: str) -> Wrong:
     if message == _TOO_LONG:
         return Wrong(f"a row of more than {limits.LINE_BYTES:,} characters; is a quote left open?")
     if "field limit" in message:
-        return Wrong(f"a cell of more than {limits.TEXT_CHARACTERS:,} characters; is a quote left open?")
+        return Wrong(
+            f"a cell of more than {limits.TEXT_CHARACTERS:,} characters; is a quote left open?"
+        )
     return Wrong(f"not separated by {_NAMES[separator][2:]}s as expected: {message}")
 
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import platformdirs
 
-from levelfield.core.errors import ModelError, UserError
 from levelfield.core import limits
+from levelfield.core.errors import ModelError, UserError
 from levelfield.core.paths import user_path
 from levelfield.io.writing import file_replacement, is_temporary
 
@@ -255,9 +255,8 @@ class Worker:
         except (OSError, ValueError):  # it has gone, or was closed: no line
             pass
         if len(line) >= limits.ANSWER_BYTES:
-            raise ModelError(
-                f"{self._name} answered with more than {limits.ANSWER_BYTES:,} characters; it was stopped"
-            )
+            most = f"{limits.ANSWER_BYTES:,} characters"
+            raise ModelError(f"{self._name} answered with more than {most}; it was stopped")
         if not line.endswith("\n"):
             raise ModelError(f"{self._name} ended without an answer: {self._last_words()}")
         try:

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from levelfield.core.errors import ModelError
 from levelfield.core import limits
+from levelfield.core.errors import ModelError
 from levelfield.io.http import HttpAnswer, TooLongError, new_session, post
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample, single_value
+from levelfield.io.fields import BadRecord, Rules
 from levelfield.io.formats import format_named, format_of
 from levelfield.io.guesses import map_words_in_toml
 from levelfield.io.problems import Wrong, printable, shown
-from levelfield.io.records import BadRecord, Rules
 from levelfield.study.ask.requests import Intake, ProblemCounts, TimedAnswer
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import FilesSource

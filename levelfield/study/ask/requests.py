@@ -10,7 +10,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
-from levelfield.io import values
+from levelfield.io import fields
 from levelfield.io.problems import Wrong, kind, shown
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer, value_name
 from levelfield.study.plan import Plan, SystemPlan
@@ -129,7 +129,7 @@ def _string(record: Mapping[Any, Any], name: str) -> str:
     if name not in record:
         raise UserError(f"there is no {shown(name)}; every answer has an id and a text")
     try:
-        return values.string(record[name])
+        return fields.string(record[name])
     except Wrong as wrong:
         raise UserError(str(wrong.inside(name))) from None
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.errors import InputError
 from levelfield.core import limits
+from levelfield.core.errors import InputError
 from levelfield.core.options import Options, json_schema, option, schema_document
 from levelfield.core.paths import user_path
 from levelfield.core.registry import files_withheld

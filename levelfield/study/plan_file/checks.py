@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
-from levelfield.core import registry
+from levelfield.core import limits, registry
 from levelfield.core.errors import UserError
-from levelfield.core import limits
 from levelfield.core.options import underscored
 from levelfield.core.registry import MetricFile
 from levelfield.io import FORMATS
@@ -131,8 +130,9 @@ def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
         counts = [len(choices) for choices in values.values()]
         if math.prod(counts) > limits.CELL_REQUESTS:
             table.wrong(
-                f"{product(counts)} combinations of its values; at most {limits.CELL_REQUESTS:,} are "
-                "allowed; leave out values, or split it into several kinds of control"
+                f"{product(counts)} combinations of its values; at most "
+                f"{limits.CELL_REQUESTS:,} are allowed; leave out values, or split it into several "
+                "kinds of control"
             )
             # each value by itself: what else is wrong with the file is said all the same
             singles = tuple({a: v} for a, choices in values.items() for v in choices)

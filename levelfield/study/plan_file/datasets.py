@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.errors import InputError
 from levelfield.core import limits
+from levelfield.core.errors import InputError
 from levelfield.core.options import Options, option
 from levelfield.core.paths import user_path
 from levelfield.core.sample import Sample
 from levelfield.datasets.prompts import PROMPT_SETS
-from levelfield.io import FORMATS, open_samples, values
+from levelfield.io import FORMATS, open_samples
+from levelfield.io.fields import absent, name, string
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable
 from levelfield.study.plan import PromptSet
@@ -197,11 +198,11 @@ def _prompt_record(record: Mapping[str, Any], field: str, cells: bool) -> tuple[
             f'there is no {shown(field)}, the fields are {listed(record)}; name it: field = "…"'
         )
     try:
-        prompt = values.string(record[field])
+        prompt = string(record[field])
     except Wrong as wrong:
         raise wrong.inside(field) from None
     try:
         id = record.get("id")
-        return None if values.absent(id) else values.name(id, cells), prompt
+        return None if absent(id) else name(id, cells), prompt
     except Wrong as wrong:
         raise wrong.inside("id") from None

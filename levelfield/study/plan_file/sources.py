@@ -13,8 +13,8 @@ from typing import Any
 from levelfield.core.extensions import entries
 from levelfield.core.options import Options, choices, json_schema, option, table_schema
 from levelfield.core.sample import Control
+from levelfield.io.fields import Rules
 from levelfield.io.problems import kind, printable, shown
-from levelfield.io.records import Rules
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
 from levelfield.study.ask import callable_worker
 from levelfield.study.cells import CellKey

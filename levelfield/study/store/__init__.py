@@ -26,9 +26,9 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, atomic_writer
+from levelfield.io.fields import BadRecord, Rules
 from levelfield.io.lines import jsonl
 from levelfield.io.problems import Wrong, printable
-from levelfield.io.records import BadRecord, Rules
 from levelfield.study.ask.requests import TimedAnswer, parse_answer
 from levelfield.study.cells import CellKey, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint

@@ -15,7 +15,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.registry import FILE_MARK
 from levelfield.core.sample import Sample
 from levelfield.core.scores import UNDECIDED, is_tie
-from levelfield.io import as_record, atomic_writer, values
+from levelfield.io import as_record, atomic_writer
+from levelfield.io.fields import score, string, whole
 from levelfield.io.problems import Wrong, listed, printable
 from levelfield.io.tables import csv_text
 from levelfield.io.writing import file_replacement
@@ -127,7 +128,7 @@ def _rows_with(
     Raises:
         UserError: a row lacks a field, or its value is no number.
     """
-    read = {**_FIELDS_OF_VALUES, **{field: values.string for field in fields if field != "n"}}
+    read = {**_FIELDS_OF_VALUES, **{field: string for field in fields if field != "n"}}
     for number, row in enumerate(store.read_lines(key, name), 1):
         problem = ""
         if lacking := [field for field in fields if field not in row]:
@@ -146,7 +147,7 @@ def _rows_with(
 
 
 _FIELDS_OF_VALUES: Mapping[str, Callable[[Any, bool], Any]] = {
-    "n": values.whole, "signature": values.string, "value": values.score,
+    "n": whole, "signature": string, "value": score,
 }  # fmt: skip
 
 

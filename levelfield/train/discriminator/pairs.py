@@ -15,8 +15,8 @@ import numpy as np
 from levelfield.core.arrays import Bools
 from levelfield.core.errors import UserError
 from levelfield.io.json_input import parse_json
-from levelfield.io.problems import Wrong, printable
 from levelfield.io.lines import lines
+from levelfield.io.problems import Wrong, printable
 
 SHARE = 10
 """One text in so many is held out."""

@@ -15,8 +15,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import SURVEYS
 from levelfield.core.options import Options, choices, json_schema, option, schema_document
 from levelfield.core.paths import user_path
+from levelfield.io.fields import Rules
 from levelfield.io.problems import printable, shown
-from levelfield.io.records import Rules
 from levelfield.io.streams import read_bytes
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield_rating.model import (

@@ -10,7 +10,7 @@ from typing import Any
 from levelfield.core.sample import Sample
 from levelfield.core.strings import natural
 from levelfield.io import Rating, load_samples
-from levelfield.io.records import FIELDS
+from levelfield.io.fields import FIELDS
 from levelfield_rating.answers import NEITHER, Answer, scale_ends
 from levelfield_rating.model import Candidate, Frozen, Item, RatingCriterion
 from levelfield_rating.store.records import RaterState

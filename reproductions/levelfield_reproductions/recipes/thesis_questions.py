@@ -19,8 +19,8 @@ from levelfield.agree.correlate import Correlation, correlations
 from levelfield.agree.join import RatedScores, join
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.summary import MetricSummary, summarise
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test
 from levelfield.stats.estimate import Estimate, finite
@@ -262,9 +262,8 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
 def _systems(samples: Sequence[Sample]) -> Iterator[Grid]:
     """Mean ratings of systems with intervals, and every two systems compared on equal sources."""
     names = {as_in_files: name for name, as_in_files in SYSTEMS.items()}
-    tally = RunTally()
-    for sample in samples:
-        tally.add(sample, names[sample.system])
+    tally = RunTable()
+    tally.add(samples, [names[sample.system] for sample in samples])
     for aspect in CRITERIA:
         values = np.array([fmean(s.ratings[aspect].values()) for s in samples])
         ids = tuple(s.id for s in samples)

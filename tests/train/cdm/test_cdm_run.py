@@ -10,7 +10,7 @@ import pytest
 
 from levelfield.core.errors import InputError, ModelError, UserError
 from levelfield.train.cdm.plan import load_cdm_plan
-from levelfield.train.cdm.run import numbered, run_cdm
+from levelfield.train.cdm.stages import numbered, run_cdm
 
 PLAN = """
 corpus = ["chats.txt"]

@@ -32,7 +32,7 @@ from levelfield.scoring.cache import (
 from levelfield.workers.executor import Executor, InThisProcess, Later, Pending, wait_for_one
 
 
-class Keeper:
+class CachedScorer:
     """Scores samples and keeps what comes out, as long as there is a cache that takes it.
 
     Attributes:
@@ -183,12 +183,12 @@ def _failed(pending: Pending[Scores]) -> bool:
 
 
 @contextlib.contextmanager
-def keeping(
+def cached_scorer(
     notes: list[str],
     *,
     enabled: bool = True,
     executor: Executor = InThisProcess(),  # noqa: B008
-) -> Iterator[Keeper]:
+) -> Iterator[CachedScorer]:
     """The user's cache for the time of a run; a note where there can't be one.
 
     Args:
@@ -202,11 +202,11 @@ def keeping(
     except CacheError as error:
         notes.append(f"{error}; no value of this run is stored")
         cache = None
-    keeper = Keeper(cache, notes, executor)
+    scorer = CachedScorer(cache, notes, executor)
     try:
-        yield keeper
+        yield scorer
     except KeyboardInterrupt:
-        if keeper.keeps:
+        if scorer.keeps:
             kept = "scored values are in the cache; run the same command to resume"
             raise KeyboardInterrupt(kept) from None
         raise
@@ -275,7 +275,7 @@ def stream(
     partitions: Iterable[Sequence[Sample]],
     metrics: Sequence[Metric],
     corpora: Sequence[GroupStates],
-    keeper: Keeper,
+    scorer: CachedScorer,
     *,
     progress: Progress = no_progress,
 ) -> Iterator[ScoredPartition]:
@@ -283,9 +283,9 @@ def stream(
     processes are scoring.
 
     Args:
-        metrics: metrics of samples; their values go through `keeper`.
+        metrics: metrics of samples; their values go through `scorer`.
         corpora: the states of corpus metrics; each takes in every partition. The scores of samples
-            that they read go through `keeper` too.
+            that they read go through `scorer` too.
         progress: called with the size of the partition once for each metric and corpus metric.
 
     Raises:
@@ -293,8 +293,8 @@ def stream(
     """
     waiting: deque[_Begun] = deque()
     for samples in partitions:
-        waiting.append(_Begun(samples, metrics, corpora, keeper))
-        while len(waiting) > keeper.ahead:
+        waiting.append(_Begun(samples, metrics, corpora, scorer))
+        while len(waiting) > scorer.ahead:
             yield waiting.popleft().finish(progress)
     while waiting:
         yield waiting.popleft().finish(progress)
@@ -308,13 +308,13 @@ class _Begun:
         samples: Sequence[Sample],
         metrics: Sequence[Metric],
         corpora: Sequence[GroupStates],
-        keeper: Keeper,
+        scorer: CachedScorer,
     ) -> None:
-        self._samples, self._corpora, self._keeper = samples, corpora, keeper
-        with keeper.together():
-            self._scores = {i: keeper.begin(metrics[i], samples) for i in reading_order(metrics)}
+        self._samples, self._corpora, self._scorer = samples, corpora, scorer
+        with scorer.together():
+            self._scores = {i: scorer.begin(metrics[i], samples) for i in reading_order(metrics)}
             self._wanted = {
-                (metric.signature, members[0].id): keeper.begin(metric, members)
+                (metric.signature, members[0].id): scorer.begin(metric, members)
                 for groups in corpora
                 for metric, members in groups.wanted_scores(samples)
             }

@@ -9,16 +9,19 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.direction import Direction
+from levelfield.core.documents import Document
 from levelfield.core.sample import INPUT_FIELDS, Sample, wanted_name
-from levelfield.core.scores import Scores
+from levelfield.core.scores import Scores, tie_note, ties
+from levelfield.core.strings import natural
 from levelfield.scoring.seeds import SeededTexts
 from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import coded
@@ -31,6 +34,8 @@ _SUFFIX = re.compile(r"[-_./:#][0-9A-Za-z]{1,3}$")
 
 _FEWEST_TEXTS = 10
 """Among fewer texts nothing is suggested."""
+
+K = TypeVar("K", bound=Hashable)
 
 Input = tuple[object, ...]
 """As `Sample.input` gives it."""
@@ -77,7 +82,7 @@ class SystemTable:
         return np.where(self.clusters == NONE, self.ids, self.clusters)
 
 
-class RunTally:
+class RunTable:
     """What summaries need of the samples and scores of a run, and nothing more.
 
     Samples and scores may come in any order and in any partition; memory is 45 bytes a sample, 16
@@ -85,12 +90,16 @@ class RunTally:
     and clusters are kept as 8-byte hashes: among a million of them the chance that any two collide
     is 3 in 100 million.
 
+    Args:
+        parts: metric -> the names of the parts that its values are made of, in the order to show
+            them; of other metrics no parts are kept.
+
     >>> from levelfield.core.sample import Sample
-    >>> tally = RunTally()
-    >>> tally.add(Sample(id="1", text="The court sat.", prompt="The court", system="x"), "x")
+    >>> table = RunTable()
+    >>> table.add([Sample(id="1", text="The court sat.", prompt="The court", system="x")], ["x"])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Mapping[str, Sequence[str]] | None = None) -> None:
         self._ids = array("Q")
         self._clusters = array("Q")
         self._inputs = array("Q")
@@ -103,6 +112,8 @@ class RunTally:
         self._seed_codes: dict[int | None, int] = {}
         self._label_codes: dict[str, int] = {}
         self._columns: dict[str, MetricColumn] = {}
+        self._part_names = parts or {}
+        self._parts: dict[tuple[str, str, str], Floats] = {}
         self._examples: dict[str, tuple[int, str, Input]] = {}
         self._beginnings, self._stems = array("Q"), array("Q")
 
@@ -110,33 +121,39 @@ class RunTally:
         """How many samples were added."""
         return len(self._ids)
 
-    def add(self, sample: Sample, group: str, label: str = "") -> None:
-        """Remember to what group, input and cluster a sample belongs.
+    def add(
+        self, samples: Sequence[Sample], groups: Iterable[str], labels: Iterable[str] | None = None
+    ) -> None:
+        """Takes in samples with their groups.
 
         Args:
-            label: what the text was asked for, if groups are to be split by that.
+            labels: what the texts were asked for, if groups are to be split by that.
         """
-        shared, input = sample.shared, sample.input
-        self._ids.append(_hash_of_id(sample.id))
-        self._clusters.append(_hash(b"cluster", shared) if shared else NONE)
-        self._inputs.append(_hash(b"input", input) if input else NONE)
-        control = sorted(sample.control.items())
-        self._strata.append(
-            _hash(b"stratum", (sample.dataset, *control))
-            if control
-            else _hash_of_dataset(sample.dataset)
+        groups = list(groups)
+        shared = [sample.shared for sample in samples]
+        inputs = [sample.input for sample in samples]
+        self._ids.extend(_hash_of_id(sample.id) for sample in samples)
+        self._clusters.extend(_hash(b"cluster", s) if s else NONE for s in shared)
+        self._inputs.extend(_hash(b"input", i) if i else NONE for i in inputs)
+        self._strata.extend(map(_stratum, samples))
+        self._groups.extend(_coded(self._codes, groups))
+        self._seeds.extend(_coded(self._seed_codes, (sample.seed for sample in samples)))
+        self._labels.extend(
+            _coded(self._label_codes, [""] * len(samples) if labels is None else labels)
         )
-        if not shared:
-            words = sample.text.split()
-            told = len(words) > _WORDS  # a text of its beginning alone tells nothing
-            self._beginnings.append(_hash(b"begins", (group, *words[:_WORDS])) if told else NONE)
-            self._stems.append(_hash(b"stem", (group, _SUFFIX.sub("", sample.id))))
-        if input:
-            self._keep_example(group, shared, input)
-        self._groups.append(self._codes.setdefault(group, len(self._codes)))
-        self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
-        self._labels.append(self._label_codes.setdefault(label, len(self._label_codes)))
-        self._empty.append(not sample.text.strip())
+        self._empty.extend(not sample.text.strip() for sample in samples)
+        for sample, group, of_sample, input in zip(samples, groups, shared, inputs, strict=True):
+            if not of_sample:
+                self._add_unshared(sample, group)
+            if input:
+                self._keep_example(group, of_sample, input)
+
+    def _add_unshared(self, sample: Sample, group: str) -> None:
+        """Remembers what texts that name no prompt have in common with others all the same."""
+        words = sample.text.split()
+        is_longer = len(words) > _WORDS  # a text of its beginning alone tells nothing
+        self._beginnings.append(_hash(b"begins", (group, *words[:_WORDS])) if is_longer else NONE)
+        self._stems.append(_hash(b"stem", (group, _SUFFIX.sub("", sample.id))))
 
     def sharing_note(self) -> str:
         """What suggests that texts share prompts that they do not name; empty if nothing does.
@@ -173,8 +190,12 @@ class RunTally:
             if kept is None or example[:2] < kept[:2]:
                 self._examples[group] = example
 
-    def add_scores(self, scores: Scores) -> None:
-        """Remember the values of one metric for some of the samples."""
+    def add_scores(self, scores: Scores, groups: Sequence[str] = ()) -> None:
+        """Takes in the values of one metric for some of the samples.
+
+        Args:
+            groups: of these samples, if the means of parts are wanted.
+        """
         column = self._columns.setdefault(scores.metric, MetricColumn(scores))
         if column.signature != scores.signature:
             raise ValueError(
@@ -185,6 +206,33 @@ class RunTally:
         column.values.frombytes(scores.values.tobytes())
         column.reasons.update(scores.undefined.values())
         column.truncated += len(scores.truncated)
+        column.ties += ties(scores)
+        if groups and scores.metric in self._part_names:
+            group_of = dict(zip(scores.ids, groups, strict=True))
+            for id, part, score, weight in scores.part_rows or ():
+                sums = self._parts.setdefault((scores.metric, group_of[id], part), np.zeros(3))
+                sums += (score, weight, 1)
+
+    def part_means(self) -> dict[str, tuple[PartMean, ...]]:
+        """Returns metric -> the means of its parts, groups by name."""
+        groups = sorted({group for _, group, _ in self._parts}, key=natural)
+        means = {
+            metric: tuple(
+                PartMean(group, part, score / n, weight / n, int(n))
+                for group in groups
+                for part in names
+                if (metric, group, part) in self._parts
+                for score, weight, n in [self._parts[metric, group, part].tolist()]
+            )
+            for metric, names in self._part_names.items()
+        }
+        return {metric: of_metric for metric, of_metric in means.items() if of_metric}
+
+    def notes(self) -> list[str]:
+        """Returns what a reader must know of the values: ties, and prompts that are not named."""
+        columns = self._columns.values()
+        notes = [tie_note(c.metric, c.ties, len(self)) for c in columns if c.ties]
+        return [*notes, *filter(None, [self.sharing_note()])]
 
     def table(self) -> SystemTable:
         """All that was added, as arrays with rows in the order of the ids' hashes.
@@ -234,6 +282,25 @@ class RunTally:
         return self._columns.values()
 
 
+@dataclass(frozen=True)
+class PartMean(Document):
+    """The mean of one part over the defined values of a group.
+
+    Attributes:
+        group: its name, e.g. the system.
+        part: the part's name.
+        mean: of its scores.
+        weight: the mean weight of the part in the values that have it.
+        n: how many values have it.
+    """
+
+    group: str
+    part: str
+    mean: float
+    weight: float
+    n: int
+
+
 @dataclass
 class MetricColumn:
     """The scores of one metric as they come in."""
@@ -248,7 +315,7 @@ class MetricColumn:
         self.ids = array("Q")
         self.values = array("d")
         self.reasons: Counter[str] = Counter()
-        self.truncated = 0
+        self.truncated = self.ties = 0
 
 
 def _positions(order: Sequence[int], codes: array[int]) -> Codes:
@@ -256,6 +323,19 @@ def _positions(order: Sequence[int], codes: array[int]) -> Codes:
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
     return rank[np.array(codes, dtype=np.intp)]
+
+
+def _coded(codes: dict[K, int], names: Iterable[K]) -> Iterator[int]:
+    """Yields the code of each name; a new one has the next number."""
+    return (codes.setdefault(name, len(codes)) for name in names)
+
+
+def _stratum(sample: Sample) -> int:
+    """Returns the hash of what samples of one stratum have in common: data set and control."""
+    control = sorted(sample.control.items())
+    if not control:
+        return _hash_of_dataset(sample.dataset)
+    return _hash(b"stratum", (sample.dataset, *control))
 
 
 def _hash(kind: bytes, key: object) -> int:

@@ -1,8 +1,8 @@
 """`levelfield.score`: samples in, scores and their summaries out.
 
-A sample's way to its value: `io.source` reads it, `scoring.keeper.stream` passes its partition on,
-`scoring.keeper.Keeper` asks for the values that are not kept, `core.metric` holds the metric to
-its contract, and the metric scores it with its words or its model.
+A sample's way to its value: `io.samples` reads it, `scoring.scorer.stream` passes its partition on,
+`scoring.scorer.CachedScorer` computes the values that are not cached, `core.metric` guards the code
+of the metric, and the metric scores it with its words or its model.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import itertools
 import json
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.corpus import GroupStates, is_corpus_metric
 from levelfield.core.errors import UserError
 from levelfield.core.metric import (
     CountsTexts,
@@ -30,18 +30,16 @@ from levelfield.core.options import distributed, keywords
 from levelfield.core.partitions import PARTITION, partitions
 from levelfield.core.progress import Progress, Stages, no_stages, time_limit
 from levelfield.core.sample import Sample
-from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate, tie_note, ties
+from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.core.strings import json_text
-from levelfield.io.census import Census
 from levelfield.io.opening import Texts, open_source
 from levelfield.io.outputs import KINDS, FileHead
 from levelfield.io.problems import printable
 from levelfield.io.reading import ReadingOptions
-from levelfield.io.source import Source
+from levelfield.io.samples import Census, Source
 from levelfield.io.writing import STDOUT, atomic_writer
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.joint import MEANS, Criterion, joint
-from levelfield.scoring.keeper import ScoredPartition, keeping, stream
 from levelfield.scoring.languages import LanguageTally
 from levelfield.scoring.metrics import (
     check_engine,
@@ -51,14 +49,15 @@ from levelfield.scoring.metrics import (
     required_fields,
 )
 from levelfield.scoring.options import Note, ScoreOptions
-from levelfield.scoring.result import Corpora, Grouping, PartTally, ScoreResult, ScoreSummary
+from levelfield.scoring.result import Corpora, Grouping, ScoreResult, ScoreSummary
+from levelfield.scoring.run_table import RunTable
+from levelfield.scoring.scorer import ScoredPartition, cached_scorer, stream
 from levelfield.scoring.summary import (
     MetricSummary,
     adjusted,
     summarise,
     summarise_corpus,
 )
-from levelfield.scoring.tally import RunTally
 from levelfield.stats.resampling import Resampling
 from levelfield.workers.places import working_place
 
@@ -204,10 +203,122 @@ def measure(
         LevelfieldError: as for `score`.
         KeyboardInterrupt: says what is kept.
     """
+    census = _checked(source, options, stages, note)
+    plan = _plan(source, options, census, stages, note)
+    if out and (lost := note_of_lost(out, plan.signatures)):
+        note(lost)
+    execution = options.execution
+    table = RunTable({m.name: names for m in plan.of_samples if (names := part_names(m))})
+    notes: list[str] = [*source.notes]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(time_limit(execution.time_limit))
+        out_file = stack.enter_context(atomic_writer(out)) if out else None
+        parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
+        device = execution.loading.device
+        executor = stack.enter_context(
+            working_place(execution, plan.metrics, census.n, device, notes.append)
+        )
+        scorer = stack.enter_context(
+            cached_scorer(notes, enabled=execution.cache, executor=executor)
+        )
+        shard = execution.part(math.ceil(census.n / PARTITION))
+        n = max(0, min(shard.stop * PARTITION, census.n) - shard.start * PARTITION)
+        if execution.shard:
+            notes.append(_shard_note(execution.shard, n, census.n))
+        title = plan.metrics[0].name if len(plan.metrics) == 1 else "scoring"
+        progress = stack.enter_context(stages(title, n * len(plan.metrics)))
+        languages = LanguageTally(plan.metrics, n)
+        samples = itertools.islice(partitions(source), shard.start, shard.stop)
+        for partition in stream(samples, plan.of_samples, plan.states, scorer, progress=progress):
+            groups = plan.grouping.groups(partition.samples)
+            labels = plan.grouping.labels(partition.samples)
+            table.add(partition.samples, groups, labels)
+            languages.add(sample.text for sample in partition.samples)
+            for corpus in plan.corpora:
+                corpus.add(partition.samples, groups, labels)
+            for scores in partition.scores:
+                table.add_scores(scores, groups)
+                _write_scores(scores, out_file)
+                _write_parts(scores, parts_file)
+            if gallery is not None:
+                gallery.add(partition.samples, groups, partition.scores)
+            each(partition)
+        source.check_unchanged()
+        of_corpora = tuple(states.scores() for states in plan.states)
+        for scores in of_corpora:
+            _write_scores(scores, out_file)
+    notes += [*_cost_notes(plan.of_samples), *table.notes(), *languages.notes()]
+    return ScoreSummary(
+        n=len(table),
+        files=tuple(files),
+        grouping=plan.grouping,
+        notes=tuple(notes),
+        summaries=tuple(_summaries(table, plan, of_corpora, options.resampling)),
+        corpora=of_corpora,
+        parts=table.part_means(),
+        task=options.task or "",
+        gallery=gallery,
+        resampling=options.resampling,
+        languages=languages.unread(),
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a run scores.
+
+    Attributes:
+        metrics: all of them, those of samples and of corpora.
+        signatures: of the metrics.
+        corpora: of each corpus metric.
+        criteria: content and style of a joint mean; none without one.
+        grouping: what the rows of the table are.
+    """
+
+    metrics: Sequence[Metric]
+    signatures: Sequence[str]
+    corpora: Sequence[Corpora]
+    criteria: Sequence[Criterion]
+    grouping: Grouping
+
+    @property
+    def of_samples(self) -> list[Metric]:
+        """The metrics of samples."""
+        return [metric for metric in self.metrics if not is_corpus_metric(metric)]
+
+    @property
+    def states(self) -> list[GroupStates]:
+        """The states of the corpus metrics."""
+        return [corpus.states for corpus in self.corpora]
+
+    @property
+    def split(self) -> set[str]:
+        """The metrics whose means are split by label: those that read it, or all if none does."""
+        of_control = {metric.name for metric in self.metrics if "control" in metric.requires}
+        return of_control or {metric.name for metric in self.metrics}
+
+
+def _checked(source: Source, options: ScoreOptions, stages: Stages, note: Note) -> Census:
+    """Reads all texts, and counts what is in them.
+
+    Raises:
+        InputError: some can't be read.
+    """
     with stages("reading", None) as progress:
         census = source.check(progress=progress, wanted=required_fields(options))
     if census.thoughts:
         note(_thoughts_note(census.thoughts, census.n))
+    return census
+
+
+def _plan(
+    source: Source, options: ScoreOptions, census: Census, stages: Stages, note: Note
+) -> _Plan:
+    """Chooses the metrics, and checks that they and the options fit the texts.
+
+    Raises:
+        LevelfieldError: what is wrong with a metric, a model or an option.
+    """
     with time_limit(options.execution.time_limit):
         metrics = [
             _prepared(metric, source, census, stages)
@@ -215,8 +326,6 @@ def measure(
         ]
         signatures = ready(metrics, census.control)
     check_engine(options.execution.loading.engine, signatures)
-    if out and (lost := note_of_lost(out, signatures)):
-        note(lost)
     criteria = joint_criteria(options, metrics)
     grouping = Grouping.choose(options.by, census)
     if not grouping.compares:
@@ -229,82 +338,10 @@ def measure(
             f"--shard: {corpora[0].states.metric.name} has a value for a group of texts, and a "
             "shard has only some of them; measure it without --shard"
         )
-    of_samples = [m for m in metrics if not is_corpus_metric(m)]
-    resampling = options.resampling
+    plan = _Plan(metrics, signatures, corpora, criteria, grouping)
     joint_names = [f"joint.{name}" for name in MEANS] if criteria else []
-    resampling.check_metrics([*(m.name for m in of_samples), *joint_names])
-    states = [corpus.states for corpus in corpora]
-    tally = RunTally()
-    parts_of = PartTally({m.name: names for m in of_samples if (names := part_names(m))})
-    notes: list[str] = [*source.notes]
-    tied: Counter[str] = Counter()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(time_limit(options.execution.time_limit))
-        out_file = stack.enter_context(atomic_writer(out)) if out else None
-        parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
-        device = options.execution.loading.device
-        executor = stack.enter_context(
-            working_place(options.execution, metrics, census.n, device, notes.append)
-        )
-        keeper = stack.enter_context(
-            keeping(notes, enabled=options.execution.cache, executor=executor)
-        )
-        title = metrics[0].name if len(metrics) == 1 else "scoring"
-        part = options.execution.part(math.ceil(census.n / PARTITION))
-        n = max(0, min(part.stop * PARTITION, census.n) - part.start * PARTITION)
-        if shard := options.execution.shard:
-            notes.append(_shard_note(shard, n, census.n))
-        progress = stack.enter_context(stages(title, n * len(metrics)))
-        its_own = itertools.islice(partitions(source), part.start, part.stop)
-        spoken = LanguageTally(metrics, n)
-        scored = stream(its_own, of_samples, states, keeper, progress=progress)
-        for partition in scored:
-            groups = [grouping.group(sample) for sample in partition.samples]
-            labels = [grouping.label(sample) for sample in partition.samples]
-            for sample, group, label in zip(partition.samples, groups, labels, strict=True):
-                tally.add(sample, group, label)
-            spoken.add(sample.text for sample in partition.samples)
-            for scores in partition.scores:
-                tally.add_scores(scores)
-                tied[scores.metric] += ties(scores)
-                parts_of.add(groups, scores)
-            for corpus in corpora:
-                corpus.add(partition.samples, groups, labels)
-            if gallery is not None:
-                gallery.add(partition.samples, groups, partition.scores)
-            for scores in partition.scores:
-                _write_scores(scores, out_file)
-                _write_parts(scores, parts_file)
-            each(partition)
-        source.check_unchanged()
-        of_corpora = tuple(group_states.scores() for group_states in states)
-        for scores in of_corpora:
-            _write_scores(scores, out_file)
-    for metric in of_samples:
-        with guarded(metric, "can't report its costs"):
-            notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
-    notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
-    notes += filter(None, [tally.sharing_note()])
-    notes += spoken.notes()
-    split = _split(metrics)
-    summaries = _summaries(tally, criteria, grouping, split, resampling)
-    summaries += [
-        summarise_corpus(scores, corpus.rows(), corpus.labels() if scores.metric in split else {})
-        for scores, corpus in zip(of_corpora, corpora, strict=True)
-    ]
-    return ScoreSummary(
-        n=len(tally),
-        files=tuple(files),
-        grouping=grouping,
-        notes=tuple(notes),
-        summaries=tuple(summaries),
-        corpora=of_corpora,
-        parts=parts_of.means(),
-        task=options.task or "",
-        gallery=gallery,
-        resampling=resampling,
-        languages=spoken.unread(),
-    )
+    options.resampling.check_metrics([*(m.name for m in plan.of_samples), *joint_names])
+    return plan
 
 
 def _thoughts_note(thoughts: int, n: int) -> str:
@@ -358,24 +395,26 @@ def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
         progress(1)
 
 
-def _split(metrics: Sequence[Metric]) -> set[str]:
-    """The metrics whose means are split by label: those that read it, or all if none does."""
-    of_control = {metric.name for metric in metrics if "control" in metric.requires}
-    return of_control or {metric.name for metric in metrics}
+def _cost_notes(metrics: Sequence[Metric]) -> Iterator[str]:
+    """Yields what the values of metrics have cost."""
+    for metric in metrics:
+        with guarded(metric, "can't report its costs"):
+            cost = getattr(metric, "costs", None)
+        if cost:
+            yield f"{metric.name}: {cost}"
 
 
 def _summaries(
-    tally: RunTally,
-    criteria: Sequence[Criterion],
-    grouping: Grouping,
-    split: Container[str],
-    resampling: Resampling,
-) -> list[MetricSummary]:
-    """Summaries of the sample metrics, and of the joint mean of content and style if there is
-    one."""
-    summaries = summarise(tally, compare=grouping.compares, split=split, resampling=resampling)
-    if not criteria:
-        return summaries
-    content, style = criteria
-    means = joint(tally, content, style, compare=grouping.compares, resampling=resampling)
-    return adjusted([*summaries, *means], resampling)
+    table: RunTable, plan: _Plan, of_corpora: Sequence[Scores], resampling: Resampling
+) -> Iterator[MetricSummary]:
+    """Yields the summaries of the metrics of samples, of the joint means if there are any, and of
+    the corpus metrics."""
+    compare = plan.grouping.compares
+    summaries = summarise(table, compare=compare, split=plan.split, resampling=resampling)
+    if plan.criteria:
+        means = joint(table, *plan.criteria, compare=compare, resampling=resampling)
+        summaries = adjusted([*summaries, *means], resampling)
+    yield from summaries
+    for scores, corpus in zip(of_corpora, plan.corpora, strict=True):
+        labels = corpus.labels() if scores.metric in plan.split else {}
+        yield summarise_corpus(scores, corpus.rows(), labels)

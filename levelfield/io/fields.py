@@ -1,37 +1,246 @@
-"""Records to samples and back: the one set of rules for every format."""
+"""Fields of samples: what each may hold, and how the records of every format hold them.
+
+The functions for single values take the value and whether its strings are cells of a table without
+types, such as CSV: cells that are numbers or JSON are read as such. Each raises `Wrong` for a value
+that the field can't hold.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
+import numbers
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal, TypeGuard, TypeVar
 
+import numpy as np
+
+from levelfield.core import limits
 from levelfield.core.continuation import without_thought
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
-from levelfield.io import values
+from levelfield.core.strings import whole_number
 from levelfield.io.guesses import NAMES, alternatives, field_guesses, map_words
-from levelfield.io.problems import Wrong, listed, printable, shown
+from levelfield.io.json_input import parse_json
+from levelfield.io.lines import NameTwiceError
+from levelfield.io.problems import Wrong, kind, listed, printable, shown
+
+T = TypeVar("T")
 
 Record = Mapping[str, Any]
 """What a sample is read from: an object of JSON, a row of a table."""
 
-FIELDS = tuple(f.name for f in fields(Sample))
+FIELDS = tuple(f.name for f in dataclasses.fields(Sample))
+
+_WITH_COMMAS = re.compile(r"[-+]?[0-9.]*(,[0-9.]+)+")
+
+
+def absent(value: object) -> bool:
+    """Returns whether a value is missing: null, an empty string, or NaN as in tables."""
+    if isinstance(value, str):
+        return not value
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def is_plain(value: object) -> TypeGuard[str]:
+    """Returns whether `string` returns a value as it is, without a further look."""
+    return type(value) is str and len(value) <= limits.TEXT_CHARACTERS and value.isascii()
+
+
+def is_finite_number(value: object) -> bool:
+    """Returns whether `rating` and `score` return a number as it is, without a further look."""
+    return type(value) in (float, int) and abs(value) <= limits.LARGEST_NUMBER  # type: ignore[arg-type]
+
+
+def string(value: Any, _cells: bool = False) -> str:
+    if is_plain(value):
+        return value
+    if isinstance(value, str) and len(value) > limits.TEXT_CHARACTERS:
+        most = f"at most {limits.TEXT_CHARACTERS:,} are read; split it"
+        raise Wrong(f"a text of {len(value):,} characters; {most}")
+    if not isinstance(value, str):
+        raise Wrong(f"expected a string, found {kind(value)}; write it in quotes or leave it out")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise Wrong(
+                f"a lone surrogate ({shown(value[error.start])[1:-1]}) at character "
+                f"{error.start + 1}: half of a character, which models can't read; write the "
+                "character whole or remove the half"
+            ) from None
+    return value
+
+
+def name(value: Any, cells: bool) -> str:
+    """Returns a string; people number their samples and systems, so numbers too."""
+    if is_plain(value):
+        return value
+    if isinstance(value, str | bool) or not isinstance(value, numbers.Real):
+        return string(value, cells)
+    return str(value)
+
+
+def whole(value: Any, cells: bool) -> int:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    real = number(value, cells, "a whole number")
+    if not real.is_integer():
+        raise Wrong(f"expected a whole number, found {shown(value, 20)}; remove the fraction")
+    try:
+        return whole_number(value) if isinstance(value, str) else int(value)
+    except ValueError:  # a cell such as 42.0, as pandas writes a column with gaps
+        return int(real)
+
+
+def number(value: Any, cells: bool, expected: str = "a number") -> float:
+    """Returns a finite number or NaN; a string is a number only as a cell."""
+    is_number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
+    try:
+        if not (is_number or (cells and isinstance(value, str) and "_" not in value)):
+            raise ValueError
+        real = float(value)
+    except (ValueError, OverflowError):
+        mend = "leave out what is missing"
+        if isinstance(value, str) and _WITH_COMMAS.fullmatch(value.strip()):
+            mend = "write decimals with a point, as in 3.5, and thousands without a separator"
+        raise Wrong(f"expected {expected}, found {kind(value)}; {mend}") from None
+    if math.isinf(real):
+        raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
+    if abs(real) > limits.LARGEST_NUMBER:
+        largest = f"the largest accepted is {limits.LARGEST_NUMBER:g}"
+        raise Wrong(f"expected {expected}, found {real:g}; {largest}")
+    return real
+
+
+def array(value: Any, cells: bool) -> Any:
+    """Returns a list from a cell's JSON or a NumPy array; anything else unchanged."""
+    if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+        return _json_cell(
+            value,
+            'a JSON array, which is written ["one", "two"]; '
+            "a single text in brackets is written as an array of one",
+        )
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def strings(value: Any, cells: bool) -> tuple[str, ...]:
+    """Returns a list of strings, or a single one."""
+    value = array(value, cells)
+    if not isinstance(value, list | tuple):
+        return (string(value),)
+    if all(map(is_plain, value)):
+        return tuple(value)
+    return tuple(_inside(n, string, item) for n, item in enumerate(value, 1))
+
+
+def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
+    """Returns the wanted value or values of an attribute; "" if there is none."""
+    if type(value) is str and not cells:
+        return string(value)
+    if absent(value):
+        return ""
+    if type(value) is int:  # a label such as 0 or 1
+        return str(value)
+    value = array(value, cells)
+    return strings(value, cells) if isinstance(value, list | tuple) else string(value)
+
+
+def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
+    """Returns attribute -> wanted value or values."""
+    value, cells = _object(value, cells, '{"sentiment": "positive"}')
+    labels = {}
+    for attribute, item in value.items():
+        try:
+            label = wanted(item, cells)
+        except Wrong as wrong:
+            raise wrong.inside(attribute) from None
+        if label:
+            labels[string(attribute)] = label
+    return labels
+
+
+def ratings(value: Any, cells: bool) -> dict[str, dict[str, float]]:
+    """Returns aspect -> rater -> value, without the missing ones."""
+    value, cells = _object(value, cells, '{"coherence": {"rater 1": 4}}')
+    aspects = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
+    return {aspect: of_raters for aspect, of_raters in aspects.items() if of_raters}
+
+
+def raters(value: Any, cells: bool) -> dict[str, float]:
+    """Returns rater -> value of one aspect; raters that have no names are "1", "2", …."""
+    value = array(value, cells)
+    if isinstance(value, list | tuple):
+        value = {str(n): item for n, item in enumerate(value, 1)}
+    if not isinstance(value, Mapping):
+        value = {"1": rating(value, cells)}
+    named = {string(rater): _inside(rater, rating, item, cells) for rater, item in value.items()}
+    return {rater: number for rater, number in named.items() if not math.isnan(number)}
+
+
+def rating(value: Any, cells: bool) -> float:
+    """Returns one rater's number; NaN if there is none."""
+    if type(value) is float and abs(value) <= limits.LARGEST_NUMBER:
+        return value
+    if absent(value) or (cells and isinstance(value, str) and value.isspace()):
+        return math.nan
+    return number(value, cells)
+
+
+def score(value: Any, cells: bool) -> float:
+    """Returns a value of a metric; NaN if there is none. It may be infinite, as a number or as the
+    string "inf" or "-inf"."""
+    infinite = isinstance(value, float | np.floating) and np.isinf(value)
+    if infinite or (isinstance(value, str) and value.strip() in ("inf", "-inf")):
+        return float(value)
+    return rating(value, cells)
+
+
+def _json_cell(cell: str, expected: str) -> Any:
+    try:
+        return parse_json(cell)
+    except NameTwiceError as error:
+        raise Wrong(str(error)) from None
+    except ValueError:
+        raise Wrong(f"{shown(cell)} is not {expected}") from None
+
+
+def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], bool]:
+    """Returns an object, and whether the strings in it are cells: those inside JSON are not."""
+    if type(value) is dict:
+        return value, cells
+    if cells and isinstance(value, str):
+        value, cells = _json_cell(value, f"a JSON object such as {example}"), False
+    if absent(value):
+        return {}, cells
+    if not isinstance(value, Mapping):
+        raise Wrong(f"expected an object such as {example}, found {kind(value)}")
+    return value, cells
+
+
+def _inside(step: object, convert: Callable[..., T], *args: Any) -> T:
+    try:
+        return convert(*args)
+    except Wrong as wrong:
+        raise wrong.inside(step) from None
+
 
 _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
-    "id": values.name,
-    "text": values.string,
-    "prompt": values.string,
-    "source": values.string,
-    "references": values.strings,
-    "context": values.strings,
-    "control": values.control,
-    "system": values.name,
-    "dataset": values.name,
-    "seed": values.whole,
-    "ratings": values.ratings,
+    "id": name,
+    "text": string,
+    "prompt": string,
+    "source": string,
+    "references": strings,
+    "context": strings,
+    "control": control,
+    "system": name,
+    "dataset": name,
+    "seed": whole,
+    "ratings": ratings,
 }
 _STRINGS = frozenset({"id", "text", "prompt", "source", "system", "dataset"})
 """Fields whose strings are taken as they are."""
@@ -96,9 +305,9 @@ class Rules:
                     "; also control.ATTRIBUTE, ratings.ASPECT.RATER and references.NUMBER"
                 )
         try:
-            object.__setattr__(self, "control", values.control(self.control, False))
-            values.string(self.system)
-            values.string(self.prompt)
+            object.__setattr__(self, "control", control(self.control, False))
+            string(self.system)
+            string(self.prompt)
         except Wrong as wrong:
             raise UserError(f"value for all samples: {wrong}") from None
 
@@ -108,13 +317,44 @@ class Rules:
         """Returns the sample that a record holds.
 
         Args:
-            id, system: for a record that has none.
-            prefix: goes before the id of a record that has one.
-            cells: whether strings are cells of a table without types, see `values`.
+            id, prefix, system, cells: as for `samples`.
 
         Raises:
             BadRecord: with all problems.
         """
+        (sample,) = self.samples([(id, record)], prefix=prefix, system=system, cells=cells)
+        if not isinstance(sample, Sample):
+            raise sample
+        return sample
+
+    def samples(
+        self,
+        rows: Iterable[tuple[str, Record | Wrong]],
+        *,
+        prefix: str = "",
+        system: str = "",
+        cells: bool = False,
+    ) -> list[Sample | BadRecord | Wrong]:
+        """Returns the samples that records hold; what is wrong in place of one that holds none.
+
+        Args:
+            rows: records, or what is wrong with them, each with the id of a record that has none.
+            prefix: goes before the id of a record that has one.
+            system: of a record that has none.
+            cells: whether strings are cells of a table without types.
+        """
+        contents = [
+            record
+            if isinstance(record, Wrong)
+            else self._contents(record, id, prefix, system, cells)
+            for id, record in rows
+        ]
+        return [Sample(**each) if isinstance(each, dict) else each for each in contents]
+
+    def _contents(
+        self, record: Record, id: str, prefix: str, system: str, cells: bool
+    ) -> dict[str, Any] | BadRecord:
+        """Returns the fields of the sample that a record holds, or all that is wrong with it."""
         fields: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         entries: list[tuple[tuple[str, ...], Any]] = []
@@ -123,10 +363,10 @@ class Rules:
         if named.keys() == {"text"}:
             named = {self.required: named["text"]}
         for name, value in named.items():
-            if name in _STRINGS and value and values.is_plain(value):
+            if name in _STRINGS and value and is_plain(value):
                 fields[name] = value
             elif name in _CONVERT:
-                if values.absent(value) and not (name == self.required and value == ""):
+                if absent(value) and not (name == self.required and value == ""):
                     continue
                 try:
                     fields[name] = _CONVERT[name](value, cells)
@@ -147,7 +387,7 @@ class Rules:
         if self.required not in fields and not (self.required == "prompt" and "source" in fields):
             problems.insert(0, self._incomplete(record, there=self.required in named))
         if problems:
-            raise BadRecord(problems, no_required_field=self.required not in named)
+            return BadRecord(problems, no_required_field=self.required not in named)
         fields.setdefault("text", "")
         fields["id"] = prefix + fields["id"] if fields.get("id") else id
         fields["system"] = fields.get("system") or self.system or system
@@ -159,7 +399,8 @@ class Rules:
             fields["control"] = {**self.control, **fields.get("control", {})}
         if self.thoughts == "remove":
             fields["text"] = without_thought(fields["text"], fields.get("prompt", ""))
-        return Sample(**fields, extra=extra)
+        fields["extra"] = extra
+        return fields
 
     def _with_names(self, control: Control) -> Control:
         def name(label: str) -> str:
@@ -248,12 +489,10 @@ def field_of(record: Record, field: str, column: str, cells: bool) -> Any:
         part for part, value in zip(parts, cell_values, strict=True) if value is MISSING
     ]:
         raise Wrong(f"there is no {listed(lacking)}; the fields are {listed(record)}", field)
-    if empty := [
-        part for part, value in zip(parts, cell_values, strict=True) if values.absent(value)
-    ]:
+    if empty := [part for part, value in zip(parts, cell_values, strict=True) if absent(value)]:
         raise Wrong(f"{listed(empty)} is part of it and empty; fill it in", field)
     try:
-        return "/".join(values.name(value, cells) for value in cell_values)
+        return "/".join(name(value, cells) for value in cell_values)
     except Wrong as wrong:
         raise wrong.inside(field) from None
 
@@ -313,19 +552,19 @@ def _place(entry: tuple[tuple[str, ...], Any]) -> int:
 def _enter(fields: dict[str, Any], name: str, path: list[str], value: Any, cells: bool) -> None:
     """Puts the value at the path into the field of what is made so far."""
     if f"{name}." in _LISTS:
-        if not values.absent(value):
-            fields[name] = (*(fields.get(name) or ()), values.string(value))
+        if not absent(value):
+            fields[name] = (*(fields.get(name) or ()), string(value))
         return
     field = dict(fields.get(name) or {})
-    values.string(path[0])
+    string(path[0])
     entry: Any
     if name == "control":
-        entry = values.wanted(value, cells)
+        entry = wanted(value, cells)
     elif path[1:]:
-        rating = values.rating(value, cells)
-        entry = {} if math.isnan(rating) else {values.string(path[1]): rating}
+        number = rating(value, cells)
+        entry = {} if math.isnan(number) else {string(path[1]): number}
     else:
-        entry = values.raters(value, cells)
+        entry = raters(value, cells)
     if entry:
         field[path[0]] = {**field.get(path[0], {}), **entry} if name == "ratings" else entry
     fields[name] = field

@@ -5,26 +5,99 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, zip_longest
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from levelfield.core.continuation import without_thought
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.progress import Progress, no_progress
-from levelfield.core.sample import Sample
-from levelfield.io.census import Census, Tally
+from levelfield.core.sample import Sample, wanted_values
+from levelfield.io.fields import (
+    FIELDS,
+    BadRecord,
+    Record,
+    Required,
+    Rules,
+    absent,
+    has,
+    unmatched,
+)
 from levelfield.io.lines import Row
 from levelfield.io.logged import LogFacts
 from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
-from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
 from levelfield.io.streams import STDIN, content_digest, copy_limited, open_bytes, sha256
-from levelfield.io.values import absent
 from levelfield.io.writing import lasting_folder
 
 PROGRESS_EVERY = 1_000
+
+_BATCH = 64
+"""Rows that are read together."""
+
+MOST_LABELS = 1_000
+"""Labels of an attribute that are counted apart; `keywords`, say, may have any number."""
+OTHER_LABELS = "…"
+
+_FILLED = ("text", "prompt", "source", "references", "context", "control", "ratings", "extra")
+_contents = attrgetter(*_FILLED)
+_NAMES = ("system", "dataset", "seed")
+
+
+@dataclass
+class Census:
+    """Counts of samples by their contents.
+
+    Attributes:
+        n: samples.
+        filled: field of `Sample` -> how many have something in it; every field is named.
+        files: file -> samples in it, in the order given.
+        systems, datasets, seeds: value -> samples; those without one are not counted here.
+        control: attribute -> label -> samples that want it. A sample that wants several labels of
+            an attribute counts for each; labels beyond `MOST_LABELS` are counted together under
+            `OTHER_LABELS`.
+        ratings: aspect -> rater -> samples rated.
+        extra: name of a field that `Sample` lacks -> samples that have it.
+        thoughts: samples whose text begins with a block in which a model thinks.
+    """
+
+    n: int = 0
+    filled: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FIELDS, 0))
+    files: Counter[str] = field(default_factory=Counter)
+    systems: Counter[str] = field(default_factory=Counter)
+    datasets: Counter[str] = field(default_factory=Counter)
+    seeds: Counter[int] = field(default_factory=Counter)
+    control: dict[str, Counter[str]] = field(default_factory=dict)
+    ratings: dict[str, Counter[str]] = field(default_factory=dict)
+    extra: Counter[str] = field(default_factory=Counter)
+    thoughts: int = 0
+
+    def add(self, sample: Sample, file: str) -> None:
+        """Counts a sample."""
+        self.n += 1
+        self.files[file] += 1
+        self.filled["id"] += 1
+        for name, value in zip(_FILLED, _contents(sample), strict=True):
+            if value:
+                self.filled[name] += 1
+        named: tuple[Counter[Any], ...] = (self.systems, self.datasets, self.seeds)
+        for name, counts in zip(_NAMES, named, strict=True):
+            if (key := getattr(sample, name)) not in ("", None):
+                self.filled[name] += 1
+                counts[key] += 1
+        if "<" in sample.text:
+            self.thoughts += without_thought(sample.text, sample.prompt) != sample.text
+        for attribute, values in sample.control.items():
+            labels = self.control.setdefault(attribute, Counter())
+            for label in dict.fromkeys(wanted_values(values)):
+                is_counted = label in labels or len(labels) < MOST_LABELS
+                labels[label if is_counted else OTHER_LABELS] += 1
+        for aspect, ratings in sample.ratings.items():
+            self.ratings.setdefault(aspect, Counter()).update(ratings.keys())
+        self.extra.update(sample.extra.keys())
 
 
 class Spool:
@@ -108,11 +181,22 @@ class Input:
             return ""
         return f"{self.name}: changed while it was read; wait until it is complete, or read a copy"
 
-    def is_blank(self, record: Mapping[str, Any], required: Required = "text") -> bool:
+    def batches(self) -> Iterator[list[Row]]:
+        """Yields the rows in lists; of a file that can't be read to its end, the last says so."""
+        try:
+            rows = iter(self.rows())
+            while batch := list(islice(rows, _BATCH)):
+                yield batch
+        except OSError as error:
+            yield [(0, Wrong(f"can't be read: {printable(error.strerror or str(error))}"))]
+
+    def is_blank(self, record: Record | Wrong, required: Required = "text") -> bool:
         """Returns whether a record is a row of empty cells, which spreadsheets leave in tables.
 
         A single cell may be a text that is empty; as a request, which says nothing, it is blank.
         """
+        if isinstance(record, Wrong):
+            return False
         is_row = self.cells or (self.is_table and self.unit == "row ")
         may_be = (is_row and len(record) > 1) or (self.is_table and required != "text")
         return may_be and all(map(_is_empty, record.values()))
@@ -237,21 +321,20 @@ class Source:
             InputError: with all problems there are: the first 20, and how many more.
         """
         self._rules = replace(self._rules, wanted=tuple(wanted))
-        problems = Problems()
-        tally = Tally()
+        problems, census = Problems(), Census()
         self._blank.clear()
         self._states = None
         states = [i.state() for i in self.inputs]
         for sample, name in self._read(problems.add, None if self._ids == "any" else {}):
-            tally.add(sample, name)
-            if tally.n % PROGRESS_EVERY == 0:
+            census.add(sample, name)
+            if census.n % PROGRESS_EVERY == 0:
                 progress(PROGRESS_EVERY)
-        if tally.n % PROGRESS_EVERY:
-            progress(tally.n % PROGRESS_EVERY)
+        if census.n % PROGRESS_EVERY:
+            progress(census.n % PROGRESS_EVERY)
         self._states = states
         self.check_unchanged()
         problems.raise_if_any()
-        return tally.census()
+        return census
 
     def _read(
         self, report: Callable[[str], object], seen: dict[str, int] | None
@@ -263,63 +346,60 @@ class Source:
             seen: id -> place of its first use; None if ids need not be compared.
         """
         unseen = dict(self._rules.mapping)
-        fields: Iterable[str] = ()
-        models = {} if "system" in self._rules.mapping else self._shared_models
+        columns: Iterable[str] = ()
         for index, source in enumerate(self.inputs):
-            prefix = f"{source.label}/" if self._ids == "file" else ""
-            system = source.label if len(self.inputs) > 1 else ""
-            rows = 0
-            counts = self._states is None
-            try:
-                for number, record in source.rows():
-                    if isinstance(record, Wrong):
-                        rows += 1
-                        report(f"{source.place(number)}: {record}")
-                        continue
-                    if source.is_blank(record, self._rules.required):
-                        self._blank[source.name] += counts
-                        continue
-                    rows += 1
-                    if index in models and record.get("system") == models[index]:
-                        record = {**record, "system": source.label}
-                    if unseen:
-                        fields = fields or tuple(record)
-                        unseen = {o: t for o, t in unseen.items() if not has(record, o, t)}
-                    try:
-                        sample = self._rules.sample(
-                            record,
-                            id=source.own_id(number),
-                            prefix=prefix,
-                            system=system,
-                            cells=source.cells,
-                        )
-                    except BadRecord as bad:
-                        if bad.no_required_field:
-                            unseen.pop(self._rules.required, None)  # said below
-                        whole_table = bad.no_required_field and source.is_table
-                        for problem in bad.problems:
-                            report(f"{source.place(0 if whole_table else number)}: {problem}")
-                        if whole_table:
-                            break
-                        continue
-                    if seen is not None:
-                        here = index << 40 | number
-                        first = seen.setdefault(sample.id, here)
-                        if first != here:
-                            report(self._used_twice(sample.id, here, first))
-                            continue
-                    if refusal := self._refusal(sample):
-                        report(f"{source.place(number)}: {refusal}")
-                        continue
+            is_empty = True
+            for number, record, sample in self._outcomes(index):
+                is_empty = False
+                if unseen and not isinstance(record, Wrong):
+                    columns = columns or tuple(record)
+                    unseen = {o: t for o, t in unseen.items() if not has(record, o, t)}
+                if isinstance(sample, Wrong):
+                    report(f"{source.place(number)}: {sample}")
+                elif isinstance(sample, BadRecord):
+                    if sample.no_required_field:
+                        unseen.pop(self._rules.required, None)  # the problem names it
+                    is_whole_table = sample.no_required_field and source.is_table
+                    place = source.place(0 if is_whole_table else number)
+                    for wrong in sample.problems:
+                        report(f"{place}: {wrong}")
+                    if is_whole_table:
+                        break
+                elif problem := self._problem(sample, index, number, seen):
+                    report(f"{source.place(number)}: {problem}")
+                else:
                     yield sample, source.name
-            except OSError as error:
-                reason = printable(error.strerror or str(error))
-                report(f"{source.name}: can't be read: {reason}")
-                continue
-            if not rows:
+            if is_empty:
                 report(f"no samples in {source.name}; is it the file you mean?")
-        for name, column in unseen.items() if fields else ():
-            report(unmatched(name, column, fields))
+        for name, column in unseen.items() if columns else ():
+            report(unmatched(name, column, columns))
+
+    def _outcomes(
+        self, index: int
+    ) -> Iterator[tuple[int, Record | Wrong, Sample | BadRecord | Wrong]]:
+        """Yields the rows of an input that are not blank: number, record, and its sample or what is
+        wrong with it."""
+        source = self.inputs[index]
+        model = None if "system" in self._rules.mapping else self._shared_models.get(index)
+        counts = self._states is None
+        for batch in source.batches():
+            rows = [row for row in batch if not source.is_blank(row[1], self._rules.required)]
+            if counts and len(rows) < len(batch):
+                self._blank[source.name] += len(batch) - len(rows)
+            records = [
+                {**record, "system": source.label}
+                if model and not isinstance(record, Wrong) and record.get("system") == model
+                else record
+                for _, record in rows
+            ]
+            samples = self._rules.samples(
+                zip(map(source.own_id, (number for number, _ in rows)), records, strict=True),
+                prefix=f"{source.label}/" if self._ids == "file" else "",
+                system=source.label if len(self.inputs) > 1 else "",
+                cells=source.cells,
+            )
+            for (number, _), record, sample in zip(rows, records, samples, strict=True):
+                yield number, record, sample
 
     @functools.cached_property
     def _shared_models(self) -> dict[int, str]:
@@ -333,14 +413,19 @@ class Source:
         counts = Counter(models.values())
         return {i: model for i, model in models.items() if model and counts[model] > 1}
 
-    def _used_twice(self, id: str, here: int, first: int) -> str:
-        places = [self.inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]
+    def _problem(self, sample: Sample, index: int, number: int, seen: dict[str, int] | None) -> str:
+        """Returns that an id was used before, or why a request can't be answered; else empty."""
+        here = index << 40 | number
+        first = here if seen is None else seen.setdefault(sample.id, here)
+        if first == here:
+            return self._refusal(sample)
         mend = (
             "ids must differ: leave them out, or number the samples"
-            if here >> 40 == first >> 40
+            if index == first >> 40
             else "with --ids file, each id begins with the name of its file"
         )
-        return f"{places[0]}: id {shown(id)} was used at {places[1]}; {mend}"
+        place = self.inputs[first >> 40].place(first & (1 << 40) - 1)
+        return f"id {shown(sample.id)} was used at {place}; {mend}"
 
 
 @dataclass(frozen=True)
