@@ -11,6 +11,7 @@ from levelfield.core.documents import Document
 from levelfield.core.errors import InputError
 from levelfield.io.problems import listed
 from levelfield.io.tables import Table
+from levelfield.io.text_table import table_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -126,7 +127,7 @@ class Framed(Document, abc.ABC):
         return ()
 
     def __repr__(self) -> str:
-        tables = [table.to_text() for table in self._drawn()]
+        tables = [*map(table_text, self._drawn())]
         return "\n\n".join(tables) or str(self.to_polars())
 
     def _repr_html_(self) -> str:

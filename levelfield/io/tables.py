@@ -207,21 +207,6 @@ class Table:
         key = escape_markdown(self.key("@bold@")).replace("@bold@", "**bold**")
         return "\n\n".join(filter(None, [table, key, notes, signatures]))
 
-    def to_text(self) -> str:
-        """Returns aligned columns with the caption and legend, for a terminal."""
-        heads = [column.headed(column.title or column.name) for column in self.columns]
-        lines = [heads, *([_text_cell(cell) for cell in row] for row in self.cells)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        set_left = [column.words for column in self.columns]
-        rows = (
-            "  ".join(
-                text.ljust(width) if is_left else text.rjust(width)
-                for text, width, is_left in zip(line, widths, set_left, strict=True)
-            ).rstrip()
-            for line in lines
-        )
-        return "\n".join([*rows, f"{self.key('*')}."])
-
     def to_html(self) -> str:
         """Returns an HTML table, as notebooks show it. The best is bold."""
         heads = "".join(
@@ -242,11 +227,6 @@ def _latex_cell(cell: TableCell) -> str:
     beside = f" {escape_latex(cell.beside)}" if cell.beside else ""
     letters = f"\\textsuperscript{{{escape_latex(cell.letters)}}}" if cell.letters else ""
     return text + beside + letters
-
-
-def _text_cell(cell: TableCell) -> str:
-    mark = "*" if cell.best else ""
-    return " ".join(filter(None, [f"{visible(cell.text)}{mark}", cell.beside, cell.letters]))
 
 
 def _html_cell(cell: TableCell) -> str:

@@ -7,19 +7,23 @@ import io
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
-from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
-
-
-def column(name, values, above=""):
-    return BlockColumn(above, name, [[Text(part) for part in value.split()] for value in values])
+from levelfield.io.tables import Table, TableCell, TableColumn
+from levelfield.show.terminal.blocks import print_table, print_wrapped
 
 
-def printed(names, columns, *, width=80, fixed=()):
+def column(name, values, above="", *, repeated=False):
+    """A column and its cells, each of a value and what stands beside it."""
+    cells = [TableCell(*value.split()[:1], beside=" ".join(value.split()[1:])) for value in values]
+    return TableColumn(name, above, repeated=repeated), cells
+
+
+def printed(names, columns, *, width=80):
     file = io.StringIO()
     out = Console(file=file, force_terminal=True, width=width, color_system=None, highlight=False)
-    print_blocks(out, "system", names, columns, fixed=fixed)
+    heads, cells = zip(*columns, strict=True)
+    rows = zip(names, *cells, strict=True)
+    print_table(out, Table([TableColumn("system", words=True), *heads], [*rows]))
     return file.getvalue()
 
 
@@ -38,7 +42,7 @@ def test_columns_that_do_not_fit_follow_below_with_the_names_again(width):
     columns = [
         column(f"measure-{i} ↑", ["0.123 ±0.456", "–"], f"family {i // 3}") for i in range(9)
     ]
-    text = printed(["x", "日本"], columns, width=width, fixed=[column("n", ["40", "40"])])
+    text = printed(["x", "日本"], [column("n", ["40", "40"], repeated=True), *columns], width=width)
     blocks = text.rstrip().split("\n\n")
     assert all(block.count("日本") == 1 for block in blocks)
     assert all(text.count(f"{i} ↑") == 1 for i in range(9))
