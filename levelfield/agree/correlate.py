@@ -16,6 +16,7 @@ from levelfield.agree.design import CorrelationLevel, GroupBy
 from levelfield.agree.join import RatedScores
 from levelfield.core.arrays import Bools
 from levelfield.core.documents import Document
+from levelfield.core.strings import shortened
 from levelfield.io.tables import Table, TableCell, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.stats.clusters import coded
@@ -392,7 +393,7 @@ def _source_mean(
 def _source_name(table: RatedScores, row: int) -> str:
     sample = table.samples.get(table.ids[row])
     name = " / ".join(sample.shared) if sample and sample.shared else table.ids[row]
-    return name if len(name) <= 60 else name[:59] + "…"
+    return shortened(name, 60)
 
 
 def _system_level(

@@ -65,6 +65,20 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: repr(match[0])[1:-1], text)
 
 
+def one_line(value: object) -> str:
+    """Returns what a value is in words, with a space in place of line breaks and other blanks."""
+    return " ".join(str(value).split())
+
+
+def shortened(text: str, most: int, ending: str = "…") -> str:
+    """Returns a text of at most `most` characters; the ending stands for what is cut.
+
+    >>> shortened("the court sits", 10), shortened("the court", 10)
+    ('the court…', 'the court')
+    """
+    return text if len(text) <= most else text[: most - len(ending)].rstrip() + ending
+
+
 def whole_number(text: str) -> int:
     """Returns the whole number that a word is; `1_0`, which Python takes for 10, is none.
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.strings import one_line
 from levelfield.io.writing import FULL, user_cache
 
 _SCHEMA = 2
@@ -132,7 +133,7 @@ class SegmentCache:
         if schema == _WITHOUT_CHECKSUMS:
             (state,) = self._db.execute("PRAGMA integrity_check").fetchone()
             if state != "ok":
-                raise CacheError(f"cache {self.path} is damaged ({_line(state)}); {_MEND}")
+                raise CacheError(f"cache {self.path} is damaged ({one_line(state)}); {_MEND}")
             self._db.create_function("checksum_of", 6, _checksum, deterministic=True)
             self._db.execute("ALTER TABLE segments ADD COLUMN checksum BLOB")
             rows = self._db.execute(f"UPDATE segments SET checksum = checksum_of({_COLUMNS})")
@@ -237,7 +238,7 @@ def _wait_for_turn(action: Callable[[], object]) -> None:
 
 
 def _unusable(path: Path, problem: str, error: BaseException) -> CacheError:
-    return CacheError(f"cache {path} can't be {problem} ({_line(error)}); {_mend(path, error)}")
+    return CacheError(f"cache {path} can't be {problem} ({one_line(error)}); {_mend(path, error)}")
 
 
 def _mend(path: Path, error: BaseException) -> str:
@@ -251,11 +252,6 @@ def _mend(path: Path, error: BaseException) -> str:
     if isinstance(error, OSError) or code in _NOT_OF_THE_FILE:
         return f"{elsewhere} that can be written"
     return _MEND
-
-
-def _line(value: object) -> str:
-    """What SQLite says, of a schema perhaps, in one line."""
-    return " ".join(str(value).split())
 
 
 def _is_busy(error: object) -> bool:

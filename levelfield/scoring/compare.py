@@ -65,6 +65,8 @@ class SystemComparisons(Framed):
     stated: Mapping[tuple[str, str], float] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
 
+    _entries = "n family=resampling.family notes metrics=_metrics"
+
     def __iter__(self) -> Iterator[tuple[MetricSummary, Comparison]]:
         """Every comparison with the metric that it is under."""
         for summary in self.summaries:
@@ -81,31 +83,26 @@ class SystemComparisons(Framed):
             if (stated := self.stated.get((s.metric, group.group))) is not None
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the comparisons of `levelfield score --json`, each with its verdict, and
-        the means of the systems."""
-        return {
-            "n": self.n,
-            "family": self.resampling.family,
-            "notes": list(self.notes),
-            "metrics": [
-                {
-                    "metric": s.metric,
-                    **({"part_of": self.parts[s.metric]} if s.metric in self.parts else {}),
-                    "signature": s.signature,
-                    "higher_is_better": s.higher_is_better,
-                    "systems": [
-                        {**group.to_dict(), "stated": self.stated.get((s.metric, group.group))}
-                        for group in s.groups
-                    ],
-                    "comparisons": [
-                        {**c.to_dict(), "verdict": conclusion(c, s.direction)}
-                        for c in s.comparisons
-                    ],
-                }
-                for s in self.summaries
-            ],
-        }
+    @property
+    def _metrics(self) -> list[dict[str, Any]]:
+        """The comparisons of `levelfield score --json`, each with its verdict, and the means of the
+        systems."""
+        return [
+            {
+                "metric": s.metric,
+                **({"part_of": self.parts[s.metric]} if s.metric in self.parts else {}),
+                "signature": s.signature,
+                "higher_is_better": s.higher_is_better,
+                "systems": [
+                    {**group.to_dict(), "stated": self.stated.get((s.metric, group.group))}
+                    for group in s.groups
+                ],
+                "comparisons": [
+                    {**c.to_dict(), "verdict": conclusion(c, s.direction)} for c in s.comparisons
+                ],
+            }
+            for s in self.summaries
+        ]
 
     def _drawn(self) -> Sequence[Table]:
         return [self.table()]
@@ -114,7 +111,7 @@ class SystemComparisons(Framed):
         """One row a metric and pair of systems."""
         rows = [
             {"metric": metric["metric"], **comparison}
-            for metric in self.to_dict()["metrics"]
+            for metric in self._metrics
             for comparison in metric["comparisons"]
         ]
         return _SCHEMA, rows

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from levelfield.agree.drift import Drift
 from levelfield.agree.evaluation import MetaEvaluation
 from levelfield.core.arrays import Codes, Floats
-from levelfield.core.strings import natural
+from levelfield.core.strings import natural, shortened
 from levelfield.show.figures import (
     DOT,
     GRID,
@@ -95,13 +95,15 @@ def _samples_scatter(
 
 
 def _systems_scatter(names: Sequence[str], x: Floats, y: Floats, aspect: str) -> Figure:
-    right = 0.25 + 0.066 * max(len(_cut(name, 22)) for name in names)
+    right = 0.25 + 0.066 * max(len(shortened(name, 22)) for name in names)
     height = max(2.5, 0.6 + 0.17 * len(names))
     figure, axes = _axes(3.1 + right, height)
     axes.set_position((0.46 / (3.1 + right), 0.42 / height, 2.5 / (3.1 + right), 1 - 0.5 / height))
     _fit(axes, x, y, x, aspect)
     PLAIN.draw(axes, x, y, size=6)
-    points = sorted(zip(x, y, (_cut(name, 22) for name in names), strict=True), key=lambda p: p[1])
+    points = sorted(
+        zip(x, y, (shortened(name, 22) for name in names), strict=True), key=lambda p: p[1]
+    )
     names_beside(axes, points, height=height - 0.5)
     return figure
 
@@ -117,7 +119,7 @@ def _fit(axes: Axes, x: Floats, y: Floats, wide: Floats, aspect: str) -> None:
     axes.autoscale_view()
     axes.set_xlim(axes.get_xlim())
     axes.set_ylim(axes.get_ylim())
-    axes.set_xlabel(f"rating: {_cut(aspect)}", color=INK, fontsize=8.5, parse_math=False)
+    axes.set_xlabel(f"rating: {shortened(aspect, 36)}", color=INK, fontsize=8.5, parse_math=False)
 
 
 def quality_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
@@ -156,7 +158,7 @@ def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
             if not e.why_no_interval:
                 axes.plot([e.low, e.high], [y, y], color=mark.colour, linewidth=1.6)
             axes.plot([e.value], [y], **mark.line(5))
-    names_of_rows(axes, [_cut(name, 14) for name in names])
+    names_of_rows(axes, [shortened(name, 14) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.axvline(0, color=MUTED, linewidth=0.8)
     axes.set_position((0.27, axes.get_position().y0, 0.7, axes.get_position().height))
@@ -215,7 +217,3 @@ def _axes(width: float, height: float, *, above: float = 0.0) -> tuple[Figure, A
     axes = figure.add_axes((0.15, 0.42 / height, 0.82, 1 - (0.5 + above) / height))
     plain_axes(axes)
     return figure, axes
-
-
-def _cut(name: str, most: int = 36) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

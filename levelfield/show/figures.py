@@ -29,6 +29,7 @@ from matplotlib.transforms import IdentityTransform, blended_transform_factory
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.direction import in_words
 from levelfield.core.errors import UserError
+from levelfield.core.strings import shortened
 from levelfield.scoring.summary import GroupSummary, MetricSummary
 from levelfield.show.words import best_first, shown_name
 
@@ -311,9 +312,7 @@ def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
 
 def _label(axes: Axes, row: int, group: GroupSummary) -> None:
     """The name above its strip, so that a long one takes no width from the values."""
-    name = shown_name(group.group)
-    if len(name) > _LONGEST_NAME:
-        name = name[: _LONGEST_NAME - 1] + "…"
+    name = shortened(shown_name(group.group), _LONGEST_NAME)
     n = f"n = {group.mean.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
     n += f", {group.infinite:,} infinite" * bool(group.infinite)
     edges = blended_transform_factory(axes.transAxes, axes.transData)

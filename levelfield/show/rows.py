@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from levelfield.core.sample import Sample, wanted_name
+from levelfield.core.strings import shortened
 from levelfield.scoring.gallery import ShownSample, ValuePart
 
 PREVIEW = 320
@@ -148,16 +149,16 @@ def _row(shown: ShownSample) -> Row:
 def _breakdown(metric: str, parts: tuple[ValuePart, ...], sample: Sample) -> Breakdown:
     weights = sum(p.weight for p in parts)
     value = sum(p.weight * p.score for p in parts) / weights if weights else float("nan")
-    shortened = tuple(p._replace(part=_shortened(p.part)) for p in parts)
-    by_pull = sorted(shortened, key=lambda p: pull(p, value))
+    brief_parts = tuple(p._replace(part=shortened(p.part, PART_TEXT, " …")) for p in parts)
+    by_pull = sorted(brief_parts, key=lambda p: pull(p, value))
     many = len(parts) > FEW_PARTS
     lowest = by_pull[0] if len(parts) > 2 and pull(by_pull[0], value) < 0 else None
-    farthest = sorted(shortened, key=lambda p: -abs(pull(p, value)))[:FARTHEST]
+    farthest = sorted(brief_parts, key=lambda p: -abs(pull(p, value)))[:FARTHEST]
     pieces = _pieces(parts, sample) if many else ()
     return Breakdown(
         metric=metric,
-        parts=shortened,
-        listed=tuple(farthest) if many else shortened,
+        parts=brief_parts,
+        listed=tuple(farthest) if many else brief_parts,
         lowest=None if many else lowest,
         value=value,
         many=many,
@@ -205,7 +206,3 @@ def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:
         ("seed", "" if sample.seed is None else str(sample.seed)),
     ]
     return [(name, text) for name, text in fields if text]
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= PART_TEXT else text[: PART_TEXT - 2].rstrip() + " …"

@@ -24,6 +24,7 @@ from typing import Any
 from levelfield.core.errors import LevelfieldError, UserError, first_line
 from levelfield.core.machine import usable_processors
 from levelfield.core.partitions import PARTITION
+from levelfield.core.strings import one_line
 from levelfield.version import __version__
 from levelfield.workers.executor import (
     LIVES,
@@ -184,7 +185,7 @@ def _reach(control: str, address: str) -> None:
 
 def _not_joined(address: str, error: Exception) -> UserError:
     problem = "Ray can't be started here" if address == "local" else "the cluster can't be joined"
-    reason = " ".join(str(error).split())
+    reason = one_line(error)
     if "Auth" in reason or "Failed to connect" in reason:
         reason += "; if it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, as there"
     elif address == "auto" and "Could not find any running Ray" in reason:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from levelfield.core import limits
 from levelfield.core.errors import ModelError
+from levelfield.core.strings import one_line
 from levelfield.io.http import HttpAnswer, TooLongError, new_session, post
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import (
@@ -85,7 +86,7 @@ def words_of(response: HttpAnswer) -> tuple[str, str]:
 
 def short(words: object) -> str:
     """Returns the words on one line of at most 200 characters."""
-    line = " ".join(str(words).split())
+    line = one_line(words)
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from levelfield.core.strings import one_line
 from levelfield.scoring.standing import Scale
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table
@@ -54,7 +55,7 @@ def _finding(finding: Finding) -> list[Text]:
         f"  {where}" if where else "",
     )
     examples = [
-        Text(f"          {example.id}: {' '.join(example.text.split()) or '(nothing)'}", "dim")
+        Text(f"          {example.id}: {one_line(example.text) or '(nothing)'}", "dim")
         for example in finding.examples
     ]
     return [head, Text(f"        {finding.what}"), *examples]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.machine import usable_processors
-from levelfield.core.strings import did_you_mean
+from levelfield.core.strings import did_you_mean, one_line
 from levelfield.generation.contract import Decoding, Technique
 from levelfield.generation.table import make_technique
 from levelfield.study.ask.attempt import Attempt, Endpoint
@@ -119,7 +119,7 @@ def lacking(target: str, folder: Path) -> str:
     try:
         tree = ast.parse(source.read_bytes())
     except (OSError, SyntaxError, ValueError) as error:
-        return f"{source.name} can't be read: {' '.join(str(error).split())}"
+        return f"{source.name} can't be read: {one_line(error)}"
     names = set(_names(tree))
     first = name.split(".")[0]
     if first in names or names & {"*", "__getattr__"}:

@@ -15,6 +15,7 @@ import scipy
 
 from levelfield.core.continuation import prompt_end
 from levelfield.core.documents import Document
+from levelfield.core.strings import one_line, shortened
 from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.tables import Table, TableColumn
 from levelfield.study.audit.texts import Text
@@ -273,8 +274,7 @@ def shown(texts: Iterable[Text]) -> tuple[Example, ...]:
 
 def excerpt(text: str) -> str:
     """How a text begins, on one line."""
-    line = " ".join(text[: 2 * _EXCERPT].split())
-    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1].rstrip() + "…"
+    return shortened(one_line(text[: 2 * _EXCERPT]), _EXCERPT)
 
 
 def percent(n: float, total: float) -> str:
