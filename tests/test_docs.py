@@ -21,7 +21,7 @@ from levelfield.cli.generate import generate
 from levelfield.cli.score import score
 from levelfield.core.options import Declaration, choices, parsed, underscored
 from levelfield.core.registry import MetricFile, create, installed, matching, metric_class, options
-from levelfield.generation.table import TECHNIQUES, technique_class
+from levelfield.generation.table import TECHNIQUES, TechniqueFile, technique_class
 from levelfield.io.reading import pairs
 from levelfield.metrics.judges import choose
 from levelfield.scoring.options import TASKS
@@ -49,6 +49,7 @@ SCRIPTS = sorted(
 RUN = (
     "others-logs.md",
     "own-metric.md",
+    "own-technique.md",
     "estimate.md",
     "strengths.md",
     "plan.md",
@@ -188,6 +189,9 @@ def test_techniques_that_a_page_generates_with_have_these_options(subtests: pyte
                     said, _, _ = context.command.make_parser(context).parse_args(list(words))
                     named = {n: said[n] for n in ("model", "guide") if said.get(n)}
                     options = {**named, **underscored(pairs("--option", said.get("options", ())))}
+                    if file := TechniqueFile.parse(said["technique"]):
+                        assert f"class {file.cls}" in "".join(snippets(page)), file
+                        continue
                     known = choices(technique_class(said["technique"]))
                     assert options.keys() <= known.keys(), f"{page.name}: {options}"
                     parsed(said["technique"], known, options)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
 @PROMPTS
 @click.option(
-    "--technique", required=True, help="Name of a technique listed by `levelfield techniques`."
+    "--technique",
+    required=True,
+    help="Name of a technique listed by `levelfield techniques`, or a class in a file, "
+    "my_technique.py:Class.",
 )
 @takes(CalibrationOptions, "chosen")
 @delivers(json="Print the strengths tried as one JSON document.")

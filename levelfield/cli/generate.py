@@ -41,7 +41,10 @@ PROMPTS = click.option(
 @click.argument("requests", required=False, metavar="[REQUESTS]", type=INPUT)
 @PROMPTS
 @click.option(
-    "--technique", required=True, help="Name of a technique listed by `levelfield techniques`."
+    "--technique",
+    required=True,
+    help="Name of a technique listed by `levelfield techniques`, or a class in a file, "
+    "my_technique.py:Class.",
 )
 @takes(GenerationOptions, "chosen")
 @out_option(

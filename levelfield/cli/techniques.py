@@ -76,7 +76,7 @@ def _page(technique: dict[str, Any]) -> str:
         [
             f"{technique['name']}: {technique['summary']}",
             "",
-            *([doc, ""] if doc else []),
+            *([doc, ""] if doc not in ("", technique["summary"]) else []),
             *(f"{name + ':':<19}{fact}" for name, fact in facts if fact),
             *(["", "Options and defaults (--option NAME=VALUE):", *options] if options else []),
         ]

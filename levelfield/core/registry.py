@@ -2,184 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import functools
-import hashlib
-import importlib.util
-import inspect
-import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from levelfield.core.corpus import OfScores
+from levelfield.core.class_file import ClassFile
 from levelfield.core.errors import UserError
 from levelfield.core.extensions import METRICS, entries, load_foreign
 from levelfield.core.metric import Metric, check_metric, guarded
 from levelfield.core.options import Declaration, choices, make, parsed, required, underscored
 from levelfield.core.strings import did_you_mean
 
-_WORD = re.compile(r"(?P<path>.+\.py)(?::(?P<cls>.*))?", re.DOTALL)
-FILE_MARK = "|file:"
-"""What the mark of a metric's file in a signature begins with."""
 
-_withheld: ContextVar[bool] = ContextVar("_withheld", default=False)
+class MetricFile(ClassFile):
+    """A metric in a file."""
 
-
-class WithheldFileError(UserError):
-    """A metric's file would have to run where nothing may."""
-
-
-@contextlib.contextmanager
-def files_withheld() -> Iterator[None]:
-    """Runs no file of a metric within the block: loading it raises `WithheldFileError`.
-
-    What reads files of others, such as a study file, reads them here.
-    """
-    token = _withheld.set(True)
-    try:
-        yield
-    finally:
-        _withheld.reset(token)
-
-
-@dataclass(frozen=True)
-class MetricFile:
-    """A class in a file.
-
-    Attributes:
-        path: of the file.
-        cls: the name of the class; empty where the user names none.
-    """
-
-    path: Path
-    cls: str
-
-    @classmethod
-    def parse(cls, word: str) -> MetricFile | None:
-        """Returns what `PATH.py:CLASS` names; None for any other word."""
-        match = _WORD.fullmatch(word)
-        return cls(Path(match["path"]), match["cls"] or "") if match else None
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.cls}"
-
-    @property
-    def mark(self) -> str:
-        """The end of the signature of its metric: the file's name and a digest of its content.
-
-        Raises:
-            UserError: there is no such file.
-        """
-        return _mark(self.path, self._content())
-
-    def load(self) -> type:
-        """Returns the class. This runs the file.
-
-        Its `signature` also names the file and a digest of its content, so that values of an
-        edited file are never taken from the cache.
-
-        Raises:
-            UserError: there is no such file or no such class of a metric in it.
-            WithheldFileError: it is loaded within `files_withheld`.
-            Exception: whatever the file raises when it runs.
-        """
-        if _withheld.get():
-            raise WithheldFileError(f"metric '{self}': its file is not run here")
-        classes = _classes(self.path.absolute(), self._content())
-        if self.cls in classes:
-            return classes[self.cls]
-        names = [f"{self.path}:{name}" for name in classes]
-        raise UserError(
-            f"metric '{self}': {self.path} has no such metric; "
-            + (f"there is {', '.join(names)}" if names else "a metric is a class with a `score`")
-        )
-
-    def _content(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise UserError(
-                f"metric '{self}': {self.path}: {error.strerror or error}; check the path"
-            ) from None
-
-
-def _mark(path: Path, content: bytes) -> str:
-    return f"{FILE_MARK}{path.name}|sha256:{hashlib.sha256(content).hexdigest()[:12]}"
-
-
-@functools.lru_cache(maxsize=32)
-def _classes(path: Path, content: bytes) -> Mapping[str, type]:
-    """Returns the classes of metrics in a file, by name."""
-    module = _module(path, content)
-    mark = _mark(path, content)
-    return {
-        name: _marked(cls, mark, functools.partial(_new, path, content, name))
-        for name, cls in vars(module).items()
-        if inspect.isclass(cls)
-        and cls.__module__ == module.__name__
-        and callable(getattr(cls, "score", None))
-    }
-
-
-def _module(path: Path, content: bytes) -> ModuleType:
-    """Returns the module that the file makes when it runs."""
-    digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()
-    name = f"_levelfield_file_{digest[:16]}"
-    spec = importlib.util.spec_from_loader(name, loader=None, origin=str(path))
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    module.__file__ = str(path)
-    sys.modules[name] = module  # where dataclasses and pickle look for the names of a class
-    try:
-        exec(compile(content, str(path), "exec"), vars(module))
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _new(path: Path, content: bytes, name: str) -> object:
-    """Returns an empty object of a class in a file, wherever it is unpickled."""
-    cls = _classes(path, content)[name]
-    return object.__new__(cls)
-
-
-def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> type:
-    """Returns the class with the mark at the end of its signature and of those of what it reads.
-
-    Args:
-        new: what pickles begin from, since no module has the marked class; without it there are no
-            pickles.
-    """
-
-    def signature(self: Any) -> str:
-        plain: str = super(marked, self).signature  # type: ignore[arg-type]
-        return plain + mark
-
-    def of_samples(self: Any) -> Metric:
-        read: Metric = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type]
-        object.__setattr__(read, "__class__", _marked(type(read), mark))  # frozen as it may be
-        return read
-
-    members: dict[str, Any] = {
-        "signature": property(signature),
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-    }
-    if new is not None:
-        members["__reduce_ex__"] = lambda self, _: (new, (), object.__reduce_ex__(self, 2)[2])
-    if issubclass(cls, OfScores):
-        members["of_samples"] = property(of_samples)
-    marked = type(cls.__name__, (cls,), members)
-    return marked
+    kind = "metric"
+    method = "score"
 
 
 def installed() -> Mapping[str, EntryPoint]:

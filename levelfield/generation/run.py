@@ -10,12 +10,13 @@ import contextlib
 import itertools
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import LevelfieldError, UserError, first_line
 from levelfield.core.limits import REQUESTS
 from levelfield.core.options import keywords
 from levelfield.core.partitions import PARTITION, partitions
@@ -317,7 +318,8 @@ def generate(
         kept = len(answers)
         left = [request for request in every if request.id not in answers]
         try:
-            with stages(f"generating with {writer.name}", len(left)) as progress:
+            stage = f"generating with {writer.name}"
+            with stages(stage, len(left)) as progress, _origin_named(writer):
                 for answer in _answers(writer, left, chosen, note):
                     if file:
                         file.append(answer)
@@ -336,6 +338,24 @@ def generate(
     if cut := result.to_dict()["prompts_cut"]:
         note(f"{cut:,} prompts were too long for the model, which read only their ends")
     return result
+
+
+@contextlib.contextmanager
+def _origin_named(writer: Technique) -> Iterator[None]:
+    """Names the file of a technique of others if the technique fails within the block."""
+    try:
+        yield
+    except (LevelfieldError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        module = type(writer).__module__
+        if module.partition(".")[0] == "levelfield":
+            raise
+        file = getattr(sys.modules.get(module), "__file__", None) or module
+        raise LevelfieldError(
+            f"technique '{writer.name}' failed: {type(error).__name__}: {first_line(error)}; it "
+            f"comes from {file}, not from levelfield; --debug shows more"
+        ) from error
 
 
 def _write(

@@ -7,6 +7,7 @@ a distribution of its own announces an entry in the group `levelfield.techniques
 from __future__ import annotations
 
 import importlib
+import inspect
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from importlib.resources import files
 from operator import itemgetter
 from typing import Any, Literal
 
+from levelfield.core.class_file import ClassFile
 from levelfield.core.errors import UserError, models_needed
-from levelfield.core.extensions import Extensible
+from levelfield.core.extensions import Extensible, load_foreign
 from levelfield.core.options import choices, make, parsed, required, underscored
 from levelfield.core.strings import did_you_mean
 from levelfield.generation.contract import Technique
@@ -88,17 +90,51 @@ PUBLIC: Mapping[str, str] = {
 are combined of, and what reads, writes or replaces their guides -> module."""
 
 
+class TechniqueFile(ClassFile):
+    """A technique in a file."""
+
+    kind = "technique"
+    method = "generate"
+
+    def signature(self, options: Mapping[str, object]) -> str:
+        """Returns what texts of the technique depend on, as far as its file and its options tell,
+        so that nothing runs for it."""
+        words = (f"{name}:{value}" for name, value in sorted(underscored(options).items()))
+        return "|".join([self.cls, *words]) + self.mark
+
+    @property
+    def label(self) -> str:
+        """How tables name it: without the folders of the file."""
+        return f"{self.path.name}:{self.cls}"
+
+
 def technique_entry(name: str) -> TechniqueEntry:
-    """What is known of a technique without loading it.
+    """Returns what is known of a technique without loading it.
+
+    Args:
+        name: as lists have it; of `PATH.py:CLASS` only the class knows, so its file runs.
 
     Raises:
         UserError: there is no such technique; names those that are spelt alike.
     """
+    if TechniqueFile.parse(name):
+        cls = technique_class(name)
+        facts = {fact: getattr(cls, fact, "") for fact in ("controls", "cost", "paper")}
+        summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+        return TechniqueEntry(name, name, mechanism_of(cls), summary, **facts)
     if name not in TECHNIQUES:
         lists = "`levelfield techniques` lists them"
         hint = did_you_mean(name, TECHNIQUES, most=3, cutoff=0.5, otherwise=lists)
         raise UserError(f"there is no technique '{name}'; {hint}")
     return TECHNIQUES[name]
+
+
+def mechanism_of(technique: Any) -> Mechanism:
+    """Returns where control enters by a technique or its class: as its entry says, or, of one
+    without an entry, its attribute `mechanism`, by default the logits."""
+    known = TECHNIQUES.get(getattr(technique, "name", ""), technique)
+    mechanism: Mechanism = getattr(known, "mechanism", "logits")
+    return mechanism
 
 
 def controlled_by(*attributes: str) -> str:
@@ -122,11 +158,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def technique_class(name: str) -> Callable[..., Technique]:
-    """Returns the class of a technique.
+    """Returns the class of a technique; of `PATH.py:CLASS`, the class in that file, which runs.
 
     Raises:
-        UserError: there is no such technique.
+        UserError: there is no such technique, or its file can't be run.
     """
+    if file := TechniqueFile.parse(name):
+        return load_foreign(file.load, f"technique '{name}' can't be loaded from {file.path}")
     module, _, attribute = technique_entry(name).target.partition(":")
     with models_needed():
         target: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
@@ -154,8 +192,19 @@ def make_technique(
         raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
     if loading is not None:
         values["loading"] = loading
-    instance: Technique = make(technique, values)
+    instance: Technique
+    if TechniqueFile.parse(name):
+        failure = f"technique '{name}' can't be created"
+        instance = load_foreign(lambda: make(technique, values), failure)
+        if lacking := [part for part in _CONTRACT if not hasattr(instance, part)]:
+            raise UserError(f"{failure}: it has no {lacking[0]}")
+    else:
+        instance = make(technique, values)
     return instance
+
+
+_CONTRACT = ("name", "signature", "refusal")
+"""What every technique has beside `generate`."""
 
 
 def option_words(words: str, option: str) -> dict[str, object]:

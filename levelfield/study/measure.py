@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from levelfield.core.class_file import FILE_MARK
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.core.direction import Direction, direction_of
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.partitions import partitions
 from levelfield.core.progress import Progress, no_progress
-from levelfield.core.registry import FILE_MARK, create, matching
+from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores
 from levelfield.scoring.scorer import CachedScorer, stream

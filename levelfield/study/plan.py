@@ -16,7 +16,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, TechniqueFile
 from levelfield.io import FORMATS
 from levelfield.study.cells import CellKey
 
@@ -134,10 +134,11 @@ class TechniqueSource(AskedSource):
     """
 
     technique: str = option(
-        help="Name of a technique that `levelfield techniques` lists.",
+        help="Name of a technique that `levelfield techniques` lists, or a class in a file, "
+        "my_technique.py:Class.",
         positional=True,
         example='"gedi"',
-        schema=lambda: {"enum": list(TECHNIQUES)},
+        schema=lambda: {"anyOf": [{"enum": list(TECHNIQUES)}, {"pattern": r"\.py:\w+$"}]},
     )
     options: Mapping[str, Any] = option({}, "Options of the technique, by name.", blank=True)
     decoding: Decoding = option(Decoding(), "Decoding of the technique.")
@@ -162,6 +163,12 @@ class SystemTechnique(NamedTuple):
 
     technique: str
     base: str
+
+
+def _label(technique: str) -> str:
+    """Returns a technique as tables have it."""
+    file = TechniqueFile.parse(technique)
+    return file.label if file else technique
 
 
 Source = FilesSource | CommandSource | CallableSource | TechniqueSource
@@ -301,7 +308,7 @@ class Plan:
     def techniques(self) -> Mapping[str, SystemTechnique]:
         """System -> its technique and base, of those that are asked through one."""
         return {
-            system.name: SystemTechnique(system.source.technique, system.source.base)
+            system.name: SystemTechnique(_label(system.source.technique), system.source.base)
             for system in self.systems
             if isinstance(system.source, TechniqueSource)
         }
@@ -310,7 +317,9 @@ class Plan:
         """Whether a system's technique ignores control by design."""
         source = self.system(system).source
         return (
-            isinstance(source, TechniqueSource) and TECHNIQUES[source.technique].mechanism == "none"
+            isinstance(source, TechniqueSource)
+            and source.technique in TECHNIQUES
+            and TECHNIQUES[source.technique].mechanism == "none"
         )
 
     def system(self, name: str) -> SystemPlan:

@@ -22,7 +22,7 @@ from levelfield.core.options import choices
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.strings import json_text
 from levelfield.generation.contract import Request, SearchOptions
-from levelfield.generation.table import make_technique, technique_class
+from levelfield.generation.table import TechniqueFile, make_technique, technique_class
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import shown
 from levelfield.io.writing import atomic_writer
@@ -62,7 +62,10 @@ def strengths_file(plan: Plan) -> Path:
 
 
 def knob_of(source: TechniqueSource) -> str:
-    """Returns the option that is the strength of a technique; empty if none is."""
+    """Returns the option that is the strength of a technique; empty if none is. That of a class in
+    a file, which nothing runs here, is `strength`."""
+    if TechniqueFile.parse(source.technique):
+        return "strength"
     technique = technique_class(source.technique)
     knob: str = getattr(technique, "knob", "")
     return knob if knob in choices(technique) else ""
@@ -275,7 +278,8 @@ def _wanted(plan: Plan, system: SystemPlan) -> str:
         if k != knob_of(source)
     }
     requests = [(r.id, r.prompt, dict(r.control)) for r in _requests(plan, system)]
-    about = [source.technique, sorted(options.items()), source.decoding.choices]
+    technique = _paths_within(source.technique, plan.file.parent)
+    about = [technique, sorted(options.items()), source.decoding.choices]
     words = json.dumps([*about, source.budget, requests], default=list)
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.class_file import ClassFile, files_withheld
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
 from levelfield.core.paths import existing_path, user_path
 from levelfield.core.progress import Stages, no_stages, time_limit
-from levelfield.core.registry import MetricFile, files_withheld
+from levelfield.core.registry import MetricFile
+from levelfield.generation.table import TechniqueFile, make_technique
 from levelfield.io import open_samples
 from levelfield.io.frames import Framed, FrameRows
 from levelfield.io.problems import printable, shown
@@ -30,7 +32,7 @@ from levelfield.study.divergences import SystemDivergence, measure_divergences
 from levelfield.study.layout import layout_of
 from levelfield.study.levels import at_each_budget, of_plan
 from levelfield.study.measure import measure, metrics_of
-from levelfield.study.plan import CallableSource, Plan
+from levelfield.study.plan import CallableSource, Plan, TechniqueSource
 from levelfield.study.plan_file import load_plan
 from levelfield.study.report import StudyReport, drawn_texts
 from levelfield.study.run import run
@@ -131,7 +133,9 @@ class Study:
         cells = cells[execution.part(len(cells))]
         shard = {cell.key for cell in cells}
         check_strengths(plan)
-        _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
+        waiting = {cell.key.system for cell in cells if cell.state != "done"}
+        _check_callables(plan, waiting)
+        _check_techniques(plan, waiting, note)
         for line in plan.left_out:
             note(line)
         total = sum(cell.asked for cell in cells)
@@ -387,6 +391,26 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
         raise UserError("\n".join(lines))
 
 
+def _check_techniques(plan: Plan, systems: Collection[str], note: Note) -> None:
+    """Nothing, if the techniques in files of these systems can be made; notes which files run.
+
+    Raises:
+        UserError: one can't be.
+    """
+    for system in plan.systems:
+        source = system.source
+        if system.name not in systems or not isinstance(source, TechniqueSource):
+            continue
+        if file := TechniqueFile.parse(source.technique):
+            _say_it_runs(file, note)
+            make_technique(source.technique, source.options)
+
+
+def _say_it_runs(file: ClassFile, note: Note) -> None:
+    digest = file.mark.rpartition("|")[2]
+    note(f"{file.kind} {printable(str(file))} runs Python from a file ({digest})")
+
+
 def _stale(cells: int) -> str:
     return f"{cells:,} stale cells are left alone; `levelfield study run` requests them again"
 
@@ -394,8 +418,7 @@ def _stale(cells: int) -> str:
 def _metrics(plan: Plan, execution: Execution, note: Note) -> list[Metric]:
     """Returns the metrics of a study, known to work here; says which files run for them."""
     for file in filter(None, (MetricFile.parse(metric.name) for metric in plan.metrics)):
-        digest = file.mark.rpartition("|")[2]
-        note(f"metric {printable(str(file))} runs Python from a file ({digest})")
+        _say_it_runs(file, note)
     with time_limit(execution.time_limit):
         metrics = metrics_of(plan, execution.loading.to_dict())
         check_engine(execution.loading.engine, ready(metrics, plan.attributes))

@@ -22,7 +22,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.machine import usable_processors
 from levelfield.core.strings import did_you_mean, one_line
 from levelfield.generation.contract import Decoding, Technique
-from levelfield.generation.table import make_technique
+from levelfield.generation.table import TechniqueFile, make_technique
 from levelfield.study.ask.attempt import Attempt, Endpoint
 from levelfield.study.ask.files import read
 from levelfield.study.ask.processes import SystemProcess
@@ -41,18 +41,25 @@ def technique_identity(source: TechniqueSource) -> list[str]:
     """The signature of a technique without our version, and every choice of decoding.
 
     Models and guides are in it by their checksums, and what no text depends on (batches, devices)
-    is not. Our version is left out, so that texts stay when it changes.
+    is not. Our version is left out, so that texts stay when it changes. Of a class in a file,
+    which nothing runs here, it is the file's digest and the options.
 
     Raises:
         UserError: a model or guide is not on this machine.
     """
+    if file := TechniqueFile.parse(source.technique):
+        return [file.signature(source.options), *_decoding_choices(source.decoding)]
     return identity(make_technique(source.technique, source.options), source.decoding)
 
 
 def identity(technique: Technique, decoding: Decoding) -> list[str]:
     """The same of a technique that is there."""
     signature, _, _ = technique.signature.rpartition("|v:")
-    return [signature, *(f"{name}:{choice}" for name, choice in decoding.choices.items())]
+    return [signature, *_decoding_choices(decoding)]
+
+
+def _decoding_choices(decoding: Decoding) -> list[str]:
+    return [f"{name}:{choice}" for name, choice in decoding.choices.items()]
 
 
 class TechniqueProcess(Endpoint):

@@ -18,11 +18,12 @@ from typing import Any
 
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.generation.contract import Decoding, Request, Technique
-from levelfield.generation.table import make_technique
+from levelfield.generation.table import TechniqueFile, make_technique
 from levelfield.generation.technique import BatchedTechnique, LocalTechnique
-from levelfield.study.ask.systems import identity
+from levelfield.study.ask.systems import identity, technique_identity
+from levelfield.study.plan import TechniqueSource
 
-_CHANGED = "a model or guide has changed since levelfield was started; start levelfield again"
+_CHANGED = "{} has changed since levelfield was started; start levelfield again"
 
 
 def main(name: str, options: str, decoding: str) -> None:
@@ -36,9 +37,11 @@ def main(name: str, options: str, decoding: str) -> None:
             out.write(json.dumps(record) + "\n")
             out.flush()
 
-        worker = TechniqueWorker(
-            make_technique(name, json.loads(options)), Decoding(**json.loads(decoding))
-        )
+        values, how = json.loads(options), Decoding(**json.loads(decoding))
+        fixed: Sequence[str] = ()
+        if TechniqueFile.parse(name):
+            fixed = technique_identity(TechniqueSource(name, options=values, decoding=how))
+        worker = TechniqueWorker(make_technique(name, values), how, fixed)
         for line in sys.stdin.buffer:
             try:
                 for record in worker.answers(json.loads(line)):
@@ -48,11 +51,18 @@ def main(name: str, options: str, decoding: str) -> None:
 
 
 class TechniqueWorker:
-    """A technique that is asked for one cell after the other."""
+    """A technique that is asked for one cell after the other.
 
-    def __init__(self, technique: Technique, decoding: Decoding) -> None:
+    Args:
+        identity: of a class in a file, when the file was run.
+    """
+
+    def __init__(
+        self, technique: Technique, decoding: Decoding, identity: Sequence[str] = ()
+    ) -> None:
         self._technique = technique
         self._decoding = decoding
+        self._identity = identity
         self._loaded: set[frozenset[str]] = set()
 
     def answers(self, cell: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -61,8 +71,9 @@ class TechniqueWorker:
         Raises:
             LevelfieldError: asking again is of no use.
         """
-        if cell["identity"] != identity(self._technique, self._decoding):
-            raise UserError(_CHANGED)
+        if cell["identity"] != (self._identity or identity(self._technique, self._decoding)):
+            changed = "the file of the technique" if self._identity else "a model or guide"
+            raise UserError(_CHANGED.format(changed))
         requests = [_request(record) for record in cell["requests"]]
         self._load(requests)
         yield {"begin": True}

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core import limits
+from levelfield.core.class_file import WithheldFileError, files_withheld
 from levelfield.core.errors import InputError
 from levelfield.core.options import Options, json_schema, option, schema_document
 from levelfield.core.paths import user_path
-from levelfield.core.registry import files_withheld
 from levelfield.generation.contract import Decoding, rewrites
 from levelfield.generation.table import make_technique
 from levelfield.io.problems import printable, shown
@@ -223,7 +223,11 @@ def _check_sources(top: TomlTable, plan: Plan) -> None:
     for system in plan.systems:
         if not (isinstance(system.source, TechniqueSource) and system.source.technique):
             continue
-        writes_anew = rewrites(make_technique(system.source.technique, system.source.options))
+        try:
+            technique = make_technique(system.source.technique, system.source.options)
+        except WithheldFileError:  # its requests are refused when it runs
+            continue
+        writes_anew = rewrites(technique)
         for dataset in plan.datasets:
             if dataset.rewrite != writes_anew:
                 does = "rewrites sources" if writes_anew else "continues prompts"

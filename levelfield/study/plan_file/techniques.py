@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.class_file import WithheldFileError
 from levelfield.core.options import Declaration, choices, option, required
-from levelfield.core.registry import WithheldFileError
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
 from levelfield.generation.table import (
     TECHNIQUES,
+    TechniqueFile,
     make_technique,
     technique_class,
     technique_options,
@@ -137,6 +138,10 @@ def read_technique(
         retries=fields["retries"],
         budget=fields["budget"],
     )
+    if file := TechniqueFile.parse(name):  # not looked at: that would run it
+        return wrong.replace(
+            technique=str(TechniqueFile(folder / file.path, file.cls)), options=words
+        )
     if name not in TECHNIQUES:
         hint = suggestion(name, TECHNIQUES)
         if name:

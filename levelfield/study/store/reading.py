@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
+from levelfield.core.class_file import FILE_MARK
 from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
-from levelfield.core.registry import FILE_MARK
 from levelfield.core.sample import Sample
 from levelfield.core.scores import UNDECIDED, is_tie
 from levelfield.io import as_record, atomic_writer

@@ -8,11 +8,12 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from levelfield.core.class_file import WithheldFileError
 from levelfield.core.direction import direction_of
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.options import option
-from levelfield.core.registry import MetricFile, WithheldFileError, create
+from levelfield.core.registry import MetricFile, create
 from levelfield.core.sample import Control, Sample
 from levelfield.generation.table import controlled_by, option_words
 from levelfield.metrics.control import JudgedMetric

@@ -23,7 +23,7 @@ from levelfield.generation.control_text import (
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.readers import Prefix
 from levelfield.generation.logits.terms import BaseLM, Extreme, Formula, HelperLM, Term
-from levelfield.generation.table import make_technique, technique_entry
+from levelfield.generation.table import make_technique, mechanism_of
 from levelfield.generation.technique import LocalTechnique
 from levelfield.io.toml import TomlTable, read_toml
 
@@ -182,7 +182,7 @@ class TechniqueTerm:
     attribute: str = ""
 
     def __post_init__(self) -> None:
-        if technique_entry(self.technique.name).mechanism != "logits":
+        if mechanism_of(self.technique) != "logits":
             raise UserError(
                 f"technique {self.technique.name} does not act at the logits, so it cannot be a "
                 "term"

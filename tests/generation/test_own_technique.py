@@ -1,0 +1,163 @@
+"""Techniques that are classes in files, as `docs/own-technique.md` shows them."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield import generate
+from levelfield.core.class_file import WithheldFileError, files_withheld
+from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.generation.table import make_technique, technique_class, technique_entry
+from levelfield.study.status import study_status
+from levelfield.study.verbs import load_study
+
+PAGE = Path(__file__).parents[2] / "docs" / "own-technique.md"
+POSITIVE = {"sentiment": "positive"}
+STUDY = """
+name = "Own"
+seeds = [1, 2]
+metrics = ["diversity"]
+datasets.openings.prompts = ["The lake is", "The road is"]
+controls.sentiment.sentiment = ["positive", "negative"]
+
+[[systems]]
+name = "Salad"
+technique = "my_technique.py:WordSalad"
+options = { length = 3 }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The classes of the page, in a file that counts how often it runs."""
+    code = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    classes = "\n".join(block for block in code if "print(" not in block)
+    runs = "from pathlib import Path\n\nPath(__file__).with_name('ran').touch()\n"
+    path = tmp_path / "my_technique.py"
+    path.write_text(classes + runs, encoding="utf-8")
+    return path
+
+
+def texts(file: Path, **options: Any) -> list[str]:
+    words = f"{file}:WordSalad"
+    result = generate(["The lake is", "A road"], words, options=options, control=POSITIVE)
+    return [sample.text for sample in result.samples]
+
+
+def test_a_class_in_a_file_writes_texts_with_its_options(file: Path):
+    assert [len(text.split()) for text in texts(file, length="2")] == [5, 4]
+    assert texts(file) == texts(file)
+    with pytest.raises(UserError, match="there is no option 'size'"):
+        texts(file, size="2")
+
+
+def test_the_signature_names_the_file_and_changes_with_it(file: Path):
+    before = make_technique(f"{file}:WordSalad").signature
+    assert "|file:my_technique.py|sha256:" in before
+    assert str(file.parent) not in before
+    file.write_text(file.read_text("utf-8") + "\n# later", encoding="utf-8")
+    assert make_technique(f"{file}:WordSalad").signature != before
+
+
+def test_a_technique_of_a_file_goes_to_other_processes(file: Path):
+    technique = make_technique(f"{file}:WordSalad", {"length": 2})
+    copy = pickle.loads(pickle.dumps(technique))
+    assert (copy.length, copy.signature) == (2, technique.signature)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("none.py:WordSalad", "No such file or directory; check the path"),
+        ("my_technique.py:Soup", "there is .*my_technique.py:WordSalad"),
+        ("my_technique.py", "there is .*my_technique.py:WordSalad"),
+    ],
+)
+def test_a_missing_file_or_class_is_an_error(file: Path, words: str, complaint: str):
+    with pytest.raises(UserError, match=complaint):
+        technique_class(f"{file.parent}/{words}")
+
+
+def test_a_class_without_the_contract_is_an_error(file: Path):
+    file.write_text("class Half:\n    def generate(self, requests, **_): ...\n")
+    with pytest.raises(UserError, match="Half' can't be created: it has no name"):
+        make_technique(f"{file}:Half")
+
+
+def test_what_a_technique_raises_is_blamed_on_its_file(file: Path):
+    file.write_text(file.read_text("utf-8").replace("choices(self.words", "choices(self.wards"))
+    with pytest.raises(
+        LevelfieldError, match=r"no attribute .wards.; it comes from .*technique\.py"
+    ):
+        texts(file)
+
+
+def test_the_entry_of_a_class_in_a_file_comes_from_the_class(file: Path):
+    pytest.importorskip("torch")
+    entry = technique_entry(f"{file}:Review")
+    assert (entry.mechanism, entry.summary[:9]) == ("input", 'p(x_t | "')
+
+
+def test_a_file_is_not_run_where_files_are_withheld(file: Path):
+    with files_withheld(), pytest.raises(WithheldFileError):
+        make_technique(f"{file}:WordSalad")
+
+
+def test_techniques_of_the_page_write_with_a_model(file: Path):
+    pytest.importorskip("torch")
+    import technique_cases as cases
+
+    review = make_technique(f"{file}:AmplifiedReview", {"model": cases.model(), "strength": 0})
+    strong = make_technique(f"{file}:AmplifiedReview", {"model": cases.model(), "strength": 9})
+    written = [
+        generate(["The lake"], t, control=POSITIVE, max_new_tokens=8).samples[0].text
+        for t in (review, strong)
+    ]
+    assert written[0] != written[1]
+
+
+class TestStudy:
+    @pytest.fixture
+    def study(self, file: Path) -> Path:
+        path = file.with_name("study.toml")
+        path.write_text(STUDY, encoding="utf-8")
+        return path
+
+    def test_only_the_run_of_a_study_runs_the_file(self, study: Path):
+        ran = study.with_name("ran")
+        assert load_study(study).status().counts == {"missing": 2}
+        assert not ran.exists()
+        notes: list[str] = []
+        load_study(study).run(note=notes.append)
+        assert any("my_technique.py:WordSalad runs Python from a file" in note for note in notes)
+        ran.unlink()
+        again = load_study(study)
+        assert again.status().counts == {"done": 2}
+        again.audit()
+        report = again.report()
+        again.export(study.with_name("texts.jsonl"), "texts")
+        assert again.plan is not None
+        assert again.plan.techniques["Salad"].technique == "my_technique.py:WordSalad"
+        assert report.summary.controls
+        assert not ran.exists()
+
+    def test_cells_are_stale_after_a_change_of_the_file_or_an_option(self, study: Path, file: Path):
+        load_study(study).run(scores=False)
+        study.write_text(STUDY.replace("length = 3", "length = 4"), encoding="utf-8")
+        assert load_study(study).status().counts == {"stale": 2}
+        study.write_text(STUDY, encoding="utf-8")
+        file.write_text(file.read_text("utf-8") + "\n# later", encoding="utf-8")
+        plan = load_study(study).plan
+        assert plan is not None
+        assert study_status(plan).counts == {"stale": 2}
+
+    def test_a_wrong_option_is_an_error_before_any_work(self, study: Path):
+        study.write_text(STUDY.replace("length = 3", "size = 3"), encoding="utf-8")
+        with pytest.raises(UserError, match="there is no option 'size'"):
+            load_study(study).run()
+        assert not study.with_name("study.study").exists()
