@@ -103,7 +103,7 @@ def put_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Any], 
     from levelfield.models.load import LOADERS, forget
 
     def put(kind: Any, loader: Callable[..., Any]) -> None:
-        monkeypatch.setitem(LOADERS, (kind, "torch"), loader)
+        monkeypatch.setitem(LOADERS, kind, loader)
         forget()
 
     yield put

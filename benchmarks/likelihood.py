@@ -121,7 +121,7 @@ class NotedModel:
 def serve(model: TorchCausalModel | NotedModel) -> None:
     """Makes this the causal model of all metrics."""
     forget()
-    LOADERS["causal", "torch"] = lambda *_: model
+    LOADERS["causal"] = lambda *_: model
 
 
 def scored(metrics: Sequence[Metric], samples: Sequence[Sample]) -> list[float]:
@@ -169,7 +169,7 @@ def main() -> None:
     network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, loading), "causal", loading)
     model = TorchCausalModel(network, tokenizer)
     encoder = load_model("encoder", OFFLINE_MODEL, loading)
-    LOADERS["encoder", "torch"] = lambda *_: encoder
+    LOADERS["encoder"] = lambda *_: encoder
     serve(model)
     # before the noted model, since a judge shares passes with a model that is not wrapped
     chosen = choose(JUDGES.get(arguments.attribute, ""), loading)

@@ -198,7 +198,7 @@ def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     created = create(names, common | {"channel": True}, {})
     metrics = [metric for metric in created if isinstance(metric, CompositeMetric)]
     for metric in metrics:
-        _ = metric.models(), metric.computation  # what is wrong with them, before the work
+        _ = metric.models()  # what is wrong with them, before the work
     with progress_bar("drawing", corpus_size(corpus)) as progress:
         reference = reference_text(
             corpus,

@@ -75,8 +75,8 @@ def usable_processors(groups: Path = _GROUPS) -> int:
 
 
 def model_threads() -> int:
-    """Returns the number of threads that an engine computes with: what `OMP_NUM_THREADS` says, as
-    it does in every worker, else one for each processor."""
+    """Returns the number of threads that models compute with: what `OMP_NUM_THREADS` says, as it
+    does in every worker, else one for each processor."""
     wished = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(wished) if wished.isdecimal() and int(wished) else usable_processors()
 

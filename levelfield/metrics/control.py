@@ -45,7 +45,6 @@ from levelfield.metrics.judges import (
     LoadedJudge,
     choose,
     describe,
-    kinds_of,
     lacking,
     load,
     models_of,
@@ -57,7 +56,7 @@ from levelfield.metrics.sample_metric import (
     of_defined,
 )
 from levelfield.models.languages import ENGLISH
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.tokens import AS_TEXT
 
 Rule = Literal["majority", "probability", "study"]
@@ -153,9 +152,6 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
         super().__post_init__()
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "control", "prompt"}))
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return tuple(kinds_of(self._chosen, self.loading))
 
     @property
     def model_names(self) -> tuple[str, ...]:

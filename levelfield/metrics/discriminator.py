@@ -27,7 +27,7 @@ from levelfield.metrics.sample_metric import (
 )
 from levelfield.models.contracts import Classifier
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OURS, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 
@@ -80,9 +80,6 @@ class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
             object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
         if self.task == "dialogue":
             object.__setattr__(self, "reads", frozenset({"context"}))
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("classifier",)
 
     def _choices(self) -> Mapping[str, object]:
         return {

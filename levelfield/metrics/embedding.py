@@ -34,7 +34,7 @@ from levelfield.metrics.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
 from levelfield.models.files import depth
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 
@@ -99,9 +99,6 @@ class StateComparison(ComparisonMetric, abc.ABC):
         if name in LAYERS:
             return LAYERS[name]
         return depth(self._resolved)
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("states",)
 
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         model = load("states", self.model, self.loading, layer=self._layer)
@@ -198,9 +195,6 @@ class _CosineMetric(ComparisonMetric, abc.ABC):
 
     def _choices(self) -> dict[str, object]:
         return {"model": self._resolved.label, **AS_TEXT}
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("encoder",)
 
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         n = len(pairs)

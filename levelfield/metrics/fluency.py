@@ -54,7 +54,7 @@ from levelfield.models.contracts import (
     Target,
 )
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve
 
 
@@ -113,9 +113,6 @@ class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
         super().__post_init__()
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("causal",)
 
     def _choices(self) -> Mapping[str, object]:
         label = resolve(self.model, self.loading).label
@@ -404,9 +401,6 @@ class InfillingPerplexity(Seq2SeqMetric):
                 f"one that fills gaps: {', '.join(GAP_STYLES)}"
             )
         return resolved
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("infilling",)
 
     def _choices(self) -> Mapping[str, object]:
         return {

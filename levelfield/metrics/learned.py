@@ -37,7 +37,7 @@ from levelfield.metrics.sample_metric import (
     PairValue,
 )
 from levelfield.models.load import load
-from levelfield.models.loading import AS_USUAL, Kind, Loading, LoadingOptions
+from levelfield.models.loading import AS_USUAL, Loading, LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 from levelfield.models.tokens import AS_TEXT
 
@@ -97,9 +97,6 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
 
     def _choices(self) -> Mapping[str, object]:
         return {"model": self._resolved.label, **self._reference_choice, **AS_TEXT}
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("regressor",)
 
     def _values(self, pairs: Sequence[ComparedTexts]) -> tuple[Floats, Bools]:
         regressor = load("regressor", self.model, self.loading)

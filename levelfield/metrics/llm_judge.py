@@ -43,7 +43,7 @@ from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
 from levelfield.models.files import load_tokenizer
 from levelfield.models.load import load
-from levelfield.models.loading import AS_USUAL, REFERENCE, Loading, computation
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve
 
 MASS = "mass on the scale"
@@ -169,7 +169,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
                 **choices,
                 **self._begin(model),
                 "expectation": "exact",
-                **computation(("choices",), self.loading.replace(engine=REFERENCE)),
+                "dtype": self.loading.dtype,
             }
         drawn = self._expectation == "samples"
         return {

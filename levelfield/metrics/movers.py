@@ -15,7 +15,6 @@ stay where it is: no flow is cheaper (by the triangle inequality), and only the 
 from __future__ import annotations
 
 import abc
-import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,7 +43,6 @@ from levelfield.metrics.sample_metric import (
 )
 from levelfield.metrics.wordvectors import label, word_vectors
 from levelfield.models.load import load
-from levelfield.models.loading import REFERENCE
 from levelfield.models.resolve import OFFLINE_MODEL
 from levelfield.text.words import words
 
@@ -158,10 +156,8 @@ class _WMD(ComparisonMetric, abc.ABC):
         vectors = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
         if new := [word for word in vocabulary if word not in vectors]:
             of_model = self.vectors == "input-embeddings"
-            # rows of a table, which no engine computes
-            weights = dataclasses.replace(self.loading, engine=REFERENCE)
             source = (
-                load("states", self.model, weights, layer=0).input_vectors
+                load("states", self.model, self.loading, layer=0).input_vectors
                 if of_model
                 else word_vectors(self.vectors).of
             )

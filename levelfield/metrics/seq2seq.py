@@ -14,7 +14,7 @@ from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric
 from levelfield.models.contracts import EncoderDecoderModel
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, resolve
 
 
@@ -33,9 +33,6 @@ class Seq2SeqMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
                 "encoder-decoder, for example facebook/bart-large-cnn; give --model NAME"
             )
         return resolved
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("encoder-decoder",)
 
     def _seq2seq(self) -> EncoderDecoderModel:
         """Returns the model for sources without gaps."""

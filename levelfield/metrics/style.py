@@ -20,7 +20,6 @@ from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
 from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.contracts import CausalModel
-from levelfield.models.loading import Kind as ModelKind
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import resolve
 
@@ -148,9 +147,6 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
             label: _Resident(model=model, bos=self.bos, loading=self.loading)
             for label, model in _models_by_label(self.models).items()
         }
-
-    def kinds(self) -> tuple[ModelKind, ...]:
-        return ("causal",)
 
     def _choices(self) -> Mapping[str, object]:
         """Nothing is said of a model that reads BOS."""

@@ -20,7 +20,7 @@ from levelfield.metrics.sample_metric import (
     of_defined,
 )
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import CONTINUATION, Resolved, resolve
 
 
@@ -50,9 +50,6 @@ class TopicalityProbability(LoadingOptions, ChoiceSignature, SampleMetric):
 
     name: ClassVar[str] = "topicality.probability"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("regressor",)
 
     def _choices(self) -> Mapping[str, object]:
         return {"model": self._resolved().label}

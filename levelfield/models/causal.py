@@ -119,7 +119,7 @@ class TokenTree:
 
 
 class BatchedCausalModel(abc.ABC):
-    """Base of the causal models of an engine that scores batches of ids.
+    """Base of causal models that score batches of ids.
 
     Equal texts are scored once and texts of like length together.
 
@@ -220,7 +220,7 @@ class BatchedCausalModel(abc.ABC):
         """Returns log P(token | BOS, prefix, tokens before it), for each prefix and each text after
         it.
 
-        An engine may keep what it makes of a prefix, so that it reads it once for many texts.
+        A model may keep what it makes of a prefix, so that it reads it once for many texts.
         """
         ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
         distinct, place = unique(texts)

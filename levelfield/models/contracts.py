@@ -1,9 +1,8 @@
 """What metrics, judges and training require of a model: one contract per kind, and what crosses it.
 
-Callers see strings and NumPy arrays only, and engines stand behind these contracts. Equal inputs
-go through a model once, and values depend neither on their order nor on the size of a batch.
-Log-probabilities are natural logarithms, in nats. A text that is longer than the model takes is
-cut, and the results say so.
+Callers see strings and NumPy arrays only. Equal inputs go through a model once, and values depend
+neither on their order nor on the size of a batch. Log-probabilities are natural logarithms, in
+nats. A text that is longer than the model takes is cut, and the results say so.
 """
 
 from __future__ import annotations

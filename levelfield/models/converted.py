@@ -1,10 +1,8 @@
-"""Converted models: the copy of an embedded GGUF model that `transformers` loads in a second, and
-what engines read in place of a model's own files.
+"""Converted models: the copy of a GGUF model that `transformers` loads in a second.
 
-They lie in `models` in the folder of `user_cache`, one folder a conversion, named by the digest of
-the model and by how it was converted. A file of a copy, and a conversion for an engine, appear
-there under their names only when they are whole. Where that folder can't be written, they lie among
-the temporary files until the process ends.
+Copies are in `models` in the folder of `user_cache`, one folder for each, named by the digest of
+the model. A file appears there under its name only when it is whole. Where that folder can't be
+written, copies are among the temporary files until the process ends.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import contextlib
 import functools
 import json
 import math
-import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +24,6 @@ from levelfield.io.problems import printable
 from levelfield.io.writing import (
     FULL,
     file_replacement,
-    folder_replacement,
     lasting_folder,
     temporary_file,
     user_cache,
@@ -106,52 +102,9 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
             if weights and not _is_whole(folder, names):
                 _write_weights(folder, gguf)
 
-        no_room = partial(_no_room, folder, gguf)
-        return _complete(folder, folder, lambda: _is_whole(folder, names), write, no_room)
+        return _complete(folder, names, write, partial(_no_room, folder, gguf))
 
     return _somewhere(f"{gguf.stem}-{sha256[:12]}-{VERSION}", gguf.name, make)
-
-
-def conversion(
-    model: str, digest: str, made_by: Sequence[str], write: Callable[[Path], object]
-) -> Path:
-    """Returns the folder of a model's conversion for an engine, made now if there is none that is
-    whole.
-
-    Args:
-        model: its name.
-        digest: of its files: a commit or a checksum.
-        made_by: all else that decides what is in the folder: the engine, its version, the
-            precision.
-        write: fills a folder that is empty with files, and no folders among them.
-
-    Raises:
-        ModelError: there is no room, or no folder that can be written.
-    """
-    words = [model.rpartition("/")[2] or model, digest[:16], *made_by]
-    name = "-".join(_NOT_IN_NAMES.sub("_", word) for word in words)
-
-    def make(folder: Path) -> Path:
-        def fill() -> None:
-            shutil.rmtree(folder, ignore_errors=True)  # damaged
-            with folder_replacement(folder) as new:
-                write(new)
-                checksums = {path.name: _checksum(path) for path in new.iterdir()}
-                _write(new / _CHECKSUMS, [json.dumps(checksums, sort_keys=True).encode()])
-
-        def no_room(reason: str | None) -> ModelError:
-            return ModelError(
-                f"there is no room for the conversion of {model} in "
-                f"{printable(str(folder.parent))}: {reason}; make room there, or name another "
-                "folder in $LEVELFIELD_CACHE"
-            )
-
-        return _complete(folder, folder.parent, lambda: _is_whole(folder), fill, no_room)
-
-    return _somewhere(name, model, make)
-
-
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+]")
 
 
 def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
@@ -176,33 +129,29 @@ def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
 
 def _complete(
     folder: Path,
-    scratch: Path,
-    is_whole: Callable[[], bool],
+    names: Sequence[str],
     write: Callable[[], object],
     no_room: Callable[[str | None], ModelError],
 ) -> Path:
     """Returns a folder of a conversion, with what it lacks written. One process at a time writes;
     others wait and find it there.
 
-    Args:
-        scratch: the folder in which temporary files are made.
-
     Raises:
         ModelError: the model can't be read, or there is no room.
         OSError: the folder can't be written.
     """
-    if is_whole():
+    if _is_whole(folder, names):
         return folder
     import filelock
 
     try:
-        scratch.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         # on Windows a lock waits for ever where nothing can be written; this fails, and it removes
         # what a process that was killed has left
-        with temporary_file(scratch):
+        with temporary_file(folder):
             pass
         with filelock.FileLock(_lock(folder)):
-            if not is_whole():
+            if not _is_whole(folder, names):
                 write()
     except OSError as error:
         if error.errno in FULL:
@@ -215,12 +164,11 @@ def _lock(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.lock")
 
 
-def _is_whole(folder: Path, names: Iterable[str] | None = None) -> bool:
-    """Returns whether files, by default all, are there with the bytes that were written."""
+def _is_whole(folder: Path, names: Iterable[str]) -> bool:
+    """Returns whether files are there with the bytes that were written."""
     try:
         checksums = read_json(folder / _CHECKSUMS)
-        names = checksums if names is None else names
-        return bool(checksums) and all(_checksum(folder / n) == checksums[n] for n in names)
+        return all(_checksum(folder / name) == checksums[name] for name in names)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -1,4 +1,4 @@
-"""P(target | source) from encoder-decoders, whatever computes: gaps, cuts and what is scored.
+"""P(target | source) from encoder-decoders: gaps, cuts and what is scored.
 
 A model reads `<|fim_prefix|> left <|fim_suffix|> right <|fim_middle|>` and goes on with what stood
 between (Bavarian et al. 2022), ended by EOS. `levelfield train infiller --family causal` makes such
@@ -8,8 +8,8 @@ models.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,17 +18,12 @@ from levelfield.core.errors import ModelError
 from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.contracts import (
     FIM,
-    GAP_STYLES,
     PLAIN,
     Gapped,
     GapStyle,
-    InfillingModel,
     LogLikelihoods,
     Target,
 )
-from levelfield.models.load import load
-from levelfield.models.loading import Loading
-from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import RecentResults, Tokens, unique, window
 
 WITHOUT_LIMIT = 512
@@ -40,32 +35,6 @@ def positions(config: Any) -> int:
     """Returns how many tokens an encoder-decoder reads."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions"))
     return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
-
-
-def load_gap_filler(
-    name: str,
-    loading: Loading,
-    encoder_decoder: Callable[[Resolved, Loading, GapStyle], InfillingModel],
-) -> InfillingModel:
-    """Returns the model of this name that fills gaps: an encoder-decoder of a family whose gap
-    format is known, or a causal model that was trained to fill in the middle.
-
-    Args:
-        encoder_decoder: loads one, in the engine that computes.
-
-    Raises:
-        ModelError: there is no such model, or it is not one that fills gaps.
-    """
-    resolved = resolve(name, loading)
-    if resolved.kind == "causal":
-        # a model of another engine is wrapped in a check, which has all its members
-        return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))
-    if resolved.model_type not in GAP_STYLES:
-        raise ModelError(
-            f"model '{name}' is a {resolved.model_type} {resolved.kind} and does not fill gaps in "
-            f"a known format; families that do: {', '.join(GAP_STYLES)}"
-        )
-    return encoder_decoder(resolved, loading, GAP_STYLES[resolved.model_type])
 
 
 class ScoredTarget(NamedTuple):
@@ -112,7 +81,7 @@ class GapTokens:
 
 
 class BatchedInfillingModel(GapTokens, abc.ABC):
-    """Base of the encoder-decoder models of an engine that scores batches of ids.
+    """Base of encoder-decoder models that score batches of ids.
 
     Equal sources are read once, and equal targets of a source scored once, also where another
     metric asks for them next.

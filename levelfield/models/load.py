@@ -1,12 +1,10 @@
 """One door to every model: `load(kind, name, loading)`.
 
-A new kind is a contract and an entry in every table here and in `engines.py`, which says what a new
-engine is.
+A new kind is a contract and an entry in every table here and in `LOADERS`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -15,7 +13,6 @@ from typing import Any, Literal, overload
 
 from levelfield.core.errors import models_needed
 from levelfield.models.causal_tokens import Bos
-from levelfield.models.check import Checked
 from levelfield.models.contracts import (
     CausalModel,
     CausalVocabulary,
@@ -29,16 +26,7 @@ from levelfield.models.contracts import (
     Target,
     TokenEncoder,
 )
-from levelfield.models.loading import (
-    LOADERS,
-    REFERENCE,
-    Kind,
-    Loader,
-    Loading,
-    check_usable,
-    engine_of,
-    reading,
-)
+from levelfield.models.loading import LOADERS, Kind, Loader, Loading, reading
 from levelfield.models.resolve import resolve
 
 SMALL: Mapping[str, Loader] = {
@@ -46,8 +34,8 @@ SMALL: Mapping[str, Loader] = {
     "levelfield-fasttext": "levelfield.models.small.fasttext:load_fasttext",
     "levelfield-linear": "levelfield.models.small.heads:load_linear",
 }
-"""Classifiers that `levelfield train judge` makes. They run as they are whatever the engine, and in
-float32 whatever `dtype` says."""
+"""Classifiers that `levelfield train judge` makes. They run in float32 whatever
+`dtype` says."""
 
 PAIRS: Mapping[str, Loader] = {
     "levelfield-continuation": "levelfield.models.small.heads:load_continuation",
@@ -118,25 +106,22 @@ def load(
 def load(kind: Kind, name: str, loading: Loading = Loading(), **options: object) -> object:  # noqa: B008
     """Returns the model of this name behind the contract of its kind, loaded once a process.
 
-    A model of another engine than PyTorch is compared with PyTorch's when it is first used.
-
     Args:
         kind: what is asked of the model.
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
             `name@revision`.
-        loading: where and how it is loaded; a kind that its engine does not serve is PyTorch's.
+        loading: where and how it is loaded.
         options: `layer` of `states`: the layer whose states are taken; `bos` of causal models:
             whether BOS precedes every text.
 
     Raises:
         ModelError: there is no such model, it is of another kind, or a library for it is missing.
-        UserError: it has no such layer, or the engine does not have the precision.
+        UserError: it has no such layer.
     """
-    engine = engine_of(kind, loading.engine)
     if options.get("bos") == "auto":  # said or not, it is one model
         del options["bos"]
     with models_needed():
-        return _KEPT[kind](name, dataclasses.replace(loading, engine=engine), **options)
+        return _KEPT[kind](name, loading.replace(engine="auto"), **options)
 
 
 def forget() -> None:
@@ -146,21 +131,9 @@ def forget() -> None:
 
 
 def _load(kind: Kind, name: str, loading: Loading, **options: object) -> object:
-    if small_of := _SMALL.get(kind):
-        model_type = resolve(name, loading).model_type
-        if small := small_of.get(model_type):
-            return _made(small, kind, name, loading, **options)
-    if loading.engine == REFERENCE:
-        return _made(LOADERS[kind, REFERENCE], kind, name, loading, **options)
-    check_usable(loading)
-    model = _made(LOADERS[kind, loading.engine], kind, name, loading, **options)
-    device = "cpu" if loading.device == "auto" else loading.device
-    plain = dataclasses.replace(loading, engine=REFERENCE, dtype="float32", device=device)
-    reference = functools.partial(_made, LOADERS[kind, REFERENCE], kind, name, plain, **options)
-    return Checked(model, kind, name, loading, reference)
-
-
-def _made(loader: Loader, kind: Kind, name: str, loading: Loading, **options: object) -> object:
+    loader = LOADERS[kind]
+    if ours := _SMALL.get(kind):
+        loader = ours.get(resolve(name, loading).model_type, loader)
     make = pkgutil.resolve_name(loader) if isinstance(loader, str) else loader
     with reading(Path(name).name if Path(name).is_dir() else name):
         model: object = make(name, loading, **options)

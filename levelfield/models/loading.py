@@ -1,14 +1,8 @@
-"""How a model is loaded: one value that travels from a metric's options to an engine.
-
-A new engine is a folder beside `torch/`, an entry in `ENGINES`, and one in `LOADERS` for each kind
-that it serves. `load` compares the first numbers of every engine but PyTorch with PyTorch's
-(`check.py`), so a loader has no check of its own.
-"""
+"""How a model is loaded: one value that travels from a metric's options to what loads it."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 
 # Annotations stay objects here: subclasses of `LoadingOptions` live in modules that need not know
 # the names in them, and options are read from annotations.
@@ -17,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from levelfield.core.errors import LevelfieldError, ModelError, UserError, first_line, with_extra
+from levelfield.core.errors import LevelfieldError, ModelError, first_line
 from levelfield.core.options import Options, group, option
 
 Kind = Literal[
@@ -37,105 +31,26 @@ Loader = str | Callable[..., Any]
 """Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
 
 _TORCH = "levelfield.models.torch"
-_OPENVINO = "levelfield.models.openvino"
-LOADERS: dict[tuple[Kind, str], Loader] = {
-    ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
-    ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
-    ("causal", "torch"): f"{_TORCH}.causal:load_causal",
-    ("causal-tokens", "torch"): "levelfield.models.causal_tokens:load_causal_tokens",
-    ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
-    ("states", "torch"): f"{_TORCH}.states:load_states",
-    ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",
-    ("regressor", "torch"): f"{_TORCH}.classifier:load_regressor",
-    ("choices", "torch"): f"{_TORCH}.choices:load_choices",
-    ("infilling", "openvino"): f"{_OPENVINO}.likelihood:load_infilling",
-    ("encoder-decoder", "openvino"): f"{_OPENVINO}.likelihood:load_encoder_decoder",
-    ("causal", "openvino"): f"{_OPENVINO}.likelihood:load_causal",
-    ("encoder", "openvino"): f"{_OPENVINO}:load_encoder",
-    ("states", "openvino"): f"{_OPENVINO}:load_states",
-    ("classifier", "openvino"): f"{_OPENVINO}:load_classifier",
-    ("regressor", "openvino"): f"{_OPENVINO}:load_regressor",
+LOADERS: dict[Kind, Loader] = {
+    "infilling": f"{_TORCH}.infilling:load_infilling",
+    "encoder-decoder": f"{_TORCH}.infilling:load_encoder_decoder",
+    "causal": f"{_TORCH}.causal:load_causal",
+    "causal-tokens": "levelfield.models.causal_tokens:load_causal_tokens",
+    "encoder": f"{_TORCH}.encoder:load_encoder",
+    "states": f"{_TORCH}.states:load_states",
+    "classifier": f"{_TORCH}.classifier:load_classifier",
+    "regressor": f"{_TORCH}.classifier:load_regressor",
+    "choices": f"{_TORCH}.choices:load_choices",
 }
-
-
-@dataclass(frozen=True)
-class Engine:
-    """What computes models.
-
-    Attributes:
-        precisions: the values of `dtype` that it has.
-        module: what it imports; empty where every installation has it.
-    """
-
-    precisions: tuple[str, ...]
-    module: str = ""
-
-
-REFERENCE = "torch"
-"""The engine that computes what no other serves, and that the others are compared with."""
-
-ENGINES: dict[str, Engine] = {
-    REFERENCE: Engine(("float32", "bfloat16")),
-    "openvino": Engine(("float32", "bfloat16"), "openvino"),
-}
-"""Engines by name. The extra that installs one has its name."""
-
-
-def engine_of(kind: Kind, engine: str) -> str:
-    """Returns the engine that computes models of a kind where the user names this one: itself if it
-    serves the kind, else PyTorch."""
-    return engine if (kind, engine) in LOADERS else REFERENCE
-
-
-def check_usable(loading: Loading) -> None:
-    """Checks that the engine has the precision and is installed.
-
-    Raises:
-        UserError: it does not have the precision.
-        ModelError: it is not installed.
-    """
-    engine, dtype = loading.engine, loading.dtype
-    precisions = ENGINES[engine].precisions
-    if dtype not in precisions:
-        having = [name for name, other in ENGINES.items() if dtype in other.precisions]
-        others = f"; --engine {' or '.join(having)} has it" if having else ""
-        raise UserError(
-            f"--dtype {dtype}: engine {engine}, which would compute here, has "
-            f"{' and '.join(precisions)}{others}"
-        )
-    module = ENGINES[engine].module
-    if module and importlib.util.find_spec(module) is None:
-        raise ModelError(
-            f"engine {engine} is not installed: {with_extra(engine)}; --engine torch needs nothing "
-            "else"
-        )
-
-
-def computation(kinds: tuple[Kind, ...], loading: Loading) -> Mapping[str, str]:
-    """Returns what signatures say of how models of these kinds are computed: the precision, and the
-    engine where one computes that is not PyTorch.
-
-    Raises:
-        UserError: an engine that computes one of them can't with this precision, or is not
-            installed.
-
-    >>> from levelfield.models.loading import Loading
-    >>> computation(["encoder"], Loading())
-    {'dtype': 'float32'}
-    """
-    names = {engine_of(kind, loading.engine) for kind in kinds} or {REFERENCE}
-    for name in sorted(names):
-        check_usable(loading.replace(engine=name))
-    others = names - {REFERENCE}
-    return {"dtype": loading.dtype, **({"engine": others.pop()} if others else {})}
-
-
-def kinds_of(engine: str) -> list[Kind]:
-    """Returns the kinds of models that an engine serves."""
-    return [kind for kind, name in LOADERS if name == engine]
-
+"""What loads models of a kind."""
 
 Precision = Literal["float32", "bfloat16"]
+
+_REMOVED = ("openvino", "ctranslate2")
+_INSTEAD = (
+    "leave --engine out, and use --dtype bfloat16 on a processor with avx512_bf16 (`lscpu` lists "
+    "it), or --workers auto"
+)
 
 
 @dataclass(frozen=True)
@@ -157,18 +72,12 @@ class Loading(Options):
     dtype: Precision = option("float32", "Precision of the weights.")
     batch_tokens: int | None = option(
         None, "Maximum number of tokens in a batch, including padding; limits memory use.", least=1,
-        otherwise="what the engine chooses", metavar="N",
+        otherwise="what suits the device", metavar="N",
     )  # fmt: skip
-    engine: str = option(
+    engine: Literal["auto", "torch"] = option(
         "auto",
-        "Engine that computes: torch (auto) or openvino. Models of a kind that it does not serve "
-        "are computed by torch.",
-        among=lambda: ("auto", *ENGINES),
-        removed={
-            "ctranslate2": "engine ctranslate2 was removed; use --engine openvino, which serves "
-            "the same models"
-        },
-        metavar="NAME",
+        "Engine that computes: PyTorch, whichever of the two names it has.",
+        removed={engine: f"engine {engine} was removed; {_INSTEAD}" for engine in _REMOVED},
     )
     allow_pickle: bool = option(
         False, "Accept models whose weights are pickled; unpickling can run arbitrary code."
@@ -194,19 +103,10 @@ class LoadingOptions(Options):
 
     loading: Loading = group(AS_USUAL)
 
-    def kinds(self) -> tuple[Kind, ...]:
-        """Returns the kinds of the models whose weights it loads."""
-        return ()
-
     @property
     def computation(self) -> Mapping[str, str]:
-        """What the signature says of how its models are computed.
-
-        Raises:
-            UserError: they can't be computed so on this machine.
-        """
-        foreign = self.loading.engine not in ("auto", REFERENCE)
-        return computation(self.kinds() if foreign else (), self.loading)
+        """What the signature says of how its models are computed."""
+        return {"dtype": self.loading.dtype}
 
 
 @contextlib.contextmanager

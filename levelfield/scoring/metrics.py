@@ -23,7 +23,6 @@ from levelfield.io.guesses import map_words, wanted_mapping
 from levelfield.io.http import without_the_hub
 from levelfield.io.problems import listed
 from levelfield.io.samples import Census
-from levelfield.models.loading import REFERENCE, kinds_of
 from levelfield.scoring.joint import Criterion
 from levelfield.scoring.options import Note, ScoreOptions
 
@@ -176,22 +175,6 @@ def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list
     if lacking:
         raise UserError("\n".join(lacking))
     return signatures
-
-
-def check_engine(engine: str, signatures: Sequence[str]) -> None:
-    """Nothing, if the engine that is named computes something of a run.
-
-    Raises:
-        UserError: none of the metrics, whose signatures these are, has a model that it serves.
-    """
-    if engine in ("auto", REFERENCE):
-        return
-    if not any(f"engine:{engine}" in signature.split("|") for signature in signatures):
-        metrics = ", ".join(signature.partition("|")[0] for signature in signatures)
-        raise UserError(
-            f"--engine {engine} computes nothing here: it serves models of the kinds "
-            f"{', '.join(kinds_of(engine))}, and {metrics} has none; leave it out"
-        )
 
 
 def works_offline(metric: Callable[..., Metric]) -> bool:

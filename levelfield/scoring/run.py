@@ -42,7 +42,6 @@ from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.joint import MEANS, Criterion, joint
 from levelfield.scoring.languages import LanguageTally
 from levelfield.scoring.metrics import (
-    check_engine,
     choose_metrics,
     joint_criteria,
     ready,
@@ -325,7 +324,6 @@ def _plan(
             for metric in choose_metrics(options, census, note)
         ]
         signatures = ready(metrics, census.control)
-    check_engine(options.execution.loading.engine, signatures)
     criteria = joint_criteria(options, metrics)
     grouping = Grouping.choose(options.by, census)
     if not grouping.compares:

@@ -11,7 +11,6 @@ from typing import Literal
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.machine import usable_memory, usable_processors
 from levelfield.core.partitions import PARTITION
-from levelfield.models.loading import AS_USUAL, REFERENCE
 from levelfield.models.presence import MODEL_OPTIONS
 from levelfield.workers.executor import Subject
 
@@ -58,7 +57,4 @@ def weights(subjects: Sequence[Subject]) -> int:
                     files[resolved.gguf] = 6 * resolved.gguf.stat().st_size
                 else:
                     files |= {f: f.stat().st_size for f in resolved.path.glob("*.safetensors")}
-    # the first numbers of another engine are compared with PyTorch's, whose weights come on top
-    loadings = [getattr(subject, "loading", AS_USUAL) for subject in subjects]
-    others = any(loading.engine not in ("auto", REFERENCE) for loading in loadings)
-    return sum(files.values()) * (2 if others else 1)
+    return sum(files.values())

@@ -50,7 +50,7 @@ def test_commands_are_completed_without_importing_them(answer, monkeypatch):
     ("line", "completion"),
     [
         ("levelfield score --metr", "plain,--metric"),
-        ("levelfield score --engine open", "plain,openvino"),
+        ("levelfield score --engine to", "plain,torch"),
         ("levelfield study au", "plain,audit"),
     ],
 )

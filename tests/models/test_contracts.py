@@ -73,9 +73,9 @@ def members(contract: type) -> dict[str, Any]:
     }
 
 
-def test_every_kind_has_a_contract_an_engine_and_a_size() -> None:
+def test_every_kind_has_a_contract_a_loader_and_a_size() -> None:
     kinds = set(CONTRACTS)
-    assert kinds == {kind for kind, engine in LOADERS if engine == "torch"} == set(KEPT)
+    assert kinds == set(LOADERS) == set(KEPT)
     assert set(SMALL) == OURS
 
 
@@ -221,7 +221,7 @@ def test_a_model_is_loaded_once_a_process_and_the_last_ones_are_kept(put_model: 
     assert made == ["a float32"]
 
 
-def test_everything_between_the_command_line_and_an_engine_imports_without_pytorch() -> None:
+def test_everything_between_the_command_line_and_models_imports_without_pytorch() -> None:
     root = Path(levelfield.__file__).parent
     folders = [root / name for name in ("core", "text", "io", "stats", "cli", "metrics")]
     files = [file for folder in folders for file in folder.rglob("*.py")]
@@ -238,7 +238,7 @@ def test_everything_between_the_command_line_and_an_engine_imports_without_pytor
     assert done.returncode == 0, done.stderr
 
 
-def test_only_training_and_generation_know_an_engine() -> None:
+def test_only_training_and_generation_import_pytorch_models() -> None:
     """All others ask `load`; training changes weights, and generation reads logits."""
     root = Path(levelfield.__file__).parent
     may = {"models", "generation", "train"}

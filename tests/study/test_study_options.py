@@ -33,7 +33,7 @@ TYPED = [
     ("run", StudyRunOptions, "time_limit", 0, "a number above 0, at most 100,000,000"),
     ("run", StudyRunOptions, "dtype", "float16", "float32 or bfloat16"),
     ("measure", StudyMeasureOptions, "batch_tokens", 0, "a whole number from 1 on"),
-    ("measure", StudyMeasureOptions, "engine", "abacus", "auto, torch or openvino"),
+    ("measure", StudyMeasureOptions, "engine", "abacus", "auto or torch"),
     ("report", StudyReportOptions, "seed", -1, "a whole number from 0 to 4,294,967,295"),
     ("report", StudyReportOptions, "family", "study", "metric, run or fdr"),
 ]

@@ -55,7 +55,7 @@ from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.contracts import InfillingModel
 from levelfield.models.files import fills_in_the_middle
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_AMATEUR, OFFLINE_LM, Resolved, resolve
 from levelfield.text import segmenter
 
@@ -159,9 +159,6 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         optional = {"text": "prompt", "dialogue": "context"}.get(self.task)
         if optional:
             object.__setattr__(self, "reads", frozenset({optional}))
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return (self._kind,)
 
     @property
     def _kind(self) -> Literal["causal", "infilling", "encoder-decoder"]:

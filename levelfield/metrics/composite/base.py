@@ -25,7 +25,7 @@ from levelfield.metrics.composite.scales import (
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
 from levelfield.metrics.scorers import Normalize
 from levelfield.models.languages import ENGLISH, languages_of_models
-from levelfield.models.loading import Kind, LoadingOptions
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve
 
 Evidence = Literal["embedding", "likelihood", "judge"]
@@ -168,10 +168,6 @@ class CompositeMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     @abc.abstractmethod
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this aspect alone, for its signature."""
-
-    def kinds(self) -> tuple[Kind, ...]:
-        metrics = [component.metric for component in self.components()]
-        return tuple(k for m in metrics if isinstance(m, LoadingOptions) for k in m.kinds())
 
     def _choices(self) -> Mapping[str, object]:
         words: list[str] = []

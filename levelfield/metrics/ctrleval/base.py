@@ -29,7 +29,7 @@ from levelfield.metrics.scorers import (
 )
 from levelfield.models.causal_tokens import BOS, Bos
 from levelfield.models.load import load
-from levelfield.models.loading import Kind, Loading, LoadingOptions
+from levelfield.models.loading import Loading, LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 
@@ -41,13 +41,6 @@ _READ_AS: Mapping[str, ReadAs] = {
     "causal": "likelihood",
 }
 """Kind of model -> its scorer."""
-
-_KINDS: Mapping[ReadAs, Kind] = {
-    "infilling": "infilling",
-    "embedding": "encoder",
-    "likelihood": "causal",
-}
-"""Scorer -> what it asks `load` for."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +71,6 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
     @property
     def _resolved(self) -> Resolved:
         return resolve(self.model, self.loading)
-
-    def kinds(self) -> tuple[Kind, ...]:
-        return (_KINDS[self._read_as],)
 
     @property
     def _infills(self) -> bool:

@@ -16,7 +16,7 @@ from levelfield.metrics.judges.judge import (
     Spelling,
     vote,
 )
-from levelfield.metrics.judges.kinds import describe, kinds_of, lacking, load, models_of
+from levelfield.metrics.judges.kinds import describe, lacking, load, models_of
 
 __all__ = [
     "LABEL",
@@ -29,7 +29,6 @@ __all__ = [
     "choose",
     "describe",
     "figures",
-    "kinds_of",
     "lacking",
     "load",
     "models_of",

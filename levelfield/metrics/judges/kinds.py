@@ -16,8 +16,8 @@ from levelfield.metrics.judges.judge import LABEL, Ask, Judge, LoadedJudge
 from levelfield.metrics.scorers import EmbeddingScorer, have_tokens, label_evaluators
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load as load_model
-from levelfield.models.loading import AS_USUAL, Kind, Loading
-from levelfield.models.resolve import OURS, resolve
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.models.resolve import resolve
 
 
 def describe(judges: Sequence[Judge], loading: Loading = AS_USUAL) -> str:
@@ -62,27 +62,6 @@ def lacking(
                     ),
                 )
     return list(errors.values())
-
-
-def kinds_of(judges: Sequence[Judge], loading: Loading = AS_USUAL) -> set[Kind]:
-    """The kinds of models that some judges are, as far as engines can compute them: neither a
-    lexicon, nor a judge of ours, which runs as it is, nor a model that is not available."""
-    revisions = revisions_of(models_of(judges), loading)
-    kinds: set[Kind] = set()
-    for judge in judges:
-        for model in filter(None, judge.all_models):
-            if isinstance(revisions[model], ModelError):
-                continue
-            if _COMMIT.fullmatch(model):  # it may not be on this machine yet, nor be needed
-                words = judge.words and not judge.models
-                kinds.add(
-                    "encoder-decoder" if words else "encoder" if judge.aspect else "classifier"
-                )
-                continue
-            resolved = resolve(model, loading)
-            if resolved.kind != "causal" and resolved.model_type not in OURS:
-                kinds.add(resolved.kind)
-    return kinds
 
 
 def models_of(judges: Sequence[Judge]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from levelfield.io.json_input import read_json
 from levelfield.models.causal_tokens import Bos, CausalTokens, rule
 from levelfield.models.files import check_finite, load_tokenizer
 from levelfield.models.load import load
-from levelfield.models.loading import AS_USUAL, REFERENCE, Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.small.shapes import SmallClassifier, write_config
 from levelfield.models.tokens import batches, unique
@@ -326,7 +326,7 @@ def _read(
         )
     scorer = None
     if shared and below.kind == "causal" and encoder.bos:
-        loading = loading.replace(dtype="float32", engine=REFERENCE)
+        loading = loading.replace(dtype="float32")
         model = load("causal", encoder.encoder, loading)
         scorer = model if isinstance(model, TorchCausalModel) and model.tokens.reads_bos else None
     states = States(

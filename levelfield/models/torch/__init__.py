@@ -1,1 +1,1 @@
-"""Models in PyTorch, the reference engine."""
+"""Models in PyTorch."""

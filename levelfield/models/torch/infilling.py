@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError
+from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.contracts import GAP_STYLES, PLAIN, GapStyle, InfillingModel, Target
-from levelfield.models.infilling import BatchedInfillingModel, ScoredTarget, load_gap_filler
+from levelfield.models.infilling import BatchedInfillingModel, FimModel, ScoredTarget
+from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import batches, buckets, padded, token_mask
@@ -233,7 +236,15 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
     Raises:
         ModelError: there is no such model, or it is not one that fills gaps.
     """
-    return load_gap_filler(name, loading, _load)
+    resolved = resolve(name, loading)
+    if resolved.kind == "causal":
+        return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))
+    if resolved.model_type not in GAP_STYLES:
+        raise ModelError(
+            f"model '{name}' is a {resolved.model_type} {resolved.kind} and does not fill gaps in "
+            f"a known format; families that do: {', '.join(GAP_STYLES)}"
+        )
+    return _load(resolved, loading, GAP_STYLES[resolved.model_type])
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -18,7 +18,7 @@ from levelfield.models.files import (
     load_tokenizer,
     whole_folder,
 )
-from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
+from levelfield.models.loading import Loading, Precision, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
 from levelfield.models.tokens import Row, Tokens, padded, token_mask
 from levelfield.models.torch.early_exit import first_layers, leave_early
@@ -57,10 +57,8 @@ def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
     """Returns where a model goes, and the type of its weights.
 
     Raises:
-        UserError: PyTorch does not compute in this precision here.
         ModelError: there is no such device.
     """
-    check_usable(loading.replace(engine=REFERENCE))
     return pick_device(loading.device), _TYPES[loading.dtype]
 
 
@@ -249,8 +247,7 @@ def places(model: torch.nn.Module) -> int | None:
 
 
 class ForwardPass:
-    """Base of models around a module that reads batches of ids. Another engine may compute the
-    module's forward pass; tokens, batches and pooling stay theirs.
+    """Base of models around a module that reads batches of ids.
 
     Args:
         limit: how many tokens of a text the module takes.
@@ -279,8 +276,3 @@ class ForwardPass:
 
     def _batch(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         return batch_of(rows, self._pad, self._device)
-
-    def computed_by(self, engine: Callable[[Any], Any]) -> Self:
-        """Itself, with what an engine makes of the module in the module's place."""
-        self._model = engine(self._model)
-        return self
