@@ -158,7 +158,9 @@ def takes(
         values = {}
         for param in params:
             word = words.pop(prefix + param.choice.name)
-            values[param.choice.name] = param.read(word) if param.read else word
+            if param.read:  # of no words there is nothing to read
+                word = param.read(word) if word else type(param.choice.default)()
+            values[param.choice.name] = word
         return {name: values if as_words else cls.of(**values)}
 
     return with_params(params, value)

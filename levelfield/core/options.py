@@ -478,6 +478,8 @@ class Options:
         Raises:
             UserError: there is no such choice, or it does not accept the value.
         """
+        if base is not None and not values:
+            return base
         declared = choices(cls)
         distributed(values, cls)
         missing = required(declared, values) if base is None else []

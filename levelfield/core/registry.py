@@ -50,14 +50,16 @@ def is_metric(name: str) -> bool:
 
 def metric_class(name: str) -> Callable[..., Metric]:
     """Returns the class (or factory) behind one metric's name."""
-    file = MetricFile.parse(name)
-    if file is None and name not in installed():
-        if name in _in_files:
-            return _in_files[name]
+    load: Callable[[], Callable[..., Metric]]
+    if file := MetricFile.parse(name):
+        origin, load = str(file.path), file.load
+    elif entry := installed().get(name):
+        origin, load = entry.value, entry.load
+    elif name in _in_files:
+        return _in_files[name]
+    else:
         raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    origin = str(file.path) if file else installed()[name].value
-    failure = f"metric '{name}' can't be loaded from {origin}"
-    factory: Callable[..., Metric] = load_foreign((file or installed()[name]).load, failure)
+    factory = load_foreign(load, f"metric '{name}' can't be loaded from {origin}")
     if not callable(factory):
         raise UserError(f"metric '{name}' can't be loaded: {origin} is not a class")
     if file:
@@ -91,7 +93,8 @@ def create(
             mistake.
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
-    declared = {n: options(metric_class(n), name=n) for n in names}
+    classes = {name: metric_class(name) for name in names}
+    declared = {name: options(cls, name=name) for name, cls in classes.items()}
     words = underscored(words)
     words_of_metrics = {name: _words_of(name, words) for name in names}
     for word in words:
@@ -110,7 +113,7 @@ def create(
         values |= parsed(name, choices_of_metric, words_of_metrics[name])
         if missing := required(choices_of_metric, values):
             raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
-        metric_type = metric_class(name)
+        metric_type = classes[name]
         with guarded(metric_type, "can't be created", name=name):
             metric = make(metric_type, values)
         check_metric(metric, name=name)

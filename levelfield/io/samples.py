@@ -392,8 +392,9 @@ class Source:
                 else record
                 for _, record in rows
             ]
+            ids = [source.own_id(number) for number, _ in rows]
             samples = self._rules.samples(
-                zip(map(source.own_id, (number for number, _ in rows)), records, strict=True),
+                zip(ids, records, strict=True),
                 prefix=f"{source.label}/" if self._ids == "file" else "",
                 system=source.label if len(self.inputs) > 1 else "",
                 cells=source.cells,

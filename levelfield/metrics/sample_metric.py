@@ -236,8 +236,10 @@ class WordComparison(TextComparison):
 
     def _sees(self, text: str) -> bool:
         """Whether tokens are there and show what the text says; no tokens have their own reason."""
+        if text.isascii():
+            return True
         tokens = self._tokens(text)
-        return not tokens or text.isascii() or words_seen(text, tokens).most
+        return not tokens or words_seen(text, tokens).most
 
     def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
         references = comparisons(sample, self.against)

@@ -252,12 +252,12 @@ def measure(
         files=tuple(files),
         grouping=plan.grouping,
         notes=tuple(notes),
-        summaries=tuple(_summaries(table, plan, of_corpora, options.resampling)),
+        summaries=tuple(_summaries(table, plan, of_corpora)),
         corpora=of_corpora,
         parts=table.part_means(),
         task=options.task or "",
         gallery=gallery,
-        resampling=options.resampling,
+        resampling=plan.resampling,
         languages=languages.unread(),
     )
 
@@ -268,22 +268,21 @@ class _Plan:
 
     Attributes:
         metrics: all of them, those of samples and of corpora.
+        of_samples: the metrics of samples.
         signatures: of the metrics.
         corpora: of each corpus metric.
         criteria: content and style of a joint mean; none without one.
         grouping: what the rows of the table are.
+        resampling: how intervals and tests are drawn.
     """
 
     metrics: Sequence[Metric]
+    of_samples: Sequence[Metric]
     signatures: Sequence[str]
     corpora: Sequence[Corpora]
     criteria: Sequence[Criterion]
     grouping: Grouping
-
-    @property
-    def of_samples(self) -> list[Metric]:
-        """The metrics of samples."""
-        return [metric for metric in self.metrics if not is_corpus_metric(metric)]
+    resampling: Resampling
 
     @property
     def states(self) -> list[GroupStates]:
@@ -336,10 +335,11 @@ def _plan(
             f"--shard: {corpora[0].states.metric.name} has a value for a group of texts, and a "
             "shard has only some of them; measure it without --shard"
         )
-    plan = _Plan(metrics, signatures, corpora, criteria, grouping)
+    of_samples = [metric for metric in metrics if not is_corpus_metric(metric)]
     joint_names = [f"joint.{name}" for name in MEANS] if criteria else []
-    options.resampling.check_metrics([*(m.name for m in plan.of_samples), *joint_names])
-    return plan
+    resampling = options.resampling
+    resampling.check_metrics([*(metric.name for metric in of_samples), *joint_names])
+    return _Plan(metrics, of_samples, signatures, corpora, criteria, grouping, resampling)
 
 
 def _thoughts_note(thoughts: int, n: int) -> str:
@@ -403,11 +403,11 @@ def _cost_notes(metrics: Sequence[Metric]) -> Iterator[str]:
 
 
 def _summaries(
-    table: RunTable, plan: _Plan, of_corpora: Sequence[Scores], resampling: Resampling
+    table: RunTable, plan: _Plan, of_corpora: Sequence[Scores]
 ) -> Iterator[MetricSummary]:
     """Yields the summaries of the metrics of samples, of the joint means if there are any, and of
     the corpus metrics."""
-    compare = plan.grouping.compares
+    compare, resampling = plan.grouping.compares, plan.resampling
     summaries = summarise(table, compare=compare, split=plan.split, resampling=resampling)
     if plan.criteria:
         means = joint(table, *plan.criteria, compare=compare, resampling=resampling)

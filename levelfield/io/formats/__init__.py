@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,14 +99,14 @@ def format_at(path: Path) -> Format:
     """
     preview = Preview(path)
     broken: UserError | None = None
-    for name in FORMATS:
+    if own := _fitting(_OWN.values(), preview):
+        return own
+    for name in (name for name in FORMATS if name not in _OWN):
         try:
-            format = FORMATS[name]
-        except UserError as error:  # a format of another distribution: is it needed at all?
+            if other := _fitting([FORMATS[name]], preview):
+                return other
+        except UserError as error:  # is it needed at all?
             broken = error
-            continue
-        if format.fits is not None and format.fits(preview):
-            return format
     if preview.is_folder:
         raise UserError(
             f"{printable(str(path))}: is a folder; name the files in it, or a folder with one run "
@@ -116,6 +116,12 @@ def format_at(path: Path) -> Format:
         return format_of(str(path))
     except UserError as error:
         raise broken or error from None
+
+
+def _fitting(formats: Iterable[Format], preview: Preview) -> Format | None:
+    """Returns the first format that a file or folder has by its content."""
+    fitting = (f for f in formats if f.fits is not None and f.fits(preview))
+    return next(fitting, None)
 
 
 def format_of(path: str) -> Format:

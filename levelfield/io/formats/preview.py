@@ -108,6 +108,10 @@ class Preview:
         """The members of the first object in the list that is the first member of a document."""
         if self.begins != "{":
             return {}
+        first = next(iter(self.record.values()), None)
+        if first is not None:  # nor is it cut off
+            first = first[0] if isinstance(first, list) and first else None
+            return first if isinstance(first, dict) else {}
         with self.path.open("rb") as file, suppress(ValueError):
             stream = JsonStream(_Beginning(file), chunk=_BYTES)
             if next(stream.members(), None) is not None:
