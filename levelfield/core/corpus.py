@@ -104,9 +104,9 @@ class GroupStates:
         self._by: Sequence[str] = getattr(metric, "by", BY) if by is None else by
         self._runs: dict[str, list[tuple[int, Any]]] = {}
 
-    def name_of(self, sample: Sample) -> str:
-        """Returns the group that a sample belongs to."""
-        return group_name(sample, self._by)
+    def names_of(self, samples: Sequence[Sample]) -> list[str]:
+        """Returns the group that each sample belongs to."""
+        return [group_name(sample, self._by) for sample in samples]
 
     def states(
         self,
@@ -141,7 +141,7 @@ class GroupStates:
         """Returns group -> its samples."""
         grouped: dict[str, list[Sample]] = {}
         for sample in samples:
-            grouped.setdefault(self.name_of(sample), []).append(sample)
+            grouped.setdefault(group_name(sample, self._by), []).append(sample)
         return grouped
 
     def merge(self, states: Mapping[str, Any]) -> None:

@@ -59,7 +59,8 @@ def metric_class(name: str) -> Callable[..., Metric]:
         return _in_files[name]
     else:
         raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    factory = load_foreign(load, f"metric '{name}' can't be loaded from {origin}")
+    failure = f"metric '{name}' can't be loaded from {origin}"
+    factory: Callable[..., Metric] = load_foreign(load, failure)
     if not callable(factory):
         raise UserError(f"metric '{name}' can't be loaded: {origin} is not a class")
     if file:

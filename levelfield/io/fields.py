@@ -184,8 +184,8 @@ def raters(value: Any, cells: bool) -> dict[str, float]:
 
 def rating(value: Any, cells: bool) -> float:
     """Returns one rater's number; NaN if there is none."""
-    if type(value) is float and abs(value) <= limits.LARGEST_NUMBER:
-        return value
+    if is_finite_number(value):
+        return float(value)
     if absent(value) or (cells and isinstance(value, str) and value.isspace()):
         return math.nan
     return number(value, cells)

@@ -96,8 +96,11 @@ class Census:
                 is_counted = label in labels or len(labels) < MOST_LABELS
                 labels[label if is_counted else OTHER_LABELS] += 1
         for aspect, ratings in sample.ratings.items():
-            self.ratings.setdefault(aspect, Counter()).update(ratings.keys())
-        self.extra.update(sample.extra.keys())
+            raters = self.ratings.setdefault(aspect, Counter())
+            for rater in ratings:
+                raters[rater] += 1
+        for name in sample.extra:
+            self.extra[name] += 1
 
 
 class Spool:

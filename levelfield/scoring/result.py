@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from levelfield.core.corpus import BY, CorpusMetric, GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
@@ -93,48 +92,6 @@ class Grouping:
 
 
 _LABELS = Grouping("control")
-
-
-class Corpora:
-    """The corpora of one corpus metric, and to which row of the table each belongs.
-
-    Attributes:
-        states: the metric's states, one a corpus.
-
-    Args:
-        by: what the texts of a corpus share: fields with commas, or `none`; None leaves it to the
-            metric.
-
-    Raises:
-        UserError: samples have no such field.
-    """
-
-    def __init__(self, metric: CorpusMetric, by: str | None) -> None:
-        fields = None if by is None else [f for f in by.split(",") if f != "none"]
-        if unknown := sorted(set(fields or ()) - set(BY)):
-            raise UserError(f"--corpus-by {unknown[0]}: expected some of {', '.join(BY)}, or none")
-        self.states = GroupStates(metric, fields)
-        self._rows: dict[str, set[str]] = {}
-        self._labels: dict[str, set[str]] = {}
-
-    def add(self, samples: Sequence[Sample], groups: Sequence[str], labels: Sequence[str]) -> None:
-        """Takes in the rows that samples belong to, and their labels."""
-        for sample, group, label in zip(samples, groups, labels, strict=True):
-            name = self.states.name_of(sample)
-            self._rows.setdefault(name, set()).add(group)
-            self._labels.setdefault(name, set()).add(label)
-
-    def rows(self) -> dict[str, str]:
-        """Corpus -> its row; none for one whose texts are in several rows."""
-        return _single(self._rows)
-
-    def labels(self) -> dict[str, str]:
-        """Corpus -> its label; none for one whose texts were asked for several."""
-        return _single(self._labels)
-
-
-def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
-    return {key: next(iter(members)) for key, members in names.items() if len(members) == 1}
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from levelfield.core.corpus import GroupStates, is_corpus_metric
+from levelfield.core.corpus import BY, GroupStates, is_corpus_metric
 from levelfield.core.errors import UserError
 from levelfield.core.metric import (
     CountsTexts,
@@ -48,7 +48,7 @@ from levelfield.scoring.metrics import (
     required_fields,
 )
 from levelfield.scoring.options import Note, ScoreOptions
-from levelfield.scoring.result import Corpora, Grouping, ScoreResult, ScoreSummary
+from levelfield.scoring.result import Grouping, ScoreResult, ScoreSummary
 from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.scorer import ScoredPartition, cached_scorer, stream
 from levelfield.scoring.summary import (
@@ -231,10 +231,9 @@ def measure(
         for partition in stream(samples, plan.of_samples, plan.states, scorer, progress=progress):
             groups = plan.grouping.groups(partition.samples)
             labels = plan.grouping.labels(partition.samples)
-            table.add(partition.samples, groups, labels)
+            corpora = {s.metric.name: s.names_of(partition.samples) for s in plan.states}
+            table.add(partition.samples, groups, labels, corpora)
             languages.add(sample.text for sample in partition.samples)
-            for corpus in plan.corpora:
-                corpus.add(partition.samples, groups, labels)
             for scores in partition.scores:
                 table.add_scores(scores, groups)
                 _write_scores(scores, out_file)
@@ -270,7 +269,7 @@ class _Plan:
         metrics: all of them, those of samples and of corpora.
         of_samples: the metrics of samples.
         signatures: of the metrics.
-        corpora: of each corpus metric.
+        states: of the corpus metrics.
         criteria: content and style of a joint mean; none without one.
         grouping: what the rows of the table are.
         resampling: how intervals and tests are drawn.
@@ -279,15 +278,10 @@ class _Plan:
     metrics: Sequence[Metric]
     of_samples: Sequence[Metric]
     signatures: Sequence[str]
-    corpora: Sequence[Corpora]
+    states: Sequence[GroupStates]
     criteria: Sequence[Criterion]
     grouping: Grouping
     resampling: Resampling
-
-    @property
-    def states(self) -> list[GroupStates]:
-        """The states of the corpus metrics."""
-        return [corpus.states for corpus in self.corpora]
 
     @property
     def split(self) -> set[str]:
@@ -327,19 +321,32 @@ def _plan(
     grouping = Grouping.choose(options.by, census)
     if not grouping.compares:
         options.refuse(("family", "margin"), f"texts by {grouping.by}, which are not compared,")
-    corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
-    if not corpora:
-        options.refuse(("corpus_by",), "metrics of single texts")
-    if corpora and options.execution.shard:
-        raise UserError(
-            f"--shard: {corpora[0].states.metric.name} has a value for a group of texts, and a "
-            "shard has only some of them; measure it without --shard"
-        )
     of_samples = [metric for metric in metrics if not is_corpus_metric(metric)]
+    of_corpora = [metric for metric in metrics if is_corpus_metric(metric)]
+    if not of_corpora:
+        options.refuse(("corpus_by",), "metrics of single texts")
+    states = [GroupStates(metric, _corpus_fields(options.corpus_by)) for metric in of_corpora]
+    if states and options.execution.shard:
+        raise UserError(
+            f"--shard: {states[0].metric.name} has a value for a group of texts, and a shard has "
+            "only some of them; measure it without --shard"
+        )
     joint_names = [f"joint.{name}" for name in MEANS] if criteria else []
     resampling = options.resampling
     resampling.check_metrics([*(metric.name for metric in of_samples), *joint_names])
-    return _Plan(metrics, of_samples, signatures, corpora, criteria, grouping, resampling)
+    return _Plan(metrics, of_samples, signatures, states, criteria, grouping, resampling)
+
+
+def _corpus_fields(by: str | None) -> list[str] | None:
+    """Returns what the texts of a corpus share; None leaves it to each metric.
+
+    Raises:
+        UserError: samples have no such field.
+    """
+    fields = None if by is None else [name for name in by.split(",") if name != "none"]
+    if unknown := sorted(set(fields or ()) - set(BY)):
+        raise UserError(f"--corpus-by {unknown[0]}: expected some of {', '.join(BY)}, or none")
+    return fields
 
 
 def _thoughts_note(thoughts: int, n: int) -> str:
@@ -413,6 +420,6 @@ def _summaries(
         means = joint(table, *plan.criteria, compare=compare, resampling=resampling)
         summaries = adjusted([*summaries, *means], resampling)
     yield from summaries
-    for scores, corpus in zip(of_corpora, plan.corpora, strict=True):
-        labels = corpus.labels() if scores.metric in plan.split else {}
-        yield summarise_corpus(scores, corpus.rows(), labels)
+    for scores in of_corpora:
+        groups, labels = table.rows_of_corpora(scores.metric)
+        yield summarise_corpus(scores, groups, labels if scores.metric in plan.split else {})

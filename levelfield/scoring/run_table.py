@@ -8,7 +8,7 @@ import json
 import math
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -114,6 +114,7 @@ class RunTable:
         self._columns: dict[str, MetricColumn] = {}
         self._part_names = parts or {}
         self._parts: dict[tuple[str, str, str], Floats] = {}
+        self._corpora: dict[str, dict[tuple[str, str, str], None]] = {}
         self._examples: dict[str, tuple[int, str, Input]] = {}
         self._beginnings, self._stems = array("Q"), array("Q")
 
@@ -122,14 +123,19 @@ class RunTable:
         return len(self._ids)
 
     def add(
-        self, samples: Sequence[Sample], groups: Iterable[str], labels: Iterable[str] | None = None
+        self,
+        samples: Sequence[Sample],
+        groups: Sequence[str],
+        labels: Sequence[str] = (),
+        corpora: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Takes in samples with their groups.
 
         Args:
             labels: what the texts were asked for, if groups are to be split by that.
+            corpora: corpus metric -> the corpus that each sample is in.
         """
-        groups = list(groups)
+        labels = labels or [""] * len(samples)
         shared = [sample.shared for sample in samples]
         inputs = [sample.input for sample in samples]
         self._ids.extend(_hash_of_id(sample.id) for sample in samples)
@@ -138,10 +144,11 @@ class RunTable:
         self._strata.extend(map(_stratum, samples))
         self._groups.extend(_coded(self._codes, groups))
         self._seeds.extend(_coded(self._seed_codes, (sample.seed for sample in samples)))
-        self._labels.extend(
-            _coded(self._label_codes, [""] * len(samples) if labels is None else labels)
-        )
+        self._labels.extend(_coded(self._label_codes, labels))
         self._empty.extend(not sample.text.strip() for sample in samples)
+        for metric, names in (corpora or {}).items():
+            members = zip(names, groups, labels, strict=True)
+            self._corpora.setdefault(metric, {}).update(dict.fromkeys(members))
         for sample, group, of_sample, input in zip(samples, groups, shared, inputs, strict=True):
             if not of_sample:
                 self._add_unshared(sample, group)
@@ -212,6 +219,16 @@ class RunTable:
             for id, part, score, weight in scores.part_rows or ():
                 sums = self._parts.setdefault((scores.metric, group_of[id], part), np.zeros(3))
                 sums += (score, weight, 1)
+
+    def rows_of_corpora(self, metric: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Returns the group and the label of each corpus of a metric; none of a corpus whose texts
+        are in several groups, or were asked for several labels."""
+        groups: dict[str, set[str]] = defaultdict(set)
+        labels: dict[str, set[str]] = defaultdict(set)
+        for corpus, group, label in self._corpora.get(metric, ()):
+            groups[corpus].add(group)
+            labels[corpus].add(label)
+        return _single(groups), _single(labels)
 
     def part_means(self) -> dict[str, tuple[PartMean, ...]]:
         """Returns metric -> the means of its parts, groups by name."""
@@ -316,6 +333,10 @@ class MetricColumn:
         self.values = array("d")
         self.reasons: Counter[str] = Counter()
         self.truncated = self.ties = 0
+
+
+def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
+    return {key: next(iter(members)) for key, members in names.items() if len(members) == 1}
 
 
 def _positions(order: Sequence[int], codes: array[int]) -> Codes:
