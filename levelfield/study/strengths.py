@@ -260,11 +260,13 @@ def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
                         yield Request(f"{dataset.name}/{id}/{kind.name}/{k}", prompt, labels)
 
 
-def _paths_within(value: str, folder: Path) -> str:
+def _paths_within(value: object, folder: Path) -> str:
     """Returns an option with the absolute paths in it relative to the folder."""
+    if isinstance(value, Mapping):
+        return str({name: _paths_within(inner, folder) for name, inner in value.items()})
     return ",".join(
         os.path.relpath(item, folder) if Path(item).is_absolute() else item
-        for item in value.split(",")
+        for item in str(value).split(",")
     )
 
 
@@ -273,7 +275,7 @@ def _wanted(plan: Plan, system: SystemPlan) -> str:
     source = system.source
     assert isinstance(source, TechniqueSource)
     options = {
-        k: _paths_within(str(v), plan.file.parent)
+        k: _paths_within(v, plan.file.parent)
         for k, v in source.options.items()
         if k != knob_of(source)
     }

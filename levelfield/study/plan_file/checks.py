@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from levelfield.core import limits, registry
 from levelfield.core.errors import UserError
@@ -89,19 +89,30 @@ def attempt(
         return None
 
 
-def option_words(table: TomlTable, options: Mapping[str, Word], folder: Path) -> dict[str, str]:
-    """Returns options as a user would write them on the command line; notes one that is given with
-    dashes and with underscores.
+def option_words(
+    table: TomlTable, options: Mapping[str, Word | Mapping[str, Any]], folder: Path
+) -> dict[str, Any]:
+    """Returns options as a user would write them on the command line, and tables as they are; notes
+    one that is given with dashes and with underscores.
 
     Args:
         table: where they stand.
         folder: of the study file; paths that begin with `./` or `../` are relative to it.
     """
-    words = {}
+    words: dict[str, Any] = {}
     for name, value in (attempt(table, "options", underscored, options) or {}).items():
-        word = str(value).lower() if isinstance(value, bool) else str(value)
-        words[name] = path_from(word, folder) if isinstance(value, str) else word
+        if isinstance(value, str | Mapping):
+            words[name] = _with_paths(value, folder)
+        else:
+            words[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return words
+
+
+def _with_paths(value: Any, folder: Path) -> Any:
+    """Returns a value with the strings in it, however deep, as `path_from` has them."""
+    if isinstance(value, Mapping):
+        return {key: _with_paths(inner, folder) for key, inner in value.items()}
+    return path_from(value, folder) if isinstance(value, str) else value
 
 
 def path_from(text: str, folder: Path) -> str:

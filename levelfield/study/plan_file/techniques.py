@@ -50,7 +50,7 @@ class TechniqueDefaults:
 class TechniqueTable(TechniqueSource):
     """A technique as a study file has it."""
 
-    options: Mapping[str, Word] = option(
+    options: Mapping[str, Word | Mapping[str, Any]] = option(
         {}, "Options of the technique, as `levelfield techniques NAME` lists them.", blank=True
     )
     model: str = option(
@@ -105,7 +105,7 @@ _WORDS: Mapping[type, str] = {
 
 
 def read_defaults(
-    top: TomlTable, model: str, options: Mapping[str, Word], folder: Path
+    top: TomlTable, model: str, options: Mapping[str, Any], folder: Path
 ) -> TechniqueDefaults:
     """Returns the base, the decoding and the options that stand at the top of a study file."""
     words = option_words(top, options, folder)

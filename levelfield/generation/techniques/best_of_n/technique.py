@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from levelfield.core.options import choices, option
+from levelfield.core.options import option
 from levelfield.core.partitions import partitions
 from levelfield.core.sample import Control, Sample
 from levelfield.core.signature import signature
@@ -21,12 +21,8 @@ from levelfield.generation.contract import (
     Technique,
     rewrites,
 )
-from levelfield.generation.table import (
-    TECHNIQUES,
-    make_technique,
-    option_words,
-    technique_class,
-)
+from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.techniques._inner.inner import Inner, inner_option, inner_technique
 from levelfield.generation.techniques._reward.ranking import RankingOptions
 from levelfield.generation.width import Batch, width_of
 
@@ -50,15 +46,13 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     an answer are those of all n texts, without the metric's.
 
     Raises:
-        UserError: there is no such technique or option.
+        UserError: there is no such technique or option, or an option that a given technique has.
     """
 
     name: ClassVar[str] = "best-of-n"
     _without_log_probs: ClassVar[str] = " picks a whole text, so no token has a probability"
     n: int = option(8, "Number of texts among which one is chosen.", least=1)
-    inner: str = option(
-        "base", "Technique that writes the texts: any other.", among=INNER, metavar="NAME"
-    )
+    inner: Inner = inner_option("base", "Technique that writes the texts: any other.", INNER)
     inner_options: str = option(
         "", "Options of the inner technique, separated by blanks: strength=20 candidates=100."
     )
@@ -75,15 +69,19 @@ class BestOfN(RankingOptions, AnsweringTechnique):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.inner, str | Mapping):
+            self.refuse(("model", "batch"), f"{self.name}: techniques that have their own")
         _ = self._technique
 
     @functools.cached_property
     def _technique(self) -> Technique:
-        options: dict[str, object] = option_words(self.inner_options, "inner_options")
-        declared = choices(technique_class(self.inner))
-        own = {"batch": self.batch, **({"model": self.model} if self.model else {})}
-        options = {name: own[name] for name in own if name in declared} | options
-        return make_technique(self.inner, options, self.loading if "device" in declared else None)
+        return inner_technique(
+            self.inner,
+            self.inner_options,
+            INNER,
+            defaults={"batch": self.batch, **({"model": self.model} if self.model else {})},
+            loading=self.loading,
+        )
 
     @property
     def rewrites(self) -> bool:
@@ -104,7 +102,9 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     def refusal(self, control: Control) -> str:
         if reason := self._technique.refusal(control):
             return f"{self.name} around {reason}"
-        reason = self._unjudged(control, TECHNIQUES[self.inner].attributes)
+        name = self._technique.name
+        obeyed = TECHNIQUES[name].attributes if name in TECHNIQUES else ()
+        reason = self._unjudged(control, obeyed)
         return f"{self.name}: {reason}" if reason else ""
 
     def _answers(

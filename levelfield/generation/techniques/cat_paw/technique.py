@@ -16,9 +16,10 @@ from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.terms import BaseLM, Formula
 from levelfield.generation.sampling import Continuation, Growth
-from levelfield.generation.table import TECHNIQUES, make_technique, option_words
+from levelfield.generation.table import TECHNIQUES, mechanism_of
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.generation.techniques._bags.bags import bag_label, bag_problem, wanted_tokens
+from levelfield.generation.techniques._inner.inner import Inner, inner_option, inner_technique
 from levelfield.generation.techniques.pplm.technique import PPLM
 from levelfield.generation.width import TextRows
 
@@ -67,11 +68,8 @@ class CATPAW(LocalTechnique):
     """
 
     name: ClassVar[str] = "cat-paw"
-    inner: str = option(
-        "dexperts",
-        "Technique that is paced: one that acts at the logits, or pplm.",
-        among=PACED,
-        metavar="NAME",
+    inner: Inner = inner_option(
+        "dexperts", "Technique that is paced: one that acts at the logits, or pplm.", PACED
     )
     inner_options: str = option(
         "", "Options of the inner technique, separated by blanks: candidates=100 keep=0."
@@ -111,21 +109,23 @@ class CATPAW(LocalTechnique):
     @property
     def _technique(self) -> LocalTechnique:
         """The inner technique, on the same base."""
-        options = option_words(self.inner_options, "inner_options")
+        own: dict[str, object] = {"model": self.model, "bos": self.bos}
         if self.guide:
-            options["guide"] = self.guide
+            own["guide"] = self.guide
         if self.strength is not None:
-            options["strength"] = self.strength
-        inner = make_technique(
-            self.inner, {**options, "model": self.model, "bos": self.bos}, self.loading
+            own["strength"] = self.strength
+        inner = inner_technique(
+            self.inner, self.inner_options, PACED, overrides=own, loading=self.loading
         )
-        assert isinstance(inner, LocalTechnique)
+        is_paced = isinstance(inner, PPLM) or mechanism_of(inner) == "logits"
+        if not isinstance(inner, LocalTechnique) or not is_paced:
+            raise UserError(f"{self.name}: {inner.name} does not act at the logits")
         return inner
 
     @property
     def choices(self) -> Mapping[str, str]:
         return {
-            "inner": self.inner,
+            "inner": self._technique.name,
             **self._technique.choices,
             "tau": "default" if self.tau is None else f"{self.tau:g}",
             "cap": f"{self._cap:g}",
@@ -158,11 +158,11 @@ class CATPAW(LocalTechnique):
         """m."""
         if self.cap is not None:
             return self.cap
-        return math.inf if self.inner == PPLM.name else CAP
+        return math.inf if isinstance(self._technique, PPLM) else CAP
 
     def _regulator(self, attribute: str) -> tuple[BagMass, float]:
         """r and τ of an attribute."""
-        if self.inner == PPLM.name:
+        if isinstance(self._technique, PPLM):
             tau = TAU_OF_STEPS.get(attribute, TAU_OF_OTHER_STEPS)
         else:
             tau = TAU.get(attribute, TAU_OF_OTHERS)
