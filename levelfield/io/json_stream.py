@@ -89,7 +89,8 @@ class JsonStream:
         if not self.next:
             raise self._wrong("the document ends where a value is expected")
         while True:
-            check_values(self._text)
+            if len(self._text) > limits.RECORD_VALUES:
+                check_values(self._text)
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:

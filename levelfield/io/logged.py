@@ -12,7 +12,7 @@ It may say more, by the names of the attributes of `LoggedScores`, such as
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,6 +118,17 @@ def is_logged(record: Mapping[str, Any]) -> bool:
     """Returns whether a record, or what a sample has as `extra`, comes from a log."""
     logged = record.get(LOGGED)
     return isinstance(logged, Mapping) and isinstance(logged.get("scores"), Mapping)
+
+
+def scores_of_log(samples: Iterable[Sample]) -> list[LoggedScores | Wrong]:
+    """Returns for each sample of a log what the log says of it, or what is wrong with that."""
+    scores: list[LoggedScores | Wrong] = []
+    for sample in samples:
+        try:
+            scores.append(logged_scores(sample) or LoggedScores(sample.id, {}))
+        except Wrong as wrong:
+            scores.append(wrong)
+    return scores
 
 
 def logged_scores(sample: Sample) -> LoggedScores | None:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from levelfield.core.direction import Direction
 from levelfield.core.errors import InputError, UserError
+from levelfield.core.partitions import partitions
 from levelfield.core.signature import with_choices
 from levelfield.io.hub import ReadOnce
-from levelfield.io.logged import LogFacts, LoggedScores, is_logged, logged_scores
+from levelfield.io.logged import LogFacts, is_logged, scores_of_log
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.samples import Input, Source
 from levelfield.scoring.corpus_values import AGGREGATIONS, BITS, PERPLEXITY, Aggregation
@@ -554,18 +555,17 @@ def _read(source: Source) -> _Reading:
         keys: dict[str, str] = {}
         systems.append(keys)
         try:
-            for sample in log.checked():
-                reading.n += 1
-                system = keys.setdefault(sample.system, f"{place}/{sample.system}")
-                try:
-                    logged = logged_scores(sample) or LoggedScores(sample.id, {})
-                except Wrong as wrong:
-                    reading.wrong = (
-                        reading.wrong or f"{file.name}: id {printable(sample.id)}: {wrong}"
-                    )
-                    continue
-                dataset = reading.sets.setdefault(sample.dataset, LoggedSet())
-                dataset.add(f"{place}/{sample.id}", sample, system, logged)
+            for samples in partitions(log.checked()):
+                reading.n += len(samples)
+                for sample, logged in zip(samples, scores_of_log(samples), strict=True):
+                    system = keys.setdefault(sample.system, f"{place}/{sample.system}")
+                    if isinstance(logged, Wrong):
+                        place_of_id = f"{file.name}: id {printable(sample.id)}"
+                        reading.wrong = reading.wrong or f"{place_of_id}: {logged}"
+                        continue
+                    if sample.dataset not in reading.sets:
+                        reading.sets[sample.dataset] = LoggedSet()
+                    reading.sets[sample.dataset].add(f"{place}/{sample.id}", sample, system, logged)
         except InputError as error:
             problems += error.problems
     if problems:

@@ -336,9 +336,10 @@ def _record(sample: Any, log: _Log, references: Resolve | None = None) -> dict[s
     turns = _turns(sample.get("input"), follow)
     target = sample.get("target")
     targets = [t for t in ([target] if isinstance(target, str) else list_of(target)) if t]
+    text, scores = _text(sample, follow), _scores(sample, log)
     return {
         "id": f"{item}/{epoch}" if several else item,
-        "text": _text(sample, follow),
+        "text": text,
         **turns,
         "references": targets,
         "system": log.model,
@@ -349,7 +350,7 @@ def _record(sample: Any, log: _Log, references: Resolve | None = None) -> dict[s
             item,
             content=content_digest((turns["context"], targets)),
             draw=epoch if several else 0,
-            **_scores(sample, log),
+            **scores,
         ),
     }
 
