@@ -54,10 +54,12 @@ def table_lines(
     rows = [chop_cells(name, max(_HEAD, name_width)) if name_width else [name] for name in names]
     rows = [lines or [""] for lines in rows]
     left = _widest([by, *itertools.chain(*rows)])
+    heads = [column.headed(column.name) for column in table.columns]
+    parts = [_parts(column, letters=letters) for column in cells]
     for tall in (False, True):
         columns = [
-            _Column.of(column, values, tall=tall, letters=letters)
-            for column, values in zip(table.columns[1:], cells[1:], strict=True)
+            _Column.of(*column, tall=tall)
+            for column in zip(table.columns[1:], heads[1:], parts[1:], strict=True)
         ]
         fixed = [c for c, column in zip(columns, table.columns[1:], strict=True) if column.repeated]
         rest = [c for c in columns if c not in fixed]
@@ -87,26 +89,30 @@ class _Column:
 
     @classmethod
     def of(
-        cls, column: TableColumn, cells: Sequence[TableCell], *, tall: bool, letters: bool
+        cls, column: TableColumn, name: str, cells: Sequence[Sequence[Span]], *, tall: bool
     ) -> _Column:
         """Lays a column out; words and their head are filled up with spaces, which sets them
         left."""
-        name = column.headed(column.name)
-        filled = _widest([name, *(visible(cell.text) for cell in cells)]) if column.words else 0
+        filled = _widest([name, *(text for (text, _), *_ in cells)]) if column.words else 0
         rows = []
-        for cell in cells:
-            mark = BEST if cell.best else ""
-            text = mark + _filled(visible(cell.text), filled)
-            beside = visible(f"{cell.beside} {cell.letters if letters else ''}".strip())
-            parts = [(text, "bold" if cell.best else ""), *([(beside, "dim")] if beside else [])]
-            rows.append([[part] for part in parts] if tall else [_joined(parts)])
+        for (text, style), *rest in cells:
+            spans = [(_filled(text, filled), style), *rest]
+            joined = [part for span in spans for part in ((" ", ""), span)][1:]
+            rows.append([[span] for span in spans] if tall else [joined])
         texts = ["".join(text for text, _ in line) for lines in rows for line in lines]
         head = _head(_filled(name, filled), max(_widest(texts), _HEAD))
         return cls(column.above, head, rows, _widest([*head, *texts]))
 
 
-def _joined(parts: Sequence[Span]) -> Line:
-    return [span for part in parts for span in ((" ", ""), part)][1:]
+def _parts(cells: Sequence[TableCell], *, letters: bool) -> list[list[Span]]:
+    """Returns the value of each cell, marked if it is best, and what stands beside it."""
+    texts = [visible(f"{BEST if cell.best else ''}{cell.text}") for cell in cells]
+    others = [visible(f"{c.beside} {c.letters if letters else ''}".strip()) for c in cells]
+    styles = ["bold" if cell.best else "" for cell in cells]
+    return [
+        [(text, style), *([(other, "dim")] if other else [])]
+        for text, style, other in zip(texts, styles, others, strict=True)
+    ]
 
 
 def _blocks(columns: Sequence[_Column], free: int) -> Iterator[Sequence[_Column]]:
