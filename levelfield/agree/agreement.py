@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from levelfield.agree.choices import are_choices, as_ratings
 from levelfield.agree.design import AgreementOptions
@@ -38,7 +37,7 @@ from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
 from levelfield.io.arguments import items_of
 from levelfield.io.comparisons import PairChoice
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -57,21 +56,10 @@ MEAN_OF_ASPECTS = "mean of aspects"
 _ICC = ("ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(2,k)")
 """The intraclass correlations of the LaTeX table."""
 
-_SCHEMA = {
-    "aspect": pl.String,
-    "part": pl.String,
-    "measure": pl.String,
-    "a": pl.String,
-    "b": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "n": pl.Int64,
-    "clusters": pl.Int64,
-    "undefined": pl.String,
-    "no_interval": pl.String,
-    "note": pl.String,
-}
+_COLUMNS = columns_of(
+    "aspect part measure a b value:float low:float high:float n:int clusters:int undefined "
+    "no_interval note"
+)
 
 
 _REASONS = {"why_undefined": "undefined", "why_no_interval": "no_interval"}
@@ -257,7 +245,7 @@ class AgreementReport(Framed):
             for j in self.judges
             for measure, estimate in j.estimates()
         ]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
     def to_latex(self) -> str:
         """A booktabs table: Krippendorff's α and intraclass correlations, a row a group.

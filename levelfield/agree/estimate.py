@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import polars as pl
 
 from levelfield.agree.design import EstimateOptions
 from levelfield.agree.draw import Design, DrawnText, design_of, drawn_texts
@@ -29,7 +28,7 @@ from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io import Rated
 from levelfield.io.arguments import is_given
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.standing import Scale, scale_for
 from levelfield.stats.estimate import Estimate, finite
@@ -54,27 +53,11 @@ WORTH = 1.1
 _FAR = 3.5
 """Standard errors that a random draw does not differ by: p is 0.0005."""
 
-_SCHEMA = {
-    "aspect": pl.String,
-    "metric": pl.String,
-    "a": pl.String,
-    "b": pl.String,
-    "rated": pl.Int64,
-    "texts": pl.Int64,
-    "unscored": pl.Int64,
-    "ratings_alone": pl.Float64,
-    "ratings_alone_low": pl.Float64,
-    "ratings_alone_high": pl.Float64,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "weight": pl.Float64,
-    "effective": pl.Float64,
-    "p": pl.Float64,
-    "p_adjusted": pl.Float64,
-    "why_undefined": pl.String,
-    "why_no_interval": pl.String,
-}
+_COLUMNS = columns_of(
+    "aspect metric a b rated:int texts:int unscored:int ratings_alone:float "
+    "ratings_alone_low:float ratings_alone_high:float value:float low:float high:float "
+    "weight:float effective:float p:float p_adjusted:float why_undefined why_no_interval"
+)
 
 
 _POWERED = (
@@ -170,7 +153,7 @@ class Estimation(Framed):
         """
         means = [{**m.to_dict(), "a": m._name, **_columns(m.estimate)} for m in self.means]
         differences = [{**d.to_dict(), **_columns(d.estimate)} for d in self.differences]
-        return _SCHEMA, [*means, *differences]
+        return _COLUMNS, [*means, *differences]
 
     def tables(self) -> list[Table]:
         """The tables that a terminal shows: means and differences of each aspect and metric."""

@@ -31,7 +31,7 @@ from levelfield.agree.sources import ManyScores, Ratings, file_names, read_all
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.core.signature import signature
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.tables import Table
 from levelfield.stats.estimands import STATISTICS, Statistic, Systems, TieChoice
 from levelfield.stats.estimate import Estimate, finite
@@ -44,21 +44,10 @@ _MEANS: Mapping[GroupBy, str] = {
     "dataset": "mean over data sets",
 }
 
-_SCHEMA = {
-    "metric": pl.String,
-    "aspect": pl.String,
-    "group": pl.String,
-    "statistic": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "corrected": pl.Float64,
-    "n": pl.Int64,
-    "clusters": pl.Int64,
-    "why_undefined": pl.String,
-    "why_no_interval": pl.String,
-    "note": pl.String,
-}
+_COLUMNS = columns_of(
+    "metric aspect group statistic value:float low:float high:float corrected:float n:int "
+    "clusters:int why_undefined why_no_interval note"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,7 +193,7 @@ class MetaEvaluation(Framed):
             for c in self.correlations
             for statistic, estimate in c.estimates.items()
         ]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
     def to_latex(self, statistics: Sequence[Statistic] = ("pearson", "spearman", "kendall")) -> str:
         """A booktabs table, metric × (aspect × statistic), the best of a column in bold."""

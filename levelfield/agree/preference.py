@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from levelfield.agree.design import CorrelateOptions
 from levelfield.agree.join import chosen_names, merged_columns, note_of_groups, of_texts
@@ -28,7 +27,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io.comparisons import PairChoice
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
@@ -53,21 +52,10 @@ _TAKEN = ("mapping", "reading", "samples", "aspects", "metrics", "lower_is_bette
 
 _share = Scale(3, scientific=False)
 
-_SCHEMA = {
-    "metric": pl.String,
-    "aspect": pl.String,
-    "a": pl.String,
-    "b": pl.String,
-    "statistic": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "n": pl.Int64,
-    "clusters": pl.Int64,
-    "why_undefined": pl.String,
-    "why_no_interval": pl.String,
-    "note": pl.String,
-}
+_COLUMNS = columns_of(
+    "metric aspect a b statistic value:float low:float high:float n:int clusters:int "
+    "why_undefined why_no_interval note"
+)
 
 
 class ChoicePair(NamedTuple):
@@ -177,7 +165,7 @@ class PreferenceReport(Framed):
             for g in self.agreements
             for name, estimate in g.estimates.items()
         ]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
     def tables(self) -> list[Table]:
         """The tables that a terminal shows: shares, and differences of metrics, by aspect."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 from scipy.special import expit
 
 from levelfield.agree.design import StrengthOptions
@@ -20,7 +19,7 @@ from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.core.strings import natural
 from levelfield.io.comparisons import PairChoice
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.tables import NONE, Table, TableColumn
 from levelfield.scoring.standing import Scale
 from levelfield.stats.bradley_terry import Strengths, bradley_terry
@@ -33,21 +32,10 @@ LEVEL = 0.95
 _written = Scale(2, scientific=False)
 _share = Scale(3, scientific=False)
 
-_SCHEMA = {
-    "aspect": pl.String,
-    "a": pl.String,
-    "b": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "probability": pl.Float64,
-    "n": pl.Int64,
-    "clusters": pl.Int64,
-    "p": pl.Float64,
-    "p_adjusted": pl.Float64,
-    "why_undefined": pl.String,
-    "why_no_interval": pl.String,
-}
+_COLUMNS = columns_of(
+    "aspect a b value:float low:float high:float probability:float n:int clusters:int p:float "
+    "p_adjusted:float why_undefined why_no_interval"
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,7 @@ class StrengthReport(Framed):
         """One row a system, and one a pair, which has `b`."""
         rows = [{**s.to_dict(), "a": s.system} for s in self.strengths]
         rows += [d.to_dict() for d in self.differences]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
     def tables(self) -> list[Table]:
         """The tables that a terminal shows: strengths and pairs of each aspect."""

@@ -89,6 +89,19 @@ FrameRows = tuple[Mapping[str, Any] | None, Iterable[Mapping[str, Any]]]
 """Columns of a data frame with their types, those of the rows if None; and its rows."""
 
 
+_TYPES = {"": str, "int": int, "float": float, "bool": bool}
+
+
+def columns_of(words: str) -> dict[str, type]:
+    """Returns the columns of a data frame with their types: a word each, of strings without one.
+
+    >>> columns_of("metric value:float")
+    {'metric': <class 'str'>, 'value': <class 'float'>}
+    """
+    columns = (word.partition(":") for word in words.split())
+    return {name: _TYPES[kind] for name, _, kind in columns}
+
+
 class Framed(Document, abc.ABC):
     """A result that displays its tables, and converts to them, to a data frame and a document.
 

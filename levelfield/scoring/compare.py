@@ -13,7 +13,7 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import is_metric
 from levelfield.core.scores import Scores
 from levelfield.io.arguments import is_given, items_of
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.opening import Texts, load_samples, open_source
 from levelfield.io.reading import ReadingOptions
 from levelfield.io.samples import Source
@@ -114,7 +114,7 @@ class SystemComparisons(Framed):
             for metric in self._metrics
             for comparison in metric["comparisons"]
         ]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
     def table(self) -> Table:
         """A row a metric and pair of systems."""
@@ -144,30 +144,11 @@ class SystemComparisons(Framed):
         )
 
 
-_SCHEMA = {
-    "metric": str,
-    "a": str,
-    "b": str,
-    "inputs": int,
-    "left_out": int,
-    "clusters": int,
-    "difference": float,
-    "low": float,
-    "high": float,
-    "effect": float,
-    "p": float,
-    "p_adjusted": float,
-    "lowest": float,
-    "highest": float,
-    "tipping_a": float,
-    "tipping_b": float,
-    "unpaired": bool,
-    "detectable": float,
-    "margin": float,
-    "p_alike": float,
-    "note": str,
-    "verdict": str,
-}
+_COLUMNS = columns_of(
+    "metric a b inputs:int left_out:int clusters:int difference:float low:float high:float "
+    "effect:float p:float p_adjusted:float lowest:float highest:float tipping_a:float "
+    "tipping_b:float unpaired:bool detectable:float margin:float p_alike:float note verdict"
+)
 
 
 @keywords(CompareOptions, ReadingOptions)

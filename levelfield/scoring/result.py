@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.samples import Census
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import Table
 from levelfield.scoring.gallery import Gallery
 from levelfield.scoring.options import TASKS
 from levelfield.scoring.result_table import (
-    MEAN_SCHEMA,
+    MEAN_COLUMNS,
     ResultCell,
     ResultTable,
     label_table,
@@ -166,7 +166,7 @@ class ScoreSummary(Framed):
             for s in self.summaries
             for group in _rows(s)
         ]
-        return _GROUP_SCHEMA, rows
+        return _COLUMNS, rows
 
     def table(self) -> ResultTable:
         """Groups × metrics, with what is shown best and who can't be told apart."""
@@ -224,12 +224,7 @@ def scores_within(value: object) -> object:
     return value
 
 
-_GROUP_SCHEMA = {
-    "metric": str,
-    "group": str,
-    **MEAN_SCHEMA,
-    "clusters": int,
-}
+_COLUMNS = columns_of(f"metric group {MEAN_COLUMNS} clusters:int")
 
 
 def _rows(summary: MetricSummary) -> Iterator[GroupSummary]:

