@@ -21,7 +21,8 @@ from levelfield.study.audit.findings import (
     counted,
     percent,
 )
-from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, script_of, words_of
+from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, words_of
+from levelfield.text.mojibake import is_mojibake
 
 
 class _Mark(NamedTuple):
@@ -87,7 +88,6 @@ _ROLES = "User|Assistant|System|Human"
 _SHINGLE = 6
 
 
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
 _STORED = (
     _mark(
@@ -136,7 +136,7 @@ def wrong_encoding(part: StudyPart) -> Faults:
 
 def _traces(text: Text) -> Iterator[str]:
     whole = text.sample.text
-    if not whole.isascii() and any(map(_read_twice, _BEYOND_ASCII.findall(whole))):
+    if is_mojibake(whole):
         yield "UTF-8 read in another encoding"
     if "&" in whole and any(not name or name in _NAMES for name in _ENTITY.findall(whole)):
         yield "HTML entities"
@@ -148,39 +148,6 @@ def _traces(text: Text) -> Iterator[str]:
 
 
 _NAMES = frozenset(name.removesuffix(";") for name in html5)
-
-
-def _bytes_of(encoding: str) -> dict[str, int]:
-    """Character -> byte beyond ASCII; bytes without a character stand for themselves."""
-    read = {bytes([b]).decode(encoding, "ignore") or chr(b): b for b in range(128, 256)}
-    return {chr(b): b for b in range(128, 160)} | read
-
-
-_READ_AS = tuple(map(_bytes_of, ("cp1252", "latin-1", "cp1251")))
-_MAC = re.compile(
-    "\u201a\u00c4|\u221a[\u00a9\u00ae\u00b1\u2020\u2264\u2265\u00a2\u00a7\u00df\u00b4]"
-)
-_IMPLAUSIBLE = re.compile("[\u0080-\u009f\u0180-\u036f\u0530-\u058f\u0700-\u08ff]")
-
-
-# how the first byte of Latin letters, punctuation, emoji and Cyrillic shows in these encodings
-_LEADS = frozenset("РСÐÑÃÂâðвр")
-
-
-def _read_twice(run: str) -> bool:
-    """Whether characters beyond ASCII, as bytes of an older encoding, are UTF-8 of others.
-
-    One such character is chance in words of two letters, unless it begins as most of them do.
-    """
-    for table in _READ_AS:
-        if all(character in table for character in run):
-            read = bytes(table[character] for character in run).decode("utf-8", "replace")
-            # a closing quote after a letter may be valid, but of a script that is hardly meant
-            if "\ufffd" in read or _IMPLAUSIBLE.search(read):
-                continue
-            if run[0] in _LEADS or (len(read) > 1 and len({script_of(c) for c in read}) == 1):
-                return True
-    return bool(_MAC.search(run))
 
 
 @check("empty-text", per="system", limits=Limits(0.05, 0.01, 0))

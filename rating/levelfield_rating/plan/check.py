@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from levelfield.core.documents import Document
 from levelfield.core.sample import Sample
 from levelfield.io.problems import listed, shown
+from levelfield.text.mojibake import is_mojibake
 from levelfield.text.words import words
 from levelfield_rating.model import RatingCriterion
 from levelfield_rating.plan.file import StudyFile
@@ -240,15 +241,17 @@ def _of_samples(draft: Draft) -> Iterator[str]:
         yield f"language is not a tag such as en in {_some(odd)}; {study.language} is used"
 
 
-_ODD: Mapping[str, re.Pattern[str]] = {
-    "control characters": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
-    "characters that turn the direction of writing": re.compile("[\u202a-\u202e\u2066-\u2069]"),
-    "U+FFFD, which stands for what could not be decoded": re.compile("\ufffd"),
-    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
-    "UTF-8 read as another encoding (such as Ã©)": re.compile("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
+_ODD: Mapping[str, Callable[[str], object]] = {
+    "control characters": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search,
+    "characters that turn the direction of writing": re.compile(
+        "[\u202a-\u202e\u2066-\u2069]"
+    ).search,
+    "U+FFFD, which stands for what could not be decoded": re.compile("\ufffd").search,
+    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]").search,
+    "UTF-8 read as another encoding (such as Ã©)": is_mojibake,
     "what looks like markup, which raters see as plain text": re.compile(
         r"</?[A-Za-z][^<>]{0,200}>|&(?:[a-z]{2,8}|#\d{1,6});"
-    ),
+    ).search,
 }
 """Oddities of texts that nobody meant -> what finds one."""
 
@@ -258,8 +261,8 @@ def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
         yield f"the text is empty in {_some(empty)}; raters see that there is none"
     if long := [sample.id for sample in samples if len(words(sample.text)) > LONG_TEXT]:
         yield f"the text has more than {LONG_TEXT} words in {_some(long)}"
-    for oddity, pattern in _ODD.items():
-        ids = [s.id for s in samples if any(pattern.search(text) for text in _seen(s, show))]
+    for oddity, finds in _ODD.items():
+        ids = [s.id for s in samples if any(finds(text) for text in _seen(s, show))]
         if ids:
             yield f"{oddity} in {_some(ids)}"
 
