@@ -16,7 +16,7 @@ from levelfield.io import fields
 from levelfield.io.fields import MISSING, Record, field_of
 from levelfield.io.problems import Problems, Wrong, kind, listed, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.rows import Book, Rows, inputs
+from levelfield.io.rows import Rows, TableRow, inputs, table_rows
 from levelfield.io.samples import Input
 from levelfield.io.writing import atomic_writer
 
@@ -81,11 +81,15 @@ def load_comparisons(
     Raises:
         InputError: with all problems there are.
     """
-    book = _ComparisonBook(samples, mapping)
-    for source in inputs(paths, "choices", format, ids_named=True):
-        book.read(source)
-    book.problems.raise_if_any()
-    return book.comparisons
+    reader, problems = _ChoiceReader(samples, mapping), Problems()
+    choices = [
+        choice
+        for source in inputs(paths, "choices", format, ids_named=True)
+        for row in table_rows(source, "comparisons", problems)
+        for choice in reader.choices(row)
+    ]
+    problems.raise_if_any()
+    return choices
 
 
 def write_comparisons(path: PathLike, comparisons: Iterable[PairChoice]) -> None:
@@ -120,17 +124,16 @@ def choice_record(choice: PairChoice) -> dict[str, str]:
     return {name: value for name, value in zip(FIELDS, values, strict=True) if value}
 
 
-class _ComparisonBook(Book):
-    noun = "comparisons"
+class _ChoiceReader:
+    """Takes choices and rankings from records."""
 
     def __init__(self, samples: Mapping[str, Sample], mapping: Mapping[str, str]) -> None:
-        super().__init__(Problems())
-        self.comparisons: list[PairChoice] = []
         self._samples = samples
         self._mapping = mapping
 
-    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:  # noqa: ARG002
-        """Takes a choice or a ranking."""
+    def choices(self, row: TableRow) -> Iterable[PairChoice]:
+        """Returns the choices of a record; none, and a problem, if it has no valid ones."""
+        record, source = row.record, row.source
         is_export = "samples" in record and ("better" in record or "ranks" in record)
         if not is_export:
             lacking = [
@@ -140,18 +143,19 @@ class _ComparisonBook(Book):
                 and self._field(record, f"sample_{name}", source) is MISSING
             ]
             if lacking:
-                return (
+                row.refuse(
                     f"not a comparison: there is no {listed(lacking)}; the fields are "
                     f"{listed(record)}; expected pairs.jsonl or rankings.jsonl of `levelfield rate "
                     "export`, or columns a, b and better, named as in --map a=COLUMN"
                 )
+                return []
         try:
-            self.comparisons += (
-                self._exported(record, source) if is_export else [self._choice(record, source)]
+            return (
+                [*self._exported(record, source)] if is_export else [self._choice(record, source)]
             )
         except Wrong as wrong:
-            self.problems.add(f"{source.place(number)}: {wrong}")
-        return ""
+            row.report(wrong)
+            return []
 
     def _field(self, record: Record, name: str, source: Input) -> Any:
         return field_of(record, name, self._mapping.get(name, name), source.cells)

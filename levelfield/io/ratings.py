@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from levelfield.io.guesses import (
     source_guess,
 )
 from levelfield.io.problems import Problems, listed, printable, shown
-from levelfield.io.rows import Book, Places, Rows, inputs
+from levelfield.io.rows import Places, Rows, TableRow, inputs, table_rows
 from levelfield.io.samples import Input
 
 COLUMNS = ("aspect", "rater", "value")
@@ -94,19 +94,19 @@ def load_ratings(
     """
     rules = Rules(mapping={field: path for field, path in mapping.items() if field not in COLUMNS})
     columns = {name: mapping.get(name, name) for name in COLUMNS}
-    book = _RatingBook(rules, columns, optional)
+    reader = _RatingReader(rules, columns, optional)
     sources = inputs(paths, "ratings", format, ids_named="id" in mapping)
     for source in sources:
-        book.read(source)
-    book.finish()
-    book.problems.raise_if_any()
-    if not book.ratings:
-        book.problems.add(
+        reader.read(source)
+    reader.finish()
+    reader.problems.raise_if_any()
+    if not reader.ratings:
+        reader.problems.add(
             f"no ratings in {', '.join(source.name for source in sources)}; expected samples with "
             f"ratings.ASPECT.RATER, or rows of id, {', '.join(COLUMNS)}"
         )
-    book.problems.raise_if_any()
-    return book.rated()
+    reader.problems.raise_if_any()
+    return reader.rated()
 
 
 @dataclass(slots=True)
@@ -126,111 +126,140 @@ class _Known:
     varying: frozenset[str] = frozenset()
 
 
-class _RatingBook(Book):
-    """Collects ratings and what is said of their samples, record by record."""
+class _RatingReader:
+    """Takes in ratings and what is said of their samples, record by record.
 
-    noun = "ratings"
+    Attributes:
+        ratings: id, aspect and rater -> value.
+        notes: what a reader must know of the records.
+    """
 
     def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
-        super().__init__(Problems())
+        self.problems = Problems()
         self.ratings: dict[tuple[str, str, str], float] = {}
+        self.notes: list[str] = []
+        self._fields: tuple[str, ...] = ()
         self._annotations: dict[tuple[str, str, str], str] = {}
         self._doubled = 0
         self._places = Places()
         self._known: dict[str, _Known] = {}
         self._rules = rules
         self._columns = columns
+        self._text = rules.mapping.get("text", "text")
         self._without_raters: set[str] = set()
         unseen = {**rules.mapping, **{o: t for o, t in columns.items() if o != t}}
         self._unseen = {o: t for o, t in unseen.items() if o not in optional}
 
-    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
-        """Takes a record: a rating, or a sample with its ratings."""
-        if self.fields and self._add_plain(source, number, record):
-            return ""
-        self.fields = self.fields or tuple(record)
+    def read(self, source: Input) -> None:
+        """Takes in the records of a file: ratings, or samples with their ratings."""
+        for row in table_rows(source, "ratings", self.problems, self.notes):
+            if not (self._fields and self._add_plain(row)):
+                self._add(row)
+
+    def _add(self, row: TableRow) -> None:
+        self._fields = self._fields or tuple(row.record)
         if self._unseen:
-            self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
-        lacking = [column for column in self._columns.values() if column not in record]
-        if first and lacking == ["rater"]:
-            self._without_raters.add(source.name)
-        if source.name in self._without_raters and lacking == ["rater"]:
-            record, lacking = {**record, "rater": "1"}, []
-        text = self._rules.mapping.get("text", "text")
-        has_text = has(record, "text", text) or (text != "text" and has(record, "text", "text"))
-        if lacking and not has_text and not self._has_ratings(record):
-            return (
-                f"neither a sample, as there is no {shown(text)}, nor a rating, as there is no "
-                f"{listed(lacking)}; the fields are {listed(record)}; name yours, for example "
-                f"{self._example(record)}"
-            )
-        place = source.place(number)
-        rest = record
-        rater = ""
-        if not lacking:
+            self._unseen = {o: t for o, t in self._unseen.items() if not has(row.record, o, t)}
+        record = self._with_rater(row)
+        is_rating = not self._lacking(record)
+        has_text = has(record, "text", self._text) or has(record, "text", "text")
+        rater, rest = "", record
+        if is_rating:
             columns = {*self._columns.values(), ANNOTATION}
             rest = {name: value for name, value in record.items() if name not in columns}
-            has_text = has_text and not fields.absent(rest.get(text, "there"))
-        elif self._has_ratings(record) and not fields.absent(record.get(self._columns["rater"])):
-            rater = str(record[self._columns["rater"]])
-            rest = {n: v for n, v in record.items() if n != self._columns["rater"]}
-        if not has_text:
-            rest = {n: v for n, v in rest.items() if n != text} | {"text": ""}
-        try:
-            sample = self._rules.sample(
-                rest,
-                id=source.own_id(number) if has_text and lacking and not rater else "",
-                cells=source.cells,
+            has_text = has_text and not fields.absent(rest.get(self._text, "there"))
+        elif self._has_ratings(record):
+            if not fields.absent(record.get(self._columns["rater"])):
+                rater = str(record[self._columns["rater"]])
+                rest = {n: v for n, v in record.items() if n != self._columns["rater"]}
+        elif not has_text:
+            row.refuse(
+                f"neither a sample, as there is no {shown(self._text)}, nor a rating, as there is "
+                f"no {listed(self._lacking(record))}; the fields are {listed(record)}; name yours, "
+                f"for example {self._example(record)}"
             )
-        except BadRecord as bad:
-            for problem in bad.problems:
-                self.problems.add(f"{place}: {problem}")
-            return ""
-        if not sample.id:
-            named = id_mapping(record, self._rules.mapping)
-            if first and named and not has(record, "id", self._rules.mapping.get("id", "id")):
-                return (
-                    f"no id; the fields are {listed(record)}; say which sample a rating is of, for "
-                    f"example {map_words(named)}"
-                )
-            self.problems.add(f"{place}: id: missing; say which sample the rating is of")
-            return ""
-        entries: Iterable[tuple[str, str, float]]
-        if lacking:
-            entries = [
+            return
+        has_own_id = has_text and not is_rating and not rater
+        sample = self._sample(row, rest, has_text=has_text, has_own_id=has_own_id)
+        if sample is None:
+            return
+        if is_rating:
+            ratings = self._rating(row, record)
+        else:
+            ratings = [
                 (aspect, rater if rater and raters.keys() == {"1"} else name, value)
                 for aspect, raters in sample.ratings.items()
                 for name, value in raters.items()
             ]
-        else:
-            entries = self._one(place, record, source.cells)
-        self._remember(source, place, sample, has_text=has_text)
-        for aspect, name, value in entries:
+        self._remember(row, sample, has_text=has_text)
+        annotation = str(record.get(ANNOTATION) or "") if is_rating else ""
+        for aspect, name, value in ratings:
             key = sys.intern(sample.id), sys.intern(aspect), sys.intern(name)
-            annotation = "" if lacking else str(record.get(ANNOTATION) or "")
-            if key not in self.ratings:
-                self.ratings[key] = value
-                self._places.add(source, number)
-                if annotation:
-                    self._annotations[key] = annotation
-            elif annotation and (annotation, value) == (
-                self._annotations.get(key), self.ratings[key],
-            ):  # fmt: skip
-                self._doubled += 1
-            else:
-                self._twice(place, key, record)
-        return ""
+            self._keep(row, key, value, annotation)
 
-    def _add_plain(self, source: Input, number: int, record: Record) -> bool:
+    def _lacking(self, record: Record) -> list[str]:
+        """Returns the columns of ratings that a record does not have."""
+        return [column for column in self._columns.values() if column not in record]
+
+    def _with_rater(self, row: TableRow) -> Record:
+        """Returns the record, with a rater if its file is that of a single one."""
+        if self._lacking(row.record) != ["rater"]:
+            return row.record
+        if row.is_first:
+            self._without_raters.add(row.source.name)
+        is_of_one = row.source.name in self._without_raters
+        return {**row.record, "rater": "1"} if is_of_one else row.record
+
+    def _sample(
+        self, row: TableRow, record: Record, *, has_text: bool, has_own_id: bool
+    ) -> Sample | None:
+        """Returns what a record says of a sample; None, and a problem, if it is no valid one."""
+        if not has_text:
+            record = {n: v for n, v in record.items() if n != self._text} | {"text": ""}
+        own_id = row.source.own_id(row.number) if has_own_id else ""
+        try:
+            sample = self._rules.sample(record, id=own_id, cells=row.source.cells)
+        except BadRecord as bad:
+            for problem in bad.problems:
+                row.report(problem)
+            return None
+        if sample.id:
+            return sample
+        named = id_mapping(row.record, self._rules.mapping)
+        has_id = has(row.record, "id", self._rules.mapping.get("id", "id"))
+        if row.is_first and named and not has_id:
+            row.refuse(
+                f"no id; the fields are {listed(row.record)}; say which sample a rating is of, for "
+                f"example {map_words(named)}"
+            )
+        else:
+            row.report("id: missing; say which sample the rating is of")
+        return None
+
+    def _keep(
+        self, row: TableRow, key: tuple[str, str, str], value: float, annotation: str
+    ) -> None:
+        if key not in self.ratings:
+            self.ratings[key] = value
+            self._places.add(row)
+            if annotation:
+                self._annotations[key] = annotation
+        elif annotation and (annotation, value) == (self._annotations.get(key), self.ratings[key]):
+            self._doubled += 1
+        else:
+            self._twice(row, key)
+
+    def _add_plain(self, row: TableRow) -> bool:
         """Takes a rating of which nothing is said but id, aspect, rater and value; returns whether
         a record is plainly that."""
+        record = row.record
         if len(record) != 4 or self._rules.mapping or not self._is_plain(record):
             return False
         id, aspect, rater = (sys.intern(record[name]) for name in ("id", "aspect", "rater"))
         if (id, aspect, rater) in self.ratings:
             return False
         self.ratings[id, aspect, rater] = float(record["value"])
-        self._places.add(source, number)
+        self._places.add(row)
         return True
 
     def _is_plain(self, record: Record) -> bool:
@@ -270,10 +299,10 @@ class _RatingBook(Book):
             self.notes.append(
                 f"ratings that come twice with one {ANNOTATION} count once: {self._doubled:,}"
             )
-        for name, column in self._unseen.items() if self.fields else ():
+        for name, column in self._unseen.items() if self._fields else ():
             if name in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
-            self.problems.add(unmatched(name, column, self.fields))
+            self.problems.add(unmatched(name, column, self._fields))
 
     def rated(self) -> Rated:
         texts_in: set[str] = set().union(*(record.texts_in for record in self._known.values()))
@@ -292,16 +321,16 @@ class _RatingBook(Book):
         ratings = (Rating(*key, value) for key, value in self.ratings.items())
         return Rated(tuple(ratings), samples, tuple(self.notes))
 
-    def _one(self, place: str, record: Record, cells: bool) -> Iterator[tuple[str, str, float]]:
-        """Yields the rating that a row is; none if its value is missing."""
-        aspect, rater = (
-            self.name(place, name, record[self._columns[name]], cells) for name in COLUMNS[:2]
-        )
-        value = self.number(place, "value", record[self._columns["value"]], cells)
-        if aspect and rater and value is not None and not math.isnan(value):
-            yield aspect, rater, value
+    def _rating(self, row: TableRow, record: Record) -> Iterable[tuple[str, str, float]]:
+        """Returns the rating that a row is; none if its value is missing."""
+        aspect, rater = (row.name(name, record[self._columns[name]]) for name in COLUMNS[:2])
+        value = row.value("value", record[self._columns["value"]])
+        if not (aspect and rater) or value is None or math.isnan(value):
+            return []
+        return [(aspect, rater, value)]
 
-    def _twice(self, place: str, key: tuple[str, str, str], record: Record) -> None:
+    def _twice(self, row: TableRow, key: tuple[str, str, str]) -> None:
+        record = self._with_rater(row)
         id, aspect, rater = key
         column = rater_guess(record) if self._columns["rater"] not in record else ""
         mend = (
@@ -313,23 +342,23 @@ class _RatingBook(Book):
         if key in self._annotations:
             two = f"{self._annotations[key]} and {record.get(ANNOTATION)}"
             place_of_first += f" ({ANNOTATION} {printable(two)})"
-        self.problems.add(
-            f"{place}: {printable(rater)} already rated {printable(aspect)} of id {shown(id)} at "
+        row.report(
+            f"{printable(rater)} already rated {printable(aspect)} of id {shown(id)} at "
             f"{place_of_first}; remove one of the two ratings{mend}"
         )
 
-    def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:
+    def _remember(self, row: TableRow, sample: Sample, *, has_text: bool) -> None:
         """Puts together what several records say of one sample."""
         if sample.ratings:
             sample = replace(sample, ratings=NO_RATINGS)
         record = self._known.get(sample.id)
         if record is None:
             if has_text or sample != Sample(sample.id, "", ratings=NO_RATINGS):
-                texts_in = frozenset([source.label]) if has_text else frozenset()
-                self._known[sys.intern(sample.id)] = _Known(sample, place, texts_in)
+                texts_in = frozenset([row.source.label]) if has_text else frozenset()
+                self._known[sys.intern(sample.id)] = _Known(sample, row.place, texts_in)
             return
-        if has_text and source.label not in record.texts_in:
-            record.texts_in |= {source.label}
+        if has_text and row.source.label not in record.texts_in:
+            record.texts_in |= {row.source.label}
         if sample == record.sample:
             return
         merged: dict[str, Any] = {}
@@ -338,8 +367,8 @@ class _RatingBook(Book):
             if old in ("", (), {}, None):
                 merged[name] = new
             elif new not in ("", (), {}, None) and new != old:
-                self.problems.add(
-                    f"{place}: {name}: {shown(new)}, but {shown(old)} at {record.place} for the "
+                row.report(
+                    f"{name}: {shown(new)}, but {shown(old)} at {record.place} for the "
                     f"same id {shown(sample.id)}; correct one of them, or give other ids"
                 )
         old_extra, new_extra = record.sample.extra, sample.extra

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import abc
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.io import fields
 from levelfield.io.arguments import items_of
 from levelfield.io.fields import Record
 from levelfield.io.opening import open_samples
-from levelfield.io.problems import Problems, Wrong, printable
+from levelfield.io.problems import Problems, Wrong
 from levelfield.io.reading import PathLike
 from levelfield.io.samples import Input, blank_note
 
@@ -42,95 +42,100 @@ def inputs(
     return [item if isinstance(item, Input) else next(opened) for item in items]
 
 
-class Book(abc.ABC):
-    """Base of what collects the records of files, and the problems among them.
+@dataclass(slots=True)
+class TableRow:
+    """A record of a file, whose problems are reported with its place.
 
     Attributes:
-        noun: what the records are, for messages.
-        fields: of the first record, as far as the subclass reads them from it.
-        notes: what a reader must know of the records.
+        source, number: where it is.
+        record: what it holds.
+        is_first: whether it is the first readable record of its file.
+        problems: those of all records.
+        is_refused: whether it is none of what the file should hold.
     """
 
-    noun: ClassVar[str]
+    source: Input
+    number: int
+    record: Record
+    is_first: bool
+    problems: Problems
+    is_refused: bool = False
 
-    def __init__(self, problems: Problems) -> None:
-        self.problems = problems
-        self.fields: tuple[str, ...] = ()
-        self.notes: list[str] = []
+    @property
+    def place(self) -> str:
+        """The file and the number of the record, for messages."""
+        return self.source.place(self.number)
 
-    @abc.abstractmethod
-    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:
-        """Takes a record.
+    def report(self, problem: object) -> None:
+        """Reports what is wrong with the record."""
+        self.problems.add(f"{self.place}: {problem}")
 
-        Args:
-            first: whether it is the first readable record of its file.
+    def refuse(self, lacking: str) -> None:
+        """Reports what the record lacks; if it is the first, its file is of another kind."""
+        self.is_refused = True
+        self.problems.add(f"{self.source.place(0 if self.is_first else self.number)}: {lacking}")
 
-        Returns:
-            What the record lacks to be one of the noun, in words; of a first record, the file is
-            then of another kind.
-        """
-
-    def read(self, source: Input) -> None:
-        """Takes the readable records of a file and reports the others."""
-        first, is_empty, blank = True, True, 0
-        state = source.state()
-        try:
-            for number, record in source.rows():
-                if not isinstance(record, Wrong) and source.is_blank(record):
-                    blank += 1
-                    continue
-                is_empty = False
-                if isinstance(record, Wrong):
-                    self.problems.add(f"{source.place(number)}: {record}")
-                    continue
-                if lacking := self.add(source, number, record, first=first):
-                    self.problems.add(f"{source.place(0 if first else number)}: {lacking}")
-                    if first:
-                        return
-                first = False
-        except OSError as error:
-            reason = printable(error.strerror or str(error))
-            self.problems.add(f"{source.name}: can't be read: {reason}")
-            return
-        if change := source.change(state):
-            self.problems.add(change)
-        if blank:
-            self.notes.append(blank_note(source.name, blank))
-        if is_empty:
-            self.problems.add(f"no {self.noun} in {source.name}; is it the file you mean?")
-
-    def name(self, place: str, column: str, value: object, cells: bool) -> str:
+    def name(self, column: str, value: object) -> str:
         """Returns a name; empty, and a problem, where there is none."""
         try:
             if not fields.absent(value):
-                return fields.name(value, cells)
+                return fields.name(value, self.source.cells)
             raise Wrong("is empty; name it")
         except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong.inside(column)}")
+            self.report(wrong.inside(column))
             return ""
 
-    def number(
-        self,
-        place: str,
-        column: str,
-        value: object,
-        cells: bool,
-        read: Callable[[Any, bool], float] = fields.rating,
+    def value(
+        self, column: str, value: object, read: Callable[[Any, bool], float] = fields.rating
     ) -> float | None:
         """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
         try:
-            return read(value, cells)
+            return read(value, self.source.cells)
         except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong.inside(column)}")
+            self.report(wrong.inside(column))
             return None
+
+
+def table_rows(
+    source: Input, noun: str, problems: Problems, notes: list[str] | None = None
+) -> Iterator[TableRow]:
+    """Yields the readable records of a file up to a first one that is refused.
+
+    Args:
+        noun: what the records are, for messages.
+        problems: where the others, and those of the file, are reported.
+        notes: where it is noted how many rows of empty cells there are.
+    """
+    is_first, is_empty, blank = True, True, 0
+    state = source.state()
+    for batch in source.batches():
+        for number, record in batch:
+            if source.is_blank(record):
+                blank += 1
+                continue
+            is_empty = False
+            if isinstance(record, Wrong):
+                problems.add(f"{source.place(number)}: {record}")
+                continue
+            row = TableRow(source, number, record, is_first, problems)
+            yield row
+            if row.is_refused and is_first:
+                return
+            is_first = False
+    if change := source.change(state):
+        problems.add(change)
+    if blank and notes is not None:
+        notes.append(blank_note(source.name, blank))
+    if is_empty:
+        problems.add(f"no {noun} in {source.name}; is it the file you mean?")
 
 
 class Places:
     """Where the items of a dict stand, in the order in which they came into it: 12 bytes an item.
 
-    >>> places = Places()
+    >>> places, file = Places(), Input("a.jsonl", "a", lambda: iter(()))
     >>> for number in (3, 4):
-    ...     places.add(Input("a.jsonl", "a", lambda: iter(())), number)
+    ...     places.add(TableRow(file, number, {}, False, Problems()))
     >>> places.of("second", {"first": 1.0, "second": 2.0})
     'a.jsonl:4'
     """
@@ -141,12 +146,12 @@ class Places:
         self._number = array("q")
         self._order: dict[Hashable, int] = {}
 
-    def add(self, source: Input, number: int) -> None:
+    def add(self, row: TableRow) -> None:
         """Remembers the place of the next item."""
-        if not self._sources or self._sources[-1] is not source:
-            self._sources.append(source)
+        if not self._sources or self._sources[-1] is not row.source:
+            self._sources.append(row.source)
         self._source.append(len(self._sources) - 1)
-        self._number.append(number)
+        self._number.append(row.number)
 
     def of(self, key: Hashable, items: Iterable[Hashable]) -> str:
         """Returns the place of an item of the dict."""

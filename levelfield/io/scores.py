@@ -16,7 +16,7 @@ from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.rows import Book, Places, Rows, inputs
+from levelfield.io.rows import Places, Rows, TableRow, inputs, table_rows
 from levelfield.io.samples import Input
 
 _OURS = frozenset({"id", "metric", "value", "signature"})
@@ -68,9 +68,10 @@ def load_scores(paths: Rows, *, mapping: Mapping[str, str] = {}) -> list[ScoreCo
 
     >>> load_scores("scores.csv", mapping={"metric.bleurt": "BLEURT"})  # doctest: +SKIP
     """
-    book = _ScoreBook(mapping, Problems())
-    _read([(item, book) for item in items_of(paths, "scores", ids_named="id" in mapping)], mapping)
-    return book.scores()
+    reader = _ScoreReader(mapping, Problems())
+    items = items_of(paths, "scores", ids_named="id" in mapping)
+    _read([(item, reader) for item in items], mapping)
+    return reader.scores()
 
 
 def load_score_files(
@@ -78,9 +79,9 @@ def load_score_files(
 ) -> list[list[ScoreColumn]]:
     """`load_scores` of each by itself; a field of the mapping may be in only some of them."""
     problems = Problems()
-    books = [(item, _ScoreBook(mapping, problems)) for item in scores]
-    _read(books, mapping)
-    return [book.scores() for _, book in books]
+    readers = [(item, _ScoreReader(mapping, problems)) for item in scores]
+    _read(readers, mapping)
+    return [reader.scores() for _, reader in readers]
 
 
 def is_of_scores(field: str) -> bool:
@@ -88,8 +89,10 @@ def is_of_scores(field: str) -> bool:
     return field in _LONG or field.startswith(WIDE)
 
 
-def _read(files: Sequence[tuple[PathLike | Input, _ScoreBook]], mapping: Mapping[str, str]) -> None:
-    """Reads each file into its book.
+def _read(
+    files: Sequence[tuple[PathLike | Input, _ScoreReader]], mapping: Mapping[str, str]
+) -> None:
+    """Reads each file with its reader.
 
     Raises:
         UserError: scores have no field of the mapping, or no file uses it; an `id` may be unused.
@@ -102,12 +105,12 @@ def _read(files: Sequence[tuple[PathLike | Input, _ScoreBook]], mapping: Mapping
                 f"mapping {printable(f'{name}={mapping[name]}')}: scores have no such field; there "
                 "are id, metric, score and metric.NAME"
             )
-    for item, book in files:
-        book.read(item if isinstance(item, Input) else _file(item))
-    for _, book in files:
-        book.problems.raise_if_any()
-    fields = next((book.fields for _, book in files if book.fields), None)
-    seen = set[str]().union(*(book.seen for _, book in files))
+    for item, reader in files:
+        reader.read(item if isinstance(item, Input) else _file(item))
+    for _, reader in files:
+        reader.problems.raise_if_any()
+    fields = next((reader.fields for _, reader in files if reader.fields), None)
+    seen = set[str]().union(*(reader.seen for _, reader in files))
     for name in names:
         if name not in seen:
             alternative = (
@@ -145,18 +148,17 @@ class _Column:
     others: set[str] = field(default_factory=set)
 
 
-class _ScoreBook(Book):
-    """Collects scores, record by record.
+class _ScoreReader:
+    """Takes in the scores of files, record by record.
 
     Attributes:
         fields: of the first record from elsewhere.
         seen: fields of the mapping that a record has.
     """
 
-    noun = "scores"
-
     def __init__(self, mapping: Mapping[str, str], problems: Problems) -> None:
-        super().__init__(problems)
+        self.problems = problems
+        self.fields: tuple[str, ...] = ()
         self.seen: set[str] = set()
         self._mapping = mapping
         self._columns: dict[str, _Column] = {}
@@ -167,16 +169,16 @@ class _ScoreBook(Book):
             for name, c in self._columns.items()
         ]
 
-    def add(self, source: Input, number: int, record: Record, *, first: bool) -> str:  # noqa: ARG002
-        """Takes a record of `levelfield score` or of another program."""
-        if record.keys() >= _OURS:
-            if not self._add_next(source, number, record):
-                self._add_ours(source, number, record)
-        elif lacking := self._lacking(record):
-            return lacking
-        else:
-            self._add_other(source, number, record)
-        return ""
+    def read(self, source: Input) -> None:
+        """Takes in the records of `levelfield score` or of another program."""
+        for row in table_rows(source, "scores", self.problems):
+            if row.record.keys() >= _OURS:
+                if not self._add_next(row):
+                    self._add_ours(row)
+            elif lacking := self._lacking(row.record):
+                row.refuse(lacking)
+            else:
+                self._add_other(row)
 
     def _lacking(self, record: Record) -> str:
         """Returns what a foreign record lacks to be scores, with words that would name it."""
@@ -215,84 +217,75 @@ class _ScoreBook(Book):
         is_complete = all(has(record, field, c) for field, c in zip(_LONG, columns, strict=True))
         return columns if is_complete else None
 
-    def _add_next(self, source: Input, number: int, record: Record) -> bool:
+    def _add_next(self, row: TableRow) -> bool:
         """Takes one more value of a known metric; returns whether it is plainly that."""
-        id, value = record["id"], record["value"]
+        id, value = row.record["id"], row.record["value"]
         if not (id and fields.is_plain(id) and fields.is_finite_number(value)):
             return False
-        metric = record["metric"]
+        metric = row.record["metric"]
         column = self._columns.get(metric) if type(metric) is str else None
-        if column is None or record["signature"] != column.signature or id in column.values:
+        if column is None or row.record["signature"] != column.signature or id in column.values:
             return False
         column.values[sys.intern(id)] = float(value)
-        column.places.add(source, number)
+        column.places.add(row)
         return True
 
-    def _add_ours(self, source: Input, number: int, record: Record) -> None:
-        place, cells = source.place(number), source.cells
+    def _add_ours(self, row: TableRow) -> None:
         id, metric, signature = (
-            self.name(place, name, record[name], cells) for name in ("id", "metric", "signature")
+            row.name(name, row.record[name]) for name in ("id", "metric", "signature")
         )
-        value = self.number(place, "value", record["value"], cells, fields.score)
+        value = row.value("value", row.record["value"], fields.score)
         if id and metric and signature and value is not None:
-            self._keep(source, number, id, metric, value, signature)
+            self._keep(row, id, metric, value, signature, elsewhere=False)
 
-    def _add_other(self, source: Input, number: int, record: Record) -> None:
+    def _add_other(self, row: TableRow) -> None:
         """Takes the values of a record that another program wrote."""
-        place = source.place(number)
+        record, cells = row.record, row.source.cells
         self.fields = self.fields or tuple(record)
         self.seen |= {o for o, column in self._mapping.items() if has(record, o, column)}
         try:
-            id = field_of(record, "id", self._theirs("id"), source.cells)
+            id = field_of(record, "id", self._theirs("id"), cells)
         except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong}")
+            row.report(wrong)
             return
-        id = self.name(place, "id", record["id"] if id is MISSING else id, source.cells)
+        id = row.name("id", record["id"] if id is MISSING else id)
         items = [
-            (metric, column, field_of(record, WIDE, column, source.cells))
+            (metric, column, field_of(record, WIDE, column, cells))
             for metric, column in self._wide(record)
         ]
         if not items and (columns := self._long(record)):
-            metric, value = (field_of(record, WIDE, column, source.cells) for column in columns)
-            items = [(self.name(place, "metric", metric, source.cells), "", value)]
+            metric, value = (field_of(record, WIDE, column, cells) for column in columns)
+            items = [(row.name("metric", metric), "", value)]
         for metric, column, cell in items:
-            value = self.number(place, column or "score", cell, source.cells, fields.score)
+            value = row.value(column or "score", cell, fields.score)
             if id and metric and value is not None:
-                signature = _signature(source, metric, column)
-                self._keep(source, number, id, metric, value, signature, record)
+                signature = _signature(row.source, metric, column)
+                self._keep(row, id, metric, value, signature, elsewhere=True)
 
     def _keep(
-        self,
-        source: Input,
-        number: int,
-        id: str,
-        metric: str,
-        value: float,
-        signature: str,
-        elsewhere: Record | None = None,
+        self, row: TableRow, id: str, metric: str, value: float, signature: str, *, elsewhere: bool
     ) -> None:
-        place = source.place(number)
         column = self._columns.get(metric)
         if column is None:
-            column = self._columns[metric] = _Column(signature, place, elsewhere is not None)
+            column = self._columns[metric] = _Column(signature, row.place, elsewhere)
         if signature != column.signature:
             if signature not in column.others:
                 column.others.add(signature)
-                self.problems.add(
-                    f"{place}: {printable(metric)} has the signature {shown(signature, 300)} here "
+                row.report(
+                    f"{printable(metric)} has the signature {shown(signature, 300)} here "
                     f"and {shown(column.signature, 300)} at {column.place}, so the numbers can't "
                     "share a column; give only one of them, or score again with the same "
                     "options"
                 )
         elif id in column.values:
-            mend = several_columns(elsewhere, self._mapping) if elsewhere else ""
-            self.problems.add(
-                f"{place}: {printable(metric)} of id {shown(id)} already has a value at "
+            mend = several_columns(row.record, self._mapping) if elsewhere else ""
+            row.report(
+                f"{printable(metric)} of id {shown(id)} already has a value at "
                 f"{column.places.of(id, column.values)}; remove one of them{mend}"
             )
         else:
             column.values[sys.intern(id)] = value
-            column.places.add(source, number)
+            column.places.add(row)
 
 
 def _signature(source: Input, metric: str, column: str) -> str:

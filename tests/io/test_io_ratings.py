@@ -320,5 +320,5 @@ def test_plain_ratings_are_read_as_all_others(tmp_path, monkeypatch):
         {"value": 10**400}, {"system": "x"}, {"system": "y"}, {"text": "So."},
     )  # fmt: skip
     quick = [read(**case) for case in cases]
-    monkeypatch.setattr(ratings_module._RatingBook, "_add_plain", lambda *_: False)
+    monkeypatch.setattr(ratings_module._RatingReader, "_add_plain", lambda *_: False)
     assert quick == [read(**case) for case in cases]

@@ -164,5 +164,5 @@ def test_plain_records_are_read_as_all_others(tmp_path, monkeypatch):
         {"value": "inf"}, {"value": 1e300}, {"value": 10**400}, {"value": -0.0}, {"more": 1},
     )  # fmt: skip
     quick = [repr(read(**case)) for case in cases]
-    monkeypatch.setattr(scores_module._ScoreBook, "_add_next", lambda *_: False)
+    monkeypatch.setattr(scores_module._ScoreReader, "_add_next", lambda *_: False)
     assert quick == [repr(read(**case)) for case in cases]
