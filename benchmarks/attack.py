@@ -3,14 +3,16 @@
     python benchmarks/attack.py fuzz [--inputs 3000] [--seed 0] [--keep FOLDER]
     python benchmarks/attack.py kills [--kills 100] [--seed 0]
 
-`fuzz` mutates the example files, scores that a command has written, logs, study files, a finished
-study and a small model folder, and gives each to a command in a process of its own. It counts
-"this is a bug in levelfield", tracebacks, ends by a signal, commands of more than 60 s, and more
-than 2 GiB. A command may find nothing wrong, or say what is (exit codes 0 to 2).
+`fuzz` mutates the example files, scores, choices and exports that go with them, logs, study files,
+a finished study, a rating study with its store, a metric's Python file, the cache of values and a
+small model folder, and gives each to a command in a process of its own. It counts "this is a bug in
+levelfield", tracebacks, ends by a signal, commands of more than 60 s, and more than 2 GiB. A
+command may find nothing wrong, or say what is (exit codes 0 to 2). Half of the inputs lose, double
+or swap whole lines and values of their own, so that they are still files of their kind.
 
 `kills` ends score, generate, train and study with SIGKILL at random times, runs each again until it
-finishes, and compares what it wrote with what a run without kills writes. Of the rating server,
-`rating/tests/store` has the kills.
+finishes, and compares what it wrote with what a run without kills writes. The rating server is
+killed while raters answer: an answer that it has acknowledged must be exported, once.
 
 All runs are drawn from the seed; `--keep` keeps the inputs that found something.
 """
@@ -18,6 +20,8 @@ All runs are drawn from the seed; `--keep` keeps the inputs that found something
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import os
 import random
@@ -31,13 +35,19 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
+from unittest.mock import patch
 
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.store.store import RatingStore
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
-OFFLINE = Path(__file__).parent.parent / "levelfield" / "models" / "offline"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+OFFLINE = ROOT / "levelfield" / "models" / "offline"
 LONGEST_S, MOST_BYTES = 60.0, 2 << 30
 OURS = "this is a bug in levelfield"
 
@@ -79,8 +89,30 @@ CASES = (
     Case("techniques", "study.toml", ("study", "status", "study.toml")),
     Case("rating", "STUDY.toml", ("rate", "check", "STUDY.toml")),
     Case("rating", "rewrites.jsonl", ("rate", "check", "STUDY.toml")),
-    Case("model", "config.json", ("score", "texts.jsonl", "--metric", "fluency.perplexity",
+    Case("texts", "texts.jsonl", ("compare", "texts.jsonl", "--metric", "diversity.hd-d")),
+    Case("texts", "ratings.csv", ("plan", "raters", "ratings.csv", *RATINGS)),
+    Case("texts", "scores.jsonl", ("plan", "metrics", *RATED)),
+    Case("texts", "scores.jsonl", ("plan", "systems", "scores.jsonl", "--samples", "texts.jsonl")),
+    Case("texts", "choices.csv", ("strengths", "choices.csv")),
+    Case("texts", "length.py", ("score", "texts.jsonl", "--metric", "length.py:length")),
+    Case("cache", "cache/segments.sqlite", ("score", "texts.jsonl", "--metric", "fluency.grammar")),
+    Case("texts", "texts.txt", ("train", "unigram", "texts.txt", "--model", OFFLINE_LM, "--out",
+         "unigram.json")),
+    Case("texts", "texts.txt", ("train", "perturb", "texts.txt", "--out", "negatives.jsonl")),
+    Case("texts", "texts.jsonl", ("train", "perturb", "texts.jsonl", "--out", "negatives.jsonl")),
+    Case("logs", "potato.jsonl", ("agreement", "potato.jsonl")),
+    Case("logs", "label-studio.json", ("agreement", "label-studio.json")),
+    Case("logs", "chat.jsonl", ("score", "chat.jsonl", "--metric", "diversity", "--json")),
+    Case("logs", "lm-eval-small/results_2026-11-02T08-30-00.000000.json",
+         ("compare", "lm-eval-small", "lm-eval-large")),
+    Case("logs", "lm-eval-small/samples_sums_2026-11-02T08-30-00.000000.jsonl",
+         ("compare", "lm-eval-small", "lm-eval-large")),
+    Case("rating", "STUDY.sqlite", ("rate", "export", "STUDY.toml", "--out", "exported")),
+    Case("model", "model/config.json", ("score", "texts.jsonl", "--metric", "fluency.perplexity",
          "--model", "./model")),
+    Case("model", "model/tokenizer.json", ("generate", "texts.jsonl", "--technique", "base",
+         "--max-new-tokens", "2", "--model", "./model", "--out", "o.jsonl")),
+    Case("finished", "study.toml", ("study", "run", "study.toml")),
     Case("finished", "results/measured.json", ("study", "report", "study.toml", "--out", "r")),
     Case("finished", "results/texts.jsonl", ("study", "audit", "study.toml")),
     Case("finished", "results/scores.jsonl", ("study", "report", "study.toml", "--out", "r")),
@@ -109,8 +141,49 @@ for line in sys.stdin:
 """
 
 
+VALUE = re.compile(rb'"[^"\n]*"|-?\d[\d.]*|true|false|null')
+
+
+def rearranged(content: bytes, draw: random.Random) -> bytes:
+    """Returns the content after one to four of its lines or values changed places."""
+    for _ in range(draw.choice((1, 1, 2, 4))):
+        values = [match.span() for match in VALUE.finditer(content)]
+        lines = content.splitlines(keepends=True)
+        if values and draw.random() < 0.7:  # one value takes the place of another
+            (begin, end), (b, e) = draw.choice(values), draw.choice(values)
+            content = content[:begin] + content[b:e] + content[end:]
+        elif len(lines) > 1:
+            place = draw.randrange(len(lines))
+            line = lines.pop(place)
+            copies = draw.choice((0, 1, 2))  # it goes, moves or is there twice
+            for _ in range(copies):
+                lines.insert(draw.choice((place, draw.randrange(len(lines) + 1))), line)
+            content = b"".join(lines)
+    return content
+
+
+CHOICES = "a,b,better,rater,prompt\n" + "".join(
+    f"{a},{b},{better},{rater},p{n}\n"
+    for n, (a, b, better, rater) in enumerate(
+        (pair, other, choice, rater)
+        for pair, other in (("x", "y"), ("y", "z"), ("x", "z"))
+        for choice in ("a", "b", "tie", "a")
+        for rater in ("r1", "r2")
+    )
+)
+METRIC = """
+from levelfield import metric
+
+@metric(direction="none")
+def length(text):
+    return float(len(text.split()))
+"""
+
+
 def mutated(content: bytes, draw: random.Random) -> bytes:
-    """Returns the content after one to four changes."""
+    """Returns the content after a few changes."""
+    if draw.random() < 0.5:
+        return rearranged(content, draw)
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         place = draw.randrange(len(content) + 1)
         after = min(len(content), place + draw.choice((0, 1, 2, 8, 40, 400)))
@@ -128,7 +201,7 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
             case 4:
                 content = content[:place]
             case _:  # a value of JSON, TOML or CSV gives way to another
-                values = list(re.finditer(rb'"[^"\n]*"|-?\d[\d.]*|true|false|null', content))
+                values = list(VALUE.finditer(content))
                 if values:
                     begin, end = draw.choice(values).span()
                     content = content[:begin] + draw.choice(HOSTILE) + content[end:]
@@ -142,21 +215,64 @@ def write_folders(root: Path) -> None:
         shutil.copytree(EXAMPLES / name, root / name)
     texts = [json.loads(line) for line in (EXAMPLES / "texts.jsonl").open(encoding="utf-8")]
     rows = [f'{n},{text.get("system", "")},"{text["text"]}"\n' for n, text in enumerate(texts)]
-    (root / "texts" / "texts.csv").write_text("id,system,text\n" + "".join(rows), "utf-8")
-    (root / "model").mkdir()
+    write(root / "texts" / "texts.csv", "id,system,text\n" + "".join(rows))
+    write(root / "texts" / "texts.txt", "".join(f"{' '.join(t['text'].split())}\n" for t in texts))
+    write(root / "texts" / "choices.csv", CHOICES)
+    write(root / "texts" / "length.py", METRIC)
+    tasks = [
+        {
+            "id": n,
+            "data": {"id": str(n), "text": text["text"]},
+            "annotations": [
+                {"completed_by": rater, "result": [{"from_name": "coherence", "type": "rating",
+                                                    "value": {"rating": (n + rater) % 5 + 1}}]}
+                for rater in (1, 2)
+            ],
+        }
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+    write(root / "logs" / "label-studio.json", json.dumps(tasks, indent=1))
+    chats = [
+        {"messages": [{"role": "user", "content": "Go on."},
+                      {"role": "assistant", "content": text["text"]}]}
+        for text in texts
+    ]  # fmt: skip
+    write(root / "logs" / "chat.jsonl", "".join(f"{json.dumps(chat)}\n" for chat in chats))
+    (root / "model" / "model").mkdir(parents=True)
     shutil.copy(EXAMPLES / "texts.jsonl", root / "model")
-    shutil.copytree(OFFLINE / "continuation", root / "model" / "model")
+    tiny = import_of_tests("tests", "tiny")
+    tiny.save("gpt2", root / "model" / "model")
     words = ("score", "texts.jsonl", "--metric", "fluency.grammar")
     prepare(root / "texts", (*words, "--out", "scores.jsonl"))
+    shutil.copytree(root / "texts", root / "cache")
+    with cache_at(root / "cache" / "cache"):
+        prepare(root / "cache", (*words, "--out", "scores.jsonl"))
+    study = root / "rating" / "STUDY.toml"
+    with contextlib.closing(RatingStore.create(study.with_suffix(".sqlite"), freeze(study))):
+        pass
     write_study(root / "finished", 0)
     prepare(root / "finished", ("study", "run", "study.toml"))
 
 
+def write(path: Path, content: str) -> None:
+    path.write_text(content, encoding="utf-8")
+
+
+def cache_at(folder: Path) -> AbstractContextManager[object]:
+    """Has commands keep values in a folder."""
+    return patch.dict(os.environ, LEVELFIELD_CACHE=str(folder))
+
+
+def import_of_tests(folder: str, module: str) -> ModuleType:
+    """Returns a module that tests share."""
+    sys.path.insert(0, str(ROOT / folder))
+    return importlib.import_module(module)
+
+
 def write_study(folder: Path, pause: float) -> None:
     folder.mkdir()
-    study = STUDY.format(python=json.dumps(sys.executable))
-    (folder / "study.toml").write_text(study, "utf-8")
-    (folder / "writer.py").write_text(WRITER.format(pause=pause), "utf-8")
+    write(folder / "study.toml", STUDY.format(python=json.dumps(sys.executable)))
+    write(folder / "writer.py", WRITER.format(pause=pause))
 
 
 def prepare(folder: Path, words: Sequence[str]) -> None:
@@ -249,8 +365,8 @@ def fuzz(inputs: int, seed: int, keep: Path | None) -> int:
     slowest, peak = 0.0, 0
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        os.environ["LEVELFIELD_CACHE"] = str(root / "cache")
-        write_folders(root)
+        with cache_at(root / "values"):
+            write_folders(root)
         for number in range(inputs):
             draw = random.Random(f"{seed}:{number}")
             case = CASES[number % len(CASES)]
@@ -261,9 +377,10 @@ def fuzz(inputs: int, seed: int, keep: Path | None) -> int:
             if name.startswith("results/"):
                 (path,) = place.glob(f"study.study/cells/**/{name.removeprefix('results/')}")
             else:
-                path = place / ("model" if case.folder == "model" else "") / name
+                path = place / name
             path.write_bytes(mutated(path.read_bytes(), draw))
-            outcome = run(place, case.command)
+            with cache_at(place / "cache" if case.folder == "cache" else root / "values"):
+                outcome = run(place, case.command)
             slowest, peak = max(slowest, outcome.seconds), max(peak, outcome.peak)
             codes[os.waitstatus_to_exitcode(outcome.status)] += 1
             faults.update(outcome.faults)
@@ -368,6 +485,21 @@ def kill(job: Job, kills: int, draw: random.Random, root: Path) -> int:
     return losses
 
 
+def kill_server(kills: int, root: Path) -> int:
+    """Kills a server while raters answer; returns 1 if an acknowledged answer is lost or double."""
+    import_of_tests("rating/tests", "rating_study")
+    test = import_of_tests("rating/tests/web", "test_server_kill")
+    folder = root / "rating"
+    folder.mkdir()
+    try:  # one kill in three is followed by another while the server starts
+        kills -= (kills + 2) // 4
+        test.rate_and_kill(folder, sources=40, surveys=2, raters=3, revisions=10, kills=kills)
+    except AssertionError:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("fuzz", "kills"))
@@ -378,13 +510,15 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.what == "fuzz":
         sys.exit(bool(fuzz(chosen.inputs, chosen.seed, chosen.keep)))
-    losses = 0
+    losses, kills = 0, chosen.kills // (len(JOBS) + 1)
     with tempfile.TemporaryDirectory() as temporary:
         for job in JOBS:
-            kills = chosen.kills // len(JOBS)
             lost = kill(job, kills, random.Random(f"{chosen.seed}:{job.name}"), Path(temporary))
             print(f"{job.name}: {kills} kills, {lost} losses", flush=True)
             losses += lost
+        lost = kill_server(kills, Path(temporary))
+        print(f"rating server: {kills} kills, {lost} losses", flush=True)
+        losses += lost
     sys.exit(bool(losses))
 
 

@@ -198,7 +198,7 @@ CAUSAL = [  # with BOS, as values of GPT-2 are published
 ]  # fmt: skip
 
 SMOLLM2 = [
-    Case("the default", "score few.jsonl --parts parts.jsonl --json"),
+    slow(Case("the default", "score few.jsonl --parts parts.jsonl --json")),
     *map(
         slow,
         each(
@@ -240,7 +240,9 @@ JUDGED = (
     "control.average control.both control.majority control.probability control.balanced-accuracy"
 )
 JUDGES = [
-    score("control with the offline judges", "texts.jsonl", JUDGED, "judges=offline", "--json"),
+    slow(
+        score("control with the offline judges", "texts.jsonl", JUDGED, "judges=offline", "--json")
+    ),
     *each("control", "odd.jsonl", JUDGED, "judges=offline", "judges=minilm,vader",
           "judges=models/classifier", "judges=judges.toml"),
     *each("control", "odd.jsonl", JUDGED, "judges=offline text=continuation",

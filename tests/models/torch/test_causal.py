@@ -41,7 +41,7 @@ from levelfield.models.torch.softmax import Block, token_log_p
 BOS = {"gpt2": 0, "bloom": 1, "llama": 1}
 OPENING = {"gpt2": [], "bloom": [], "llama": [1]}
 """What the tokenizer of each family puts before a text."""
-ODD = ["a", " ", "\n\n", "🙂👩‍👩‍👧", "Ünïcödé ça", "日本語のテキスト", "x" * 300, "مرحبا"]
+ODD = ["a", " ", "\n\n", "🙂👩‍👩‍👧", "Ünïcödé ça", "日本語のテキスト", "x" * 100, "مرحبا"]
 
 
 def log_p_of(model: Any, ids: list[int], opening: list[int]) -> list[float]:
