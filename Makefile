@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LIGHT := .venv-light
+HARNESSES := .venv-harnesses
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
@@ -24,7 +25,7 @@ $(1); tests=$$?; \
 wait $$mypy; types=$$?; cat .mypy.said; exit $$((tests + types))
 endef
 
-.PHONY: install demo check test test-slow test-all light docs dist lint style format clean
+.PHONY: install demo check test test-slow test-all harnesses light docs dist lint style format clean
 
 # levelfield with the embedded models, in .venv
 install: $(INSTALLED)
@@ -53,6 +54,11 @@ test-slow: $(INSTALLED_DEV)
 
 test-all: style
 	$(call with_types,$(SUITE))
+
+# the tests of logs that Inspect and lm-evaluation-harness write themselves, in an environment that has
+# them beside the packages of .venv: they bring some sixty packages, and older ones than .venv has
+harnesses: $(HARNESSES)/.installed
+	$(HARNESSES)/bin/python -m pytest tests/io/test_logs_of_harnesses.py
 
 # the tests of the light core, on the built wheel, in an environment that has no extra
 light: $(INSTALLED_DEV) $(LIGHT)/.installed
@@ -104,6 +110,14 @@ $(INSTALLED_DEV): $(INSTALLED)
 	./tools/debian $(DEBIAN)
 	touch $@
 
+$(HARNESSES)/.installed: $(INSTALLED_DEV)
+	$(PYTHON) -m venv $(HARNESSES)
+	packages() { $$1/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+	    echo "import site; site.addsitedir('$$(packages $(CURDIR)/$(VENV))')" \
+	    > "$$(packages $(HARNESSES))/packages_of_levelfield.pth"
+	$(HARNESSES)/bin/python -m pip install --quiet --constraint constraints.txt inspect-ai lm-eval
+	touch $@
+
 $(LIGHT)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(LIGHT)
 	$(LIGHT)/bin/python -m pip install --quiet --constraint constraints.txt 'setuptools>=77'
@@ -111,4 +125,4 @@ $(LIGHT)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LIGHT) demo site dist build *.egg-info */*.egg-info
+	rm -rf $(VENV) $(LIGHT) $(HARNESSES) demo site dist build *.egg-info */*.egg-info

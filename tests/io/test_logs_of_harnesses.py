@@ -1,6 +1,6 @@
 """Logs that the harnesses themselves write have the values that they state.
 
-These tests run where `inspect-ai` and `lm-eval` are installed; the models are stubs.
+`make harnesses` runs them where `inspect-ai` and `lm-eval` are installed; the models are stubs.
 """
 
 from __future__ import annotations
