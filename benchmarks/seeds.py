@@ -1,6 +1,6 @@
 """Level, power and coverage of a study's tests and intervals when seeds differ, by simulation.
 
-    python benchmarks/seeds.py [--studies 2000] [--family | --unequal | --detectable]
+    python benchmarks/seeds.py [--studies 2000] [--family | --unequal | --detectable | --texts]
 
 Two equal systems answer the same prompts. A value is the effect of the prompt (sd 0.9), that of the
 system's seed, and the text's own (sd 1.32; with the prompt's 1.6). The columns, in percent:
@@ -21,6 +21,10 @@ those of the others (sd 0.3). The columns are the studies with a false claim, wi
 With `--detectable` each study of such a family names a difference as detectable, and the columns
 are the share of the other studies that show it at Holm's first threshold, on average: with its
 standard error taken as true, and as the package has it.
+
+With `--texts` a seed has no effect that texts share, as where each text has a draw of its own. The
+columns are those of `--family`, first with prompts and seeds as samples, then with prompts alone,
+as in a study whose systems have `draws = "text"`.
 """
 
 from __future__ import annotations
@@ -326,6 +330,37 @@ def print_unequal(studies: int) -> None:
         print("|", " | ".join([f"{systems}", f"{seeds}", *shares]), "|", flush=True)
 
 
+def measure_texts(systems: int, seeds: int, studies: int, prompts: int = 40) -> list[float]:
+    """Returns the share of studies with a false claim and the power, with prompts and seeds as
+    samples and with prompts alone, where texts share no seed."""
+    rng = np.random.default_rng(0)
+    pairs = np.array(list(itertools.combinations(range(systems), 2)))
+    better = pairs[:, 0] == 0
+    false, shown = np.zeros(2), np.zeros(2)
+    for _ in range(studies):
+        study = Study.drawn(np.zeros(systems), seeds, prompts, rng)
+        tests = [study.test(a, b, study.prior) for a, b in pairs]
+        moved = [
+            replace(c, value=c.value + _DIFFERENCE * b) for c, b in zip(tests, better, strict=True)
+        ]
+        false[0] += holm([c.p for c in tests]).min() <= 0.05
+        shown[0] += (holm([c.p for c in moved])[better] <= 0.05).mean()
+        d = (study.means[pairs[:, 0]] - study.means[pairs[:, 1]]).T / prompts
+        weights = np.full_like(d, 1 / prompts)
+        false[1] += holm(sign_flips(d, weights).p).min() <= 0.05
+        p = sign_flips(d + better * _DIFFERENCE / prompts, weights).p
+        shown[1] += (holm(p)[better] <= 0.05).mean()
+    return [*np.column_stack([false, shown]).ravel() / studies]
+
+
+def print_texts(studies: int) -> None:
+    print("| systems | seeds | false, seeds a sample | power | false, prompts alone | power |")
+    print("| --: | --: | --: | --: | --: | --: |")
+    for systems, seeds in itertools.product((2, 4, 8, 16), (2, 3, 5)):
+        shares = (f"{100 * s:.1f}" for s in measure_texts(systems, seeds, studies))
+        print("|", " | ".join([f"{systems}", f"{seeds}", *shares]), "|", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -334,10 +369,14 @@ def main() -> None:
     parser.add_argument("--family", action="store_true")
     parser.add_argument("--unequal", action="store_true")
     parser.add_argument("--detectable", action="store_true")
+    parser.add_argument("--texts", action="store_true")
     arguments = parser.parse_args()
     studies = arguments.studies
     if arguments.family:
         print_families(studies)
+        return
+    if arguments.texts:
+        print_texts(studies)
         return
     if arguments.unequal:
         print_unequal(studies)

@@ -740,7 +740,7 @@ def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
         notes = [*_notes(comparison, rows, systems, equal=equal)]
         if clusters < _FEW_CLUSTERS and systems.separate is not None:
             comparison = _unpaired(comparison, (a, b), systems, resampling) or comparison
-        of_pair = {names[s]: seeds[s] for s in (a, b)} if seeds else {}
+        of_pair = {names[s]: seeds[s] for s in (a, b) if seeds.get(s)}
         differing = int(np.count_nonzero(S[:, j]))
         drafts.append(_Draft(comparison, differing, of_pair, notes))
     return _Tested(S, W, means, contrasts, drafts, bounds, systems.binary)

@@ -17,6 +17,9 @@ from levelfield.stats.seeds import Contrast, SeedPrior, contrast, seed_prior
 from levelfield.stats.shares import share_ends
 from levelfield.stats.sign_flip import SignFlips, sign_flips
 
+NO_SEED = -1
+"""Code in place of a seed's, of texts that share no seed with others."""
+
 
 @dataclass(frozen=True)
 class SeededTexts:
@@ -24,7 +27,8 @@ class SeededTexts:
 
     Attributes:
         values: (texts,) NaN where undefined.
-        systems, seeds, inputs: (texts,) codes.
+        systems, seeds, inputs: (texts,) codes; `NO_SEED` for texts with a draw of their own, which
+            share no seed.
         clusters, strata: (inputs,) codes.
     """
 
@@ -36,8 +40,9 @@ class SeededTexts:
     strata: Codes
 
     def seeds_of(self, system: int) -> int:
-        """Returns the number of a system's seeds."""
-        return len(np.unique(self.seeds[self.systems == system]))
+        """Returns the number of a system's seeds; 0 if its texts share none."""
+        seeds = np.unique(self.seeds[self.systems == system])
+        return int(np.count_nonzero(seeds != NO_SEED))
 
     def mean(self, weights: Floats) -> Contrast | None:
         """Returns the mean of one system with these weights, (texts,); 0 where undefined."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from levelfield.core.direction import Direction
 from levelfield.core.documents import Document
 from levelfield.core.sample import Control, Sample, wanted_name
+
+Draws = Literal["text", "run"]
+"""The unit that a seed draws for: each text by itself, or all texts of a run together."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -153,6 +156,8 @@ class Cell:
             `request` (the request's id), `raw` (the text before post-processing, if that
             changed it) and `input` (what the model was given, if known).
         ignores_control: whether its technique ignores control by design, as the base alone does.
+        draws: what its seed draws for. Texts of several seeds that each have a draw of their own
+            are several texts of a prompt, and seeds are no sample.
         asked: how many texts were asked for; None where nobody knows.
         missing: ids of the requests without an answer.
         failure: why the cell has none or not all of its texts; empty if all is well.
@@ -171,6 +176,7 @@ class Cell:
     key: CellKey
     samples: tuple[Sample, ...] = ()
     ignores_control: bool = False
+    draws: Draws = "run"
     asked: int | None = None
     missing: tuple[str, ...] = ()
     failure: str = ""

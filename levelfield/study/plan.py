@@ -18,7 +18,7 @@ from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
 from levelfield.generation.table import TECHNIQUES, TechniqueFile
 from levelfield.io import FORMATS
-from levelfield.study.cells import CellKey
+from levelfield.study.cells import CellKey, Draws
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,7 @@ class SystemPlan:
             such value, and those requests are not made. A value that is not named is its own word.
         postprocess: named steps, in order; see `postprocess`.
         prompting: how an instructed model was prompted; only a name for tables.
+        draws: what a seed draws for.
         entry: name of its table in the study file, which has a system for each budget of the study;
             empty if that is `name`.
     """
@@ -197,6 +198,7 @@ class SystemPlan:
     labels: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     postprocess: tuple[str, ...] = ()
     prompting: str = ""
+    draws: Draws = "run"
     entry: str = ""
 
     @property

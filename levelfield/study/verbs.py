@@ -291,10 +291,14 @@ class Study:
             folder = user_path(self.path)
             return layout_of(folder).cells(folder)
         store = StudyStore(self.plan.out)
-        ignores_control = self.plan.ignores_control
+        plan = self.plan
         cells = [
-            replace(read_cell(store, key), ignores_control=ignores_control(key.system))
-            for key in self.plan.cells()
+            replace(
+                read_cell(store, key),
+                ignores_control=plan.ignores_control(key.system),
+                draws=plan.system(key.system).draws,
+            )
+            for key in plan.cells()
         ]
         if not any(cell.samples for cell in cells):
             mend = f"`levelfield study run {self.path}` gets them"

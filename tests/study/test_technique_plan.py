@@ -43,6 +43,20 @@ def test_a_technique_needs_its_name_only(tmp_path: Path) -> None:
     assert of.base == "offline/smollm2"
 
 
+def test_seeds_of_techniques_draw_for_each_text_unless_the_file_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    program = '[[systems]]\nname = "own"\ncommand = ["own"]'
+    for top, of_system, expected in (
+        ("", "", ("text", "run")),
+        ('\ndraws = "run"', "", ("run", "run")),
+        ("", '\ndraws = "text"', ("text", "text")),
+        ('\ndraws = "text"', '\ndraws = "run"', ("text", "run")),
+    ):
+        plan = load(tmp_path, systems=f"{BASE}\n{program}{of_system}", top=TOP + top)
+        assert tuple(system.draws for system in plan.systems) == expected
+
+
 def test_options_and_decoding_have_the_types_of_the_technique(tmp_path: Path) -> None:
     keys = """
         model = "gpt2"

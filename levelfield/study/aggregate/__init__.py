@@ -41,7 +41,8 @@ def aggregate(
     Every cell weighs as much as its dataset, so all seeds count alike. Prompts, and with two seeds
     or more of a system seeds, are samples: the interval of its mean is that of
     `stats.seeds.contrast`, of shares Wilson's with its variance. With one seed it holds for this
-    run. Measures known for whole cells only have none.
+    run. Where each text has a draw of its own, prompts alone are a sample, and the texts of
+    several seeds repeat them. Measures known for whole cells only have none.
 
     Two systems are compared under every measure known for single texts, except single judges, on
     the requests that they share: their values are averaged over seeds, and the difference is
@@ -182,7 +183,16 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
     for metric, n in tied.items():
         yield tie_note(metric, n, sum(len(c.samples) for c in cells if metric in c.scores))
     yield from infinite_notes(cells)
-    seeds = control.seeds_of_systems
+    independent = control.draws_of_texts
+    if independent and any(o.texts is not None for o in control.observations.observed):
+        whose = "" if independent == control.systems else f" of {', '.join(independent)}"
+        yield (
+            f"Each text{whose} has a draw of its own: several seeds are several texts of a prompt, "
+            "and intervals and tests treat prompts as the sample"
+        )
+    seeds = {s: n for s, n in control.seeds_of_systems.items() if s not in independent}
+    if not seeds:
+        return
     if max(seeds.values()) == 1:
         yield (
             "One seed: how much another seed would change the numbers is unknown; claims are about "

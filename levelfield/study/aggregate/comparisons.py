@@ -1,7 +1,8 @@
 """Comparisons of systems, paired on equal requests and corrected for their number.
 
-With two seeds or more of either system, prompts and seeds are samples (`stats.seeds.contrast`).
-With one seed each, the signs of whole prompts are flipped, and a verdict is about these runs.
+With two seeds or more of either system that its texts share, prompts and seeds are samples
+(`stats.seeds.contrast`). With one, the signs of whole prompts are flipped, and a verdict is about
+these runs; where each text has a draw of its own, prompts are the sample and seeds repeat them.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _separate(control: ControlData, observed: Observed) -> SeparateTexts:
     return SeparateTexts(
         values=np.asarray(observed.texts)[rows],
         systems=control.codes("system")[rows],
-        seeds=control.codes("seed")[rows],
+        seeds=control.shared_seeds[rows],
         inputs=observations.input[rows],
         clusters=observations.prompt[rows],
         strata=(control.codes("dataset") * values + observations.value)[rows],

@@ -11,7 +11,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.errors import UserError
-from levelfield.scoring.seeds import SeededTexts
+from levelfield.scoring.seeds import NO_SEED, SeededTexts
 from levelfield.stats.resampling import Resampling
 from levelfield.study.cells import Cell, value_name
 from levelfield.study.observations import ALL, Observations, Observed, observe
@@ -77,6 +77,19 @@ class ControlData:
     def values(self) -> tuple[str, ...]:
         """The values asked for; none if there are too many to tell apart."""
         return self.observations.values
+
+    @property
+    def draws_of_texts(self) -> tuple[str, ...]:
+        """The systems whose texts each have a draw of their own."""
+        cells = self.observations.cells
+        return tuple(dict.fromkeys(c.key.system for c in cells if c.draws == "text"))
+
+    @property
+    def shared_seeds(self) -> Codes:
+        """(texts,): the position of the seed that a text shares with others of its system, or
+        `NO_SEED`."""
+        shared = np.array([cell.draws == "run" for cell in self.observations.cells])
+        return np.where(shared[self.observations.cell], self.codes("seed"), NO_SEED)
 
     def codes(self, axis: Literal["system", "dataset", "seed"]) -> Codes:
         """Returns (texts,): the position of a text's system, dataset or seed."""
@@ -159,7 +172,7 @@ class MeasuredTexts(SeededTexts):
             values=texts[rows],
             cells=observations.cell[rows],
             systems=control.codes("system")[rows],
-            seeds=control.codes("seed")[rows],
+            seeds=control.shared_seeds[rows],
             inputs=observations.input[rows],
             targets=observations.value[rows],
             clusters=observations.prompt[first],

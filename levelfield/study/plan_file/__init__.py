@@ -22,6 +22,7 @@ from levelfield.generation.table import make_technique
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.study.cells import Draws
 from levelfield.study.plan import MetricPlan, Plan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import once, product, read_controls, read_metrics
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
@@ -41,6 +42,13 @@ class StudyTable(Options):
         least=0,
         fewest=1,
         example="[1, 2, 3]",
+    )
+    draws: Draws | None = option(
+        None,
+        "Unit that a seed draws for, unless a system has its own: `text`, each text by itself, so "
+        "that several seeds are several texts of a prompt; or `run`, all texts of a run together, "
+        "so that seeds are a sample of runs.",
+        otherwise="`text` for techniques, `run` for other systems",
     )
     out: str = option(
         "",
@@ -151,7 +159,7 @@ def _load_plan(path: str | os.PathLike[str], *, strengths: bool) -> Plan:
         out=file.parent / user_path(out),
         datasets=datasets,
         controls=controls,
-        systems=read_systems(top, systems, controls, defaults, budgets),
+        systems=read_systems(top, systems, controls, defaults, budgets, fields["draws"]),
         seeds=fields["seeds"] or (),
         metrics=tuple(read_metrics(top, metrics, file.parent, datasets)),
         calibration=tuple(read_datasets(top.inside(StudyTable, "calibration"), file.parent)),

@@ -17,7 +17,7 @@ from levelfield.io.fields import Rules
 from levelfield.io.problems import kind, printable, shown
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
 from levelfield.study.ask import callable_worker
-from levelfield.study.cells import CellKey
+from levelfield.study.cells import CellKey, Draws
 from levelfield.study.plan import (
     CallableSource,
     CommandSource,
@@ -191,6 +191,12 @@ class SystemEntry(Options):
         example='["strip"]',
         otherwise="none",
     )
+    draws: Draws | None = option(
+        None,
+        "Unit that a seed draws for: `text`, each text by itself, or `run`, all texts of a run "
+        "together.",
+        otherwise="`text` for techniques, `run` for other systems",
+    )
     prompting: str = option(
         "", "Note for tables on how a model was prompted, such as `few-shot`.", example='"few-shot"'
     )
@@ -209,22 +215,31 @@ def read_systems(
     controls: Sequence[ControlKind],
     defaults: TechniqueDefaults,
     budgets: Sequence[float],
+    draws: Draws | None,
 ) -> tuple[SystemPlan, ...]:
     """Returns the systems, at each budget; each takes part in all kinds of control unless it names
-    some."""
+    some.
+
+    Args:
+        draws: what seeds draw for in systems that do not say; None for the rule of their source.
+    """
     systems = []
     for table in tables:
         fields = table.values(SystemEntry, without=("labels",), complete=True)
         if fields["name"]:
             check_name(table, fields["name"])
         taking_part = _taking_part(table, fields["controls"], controls)
+        source = read_source(table, defaults)
+        # a technique draws a text from its seed and the id of its request
+        of_source: Draws = "text" if isinstance(source, TechniqueSource) else "run"
         system = SystemPlan(
             name=fields["name"] or "",
-            source=read_source(table, defaults),
+            source=source,
             controls=tuple(control.name for control in taking_part),
             labels=_labels(table, controls),
             postprocess=fields["postprocess"] or (),
             prompting=fields["prompting"],
+            draws=fields["draws"] or draws or of_source,
         )
         for n, word in enumerate(system.postprocess, 1):
             attempt(table, f"postprocess[{n}]", parse_step, word)

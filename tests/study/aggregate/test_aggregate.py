@@ -470,6 +470,51 @@ def test_a_comparison_says_how_many_seeds_it_rests_on_and_what_it_is_about():
     ) in control.notes
 
 
+def drawn_by_text(cells: Sequence[Cell], systems: str) -> list[Cell]:
+    return [replace(c, draws="text") if c.key.system in systems else c for c in cells]
+
+
+def test_texts_with_draws_of_their_own_repeat_their_prompts():
+    cells = drawn_by_text(study(noisy, seeds=3), "ab")
+    [control] = aggregate(cells, resampling=QUICK).controls
+    [c] = control.comparisons[SLOR]
+
+    def mean(*place: str | int) -> float:
+        return float(np.mean([noisy(*place[:4], seed) for seed in range(3)]))  # type: ignore[arg-type]
+
+    averaged = aggregate(drawn_by_text(study(mean, seeds=1), "ab"), resampling=QUICK)
+    [expected] = averaged.controls[0].comparisons[SLOR]
+    assert c.p == pytest.approx(expected.p, abs=1e-12)
+    assert (c.low, c.difference, c.high) == pytest.approx(
+        (expected.low, expected.difference, expected.high), abs=1e-12
+    )
+    assert c.note == ""
+    assert control.notes[0] == (
+        "Each text has a draw of its own: several seeds are several texts of a prompt, and "
+        "intervals and tests treat prompts as the sample"
+    )
+    for system in "ab":
+        ours, theirs = of(aggregate(cells), system, SLOR), of(averaged, system, SLOR)
+        assert ours.interval.low == pytest.approx(theirs.interval.low, abs=1e-12)
+        assert ours.interval.high == pytest.approx(theirs.interval.high, abs=1e-12)
+
+
+def test_seeds_are_a_sample_of_those_systems_alone_whose_texts_share_them():
+    cells = drawn_by_text(study(noisy, systems="abc", seeds=3), "a")
+    [control] = aggregate(cells, resampling=QUICK).controls
+    notes = {c.a + c.b: c.note for c in control.comparisons[SLOR]}
+    assert notes["ab"] == "b 3 seeds: t test with prompts and seeds as samples"
+    assert notes["bc"] == "3 seeds each: t test with prompts and seeds as samples"
+    assert [note for note in control.notes if note.startswith("Each text of a ")]
+    assert "b 3 seeds, c 3 seeds" not in control.notes[0]
+
+
+def test_one_seed_of_texts_with_draws_of_their_own_is_not_a_claim_about_one_run():
+    [control] = aggregate(drawn_by_text(study(noisy, seeds=1), "ab"), resampling=QUICK).controls
+    assert not [note for note in control.notes if "this run" in note]
+    assert [c.note for c in control.comparisons[SLOR]] == [""]
+
+
 def test_bounds_of_undefined_values_hold_seeds_as_well():
     def holey(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
         empty = (system, prompt) == ("a", 1)
