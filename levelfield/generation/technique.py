@@ -484,9 +484,13 @@ class LocalTechnique(BatchedTechnique):
         return self.processor(controls, attention_mask=text_mask(prompted), decoding=decoding)
 
     def _rows(self, prompted: Sequence[Prompted], seed: int) -> CausalRows:
-        writer, cache = self._writer(prompted[0].request.control), self._cache(prompted, seed)
-        prompts = [entry.ids for entry in prompted]
-        return CausalRows.of(writer.model, prompts, writer.bos_id, writer.device, prefix=cache)
+        cache, model = self._cache(prompted, seed), self._model(prompted)
+        prompts, base = [entry.ids for entry in prompted], self.base
+        return CausalRows.of(model, prompts, base.bos_id, base.device, prefix=cache)
+
+    def _model(self, prompted: Sequence[Prompted]) -> Any:
+        """Returns the model that writes a batch."""
+        return self._writer(prompted[0].request.control).model
 
     def _answer(self, prompted: Prompted, continuation: Continuation) -> Answer:
         request = prompted.request

@@ -28,6 +28,7 @@ from levelfield.generation.techniques.ablation.technique import Ablation
 from levelfield.generation.techniques.caa.technique import CAA
 from levelfield.models.control_vectors import read_control_vector
 from levelfield.models.guides import guide_named
+from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import language_model
 
@@ -333,6 +334,88 @@ def test_within_steering_the_base_itself_writes_steered_texts():
             assert not torch.equal(model(input_ids=ids).logits, before)
         assert torch.equal(model(input_ids=ids).logits, before)
     with pytest.raises(UserError, match="not a label"), technique.steering({"sentiment": "grim"}):
+        pass
+
+
+# --- scope --------------------------------------------------------------------------------------
+
+SCOPES = [("after-prompt", 0), ("last-1", 1), ("last-3", 3), ("last-99", 99)]
+
+
+def log_p_of_texts(technique: Any) -> list[tuple[list[int], list[int], Any]]:
+    """What the base reads before each text, the tokens of the text, and their log-probabilities in
+    a batch of several lengths."""
+    prompts = ["The lake", "", "Once upon a time there was a road"]
+    texts = [" was green", " it", " and then nobody"]
+    asked = [Request(str(n), prompt, POSITIVE) for n, prompt in enumerate(prompts)]
+    values = technique.log_probs(asked, texts, decoding=WHOLE)
+    base = technique.base
+    starts = [[base.bos_id, *base.ids(prompt)] for prompt in prompts]
+    return list(zip(starts, map(base.ids, texts), values, strict=True))
+
+
+@pytest.mark.parametrize(("scope", "within"), SCOPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_caa_adds_its_vector_to_the_tokens_of_its_scope(family: str, scope: str, within: int):
+    v = guide_tensors(family)["positive"]
+    technique = CASES["caa"].make(model=cases.model(family), strength=1.5, layers="0", scope=scope)
+    for start, tokens, log_p in log_p_of_texts(technique):
+        begin = max(0, len(start) - within)
+
+        def after(output: Any, layer: int, begin: int = begin) -> Any:
+            states = first(output).clone()
+            states[:, begin:] += 1.5 * v[0]
+            return replaced(output, states) if layer == 0 else None
+
+        for step, token in enumerate(tokens):
+            expected = plain_log_p(family, [*start, *tokens[:step]], after)[token]
+            assert log_p[step] == pytest.approx(float(expected), abs=1e-5)
+
+
+@pytest.mark.parametrize(("scope", "within"), SCOPES)
+@pytest.mark.parametrize("name", ["caa", "ablation", "iti", "loreft"])
+def test_tokens_before_the_scope_are_read_by_the_base_alone(name: str, scope: str, within: int):
+    """As the base's cache of them and a steered call for the rest."""
+    everywhere = CASES[name].make()
+    model = everywhere.base.model
+    for start, tokens, log_p in log_p_of_texts(CASES[name].make(scope=scope)):
+        begin = max(0, len(start) - within)
+        for step, token in enumerate(tokens):
+            ids = torch.tensor([[*start, *tokens[:step]]])
+            with torch.inference_mode():
+                cache = None
+                if begin:
+                    cache = model(input_ids=ids[:, :begin], use_cache=True).past_key_values
+                if begin == ids.shape[1]:
+                    logits = model(input_ids=ids).logits
+                else:
+                    with everywhere.steering(POSITIVE):
+                        logits = model(input_ids=ids[:, begin:], **with_cache(cache)).logits
+            expected = logits[0, -1].double().log_softmax(-1)[token]
+            assert log_p[step] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_a_scope_that_has_every_token_is_all_and_only_other_scopes_are_in_the_signature():
+    caa = CASES["caa"].make
+    several = (log_p_of_texts(caa(scope=scope)) for scope in ("last-99", "all"))
+    for (_, _, log_p), (_, _, expected) in zip(*several, strict=True):
+        assert log_p == pytest.approx(expected, abs=1e-6)
+    assert "scope" not in caa(scope="all").signature
+    assert "|scope:last-1|" in caa(scope="last-1").signature
+
+
+@pytest.mark.parametrize("scope", ["prompt", "last-0", "last-", "LAST-1", ""])
+def test_a_wrong_scope_is_an_error(scope: str):
+    with pytest.raises(UserError, match="expected all, after-prompt or last-K"):
+        CAA(scope=scope)
+
+
+def test_a_scope_other_than_all_is_not_for_a_generate_of_the_user():
+    technique = CASES["caa"].make(scope="last-1")
+    with (
+        pytest.raises(UserError, match="where a prompt ends"),
+        technique.steering(POSITIVE),
+    ):
         pass
 
 

@@ -25,8 +25,9 @@ from levelfield.models.torch.language_model import LanguageModel
 Change = Callable[[torch.Tensor], torch.Tensor]
 """States (…, width) -> states (…, width)."""
 
-_ACTIVE: ContextVar[int | None] = ContextVar("active intervention", default=None)
-"""Which intervention is on in this thread; hooks of others leave states alone."""
+_ACTIVE: ContextVar[tuple[int, int] | None] = ContextVar("active intervention", default=None)
+"""Which intervention is on in this thread, and from which token on; hooks of others leave states
+alone."""
 
 
 class Intervention:
@@ -55,28 +56,37 @@ class Intervention:
             weakref.finalize(self, handle.remove)
 
     @contextlib.contextmanager
-    def on(self) -> Iterator[None]:
-        """In this context and thread, the model computes with the changes."""
-        token = _ACTIVE.set(id(self))
+    def on(self, begin: int = 0) -> Iterator[None]:
+        """In this context and thread, the model computes with the changes.
+
+        Args:
+            begin: the first token of a call whose states are changed.
+        """
+        token = _ACTIVE.set((id(self), begin))
         try:
             yield
         finally:
             _ACTIVE.reset(token)
 
 
-def _is_on(intervention: weakref.ref[Intervention]) -> bool:
-    active = intervention()
-    return active is not None and _ACTIVE.get() == id(active)
+def _changed(
+    intervention: weakref.ref[Intervention], change: Change, states: torch.Tensor
+) -> torch.Tensor:
+    """Returns states (rows, tokens, width) as the intervention leaves them where it is on."""
+    on, begin = _ACTIVE.get() or (0, 0)
+    if (active := intervention()) is None or on != id(active):
+        return states
+    if begin == 0:
+        return change(states)
+    return torch.cat([states[:, :begin], change(states[:, begin:])], dim=1)
 
 
 def _change_output(
     intervention: weakref.ref[Intervention], change: Change, _: Any, __: Any, output: Any
 ) -> Any:
-    if not _is_on(intervention):
-        return None
     if isinstance(output, tuple):
-        return (change(output[0]), *output[1:])
-    return change(output)
+        return (_changed(intervention, change, output[0]), *output[1:])
+    return _changed(intervention, change, output)
 
 
 def _change_input(
@@ -86,22 +96,36 @@ def _change_input(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
-    if not _is_on(intervention):
-        return None
     if arguments:
-        return (change(arguments[0]), *arguments[1:]), options
-    return arguments, {**options, "hidden_states": change(options["hidden_states"])}
+        return (_changed(intervention, change, arguments[0]), *arguments[1:]), options
+    states = _changed(intervention, change, options["hidden_states"])
+    return arguments, {**options, "hidden_states": states}
 
 
 class SteeredModel(GuidedModel):
-    """A model with an intervention on, called like the model itself."""
+    """A model with an intervention on, called like the model itself.
 
-    def __init__(self, base: Any, intervention: Intervention) -> None:
+    Args:
+        begin: the first token whose states are changed, counted from the first of a row, padding
+            and what is in the cache included.
+    """
+
+    def __init__(self, base: Any, intervention: Intervention, begin: int = 0) -> None:
         super().__init__(base)
-        self._intervention = intervention
+        self._intervention, self._begin = intervention, begin
+
+    def from_token(self, begin: int) -> SteeredModel:
+        """Returns the model with the states of earlier tokens left alone."""
+        return SteeredModel(self._base, self._intervention, begin)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        with self._intervention.on():
+        begin = 0
+        if self._begin:
+            tokens = options["input_ids"].shape[1]
+            begin = max(0, self._begin - (options["attention_mask"].shape[1] - tokens))
+            if begin >= tokens:
+                return self._base(*args, **options)
+        with self._intervention.on(begin):
             return self._base(*args, **options)
 
 

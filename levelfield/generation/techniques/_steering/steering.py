@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,11 +15,13 @@ from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Request
 from levelfield.generation.guides import KEPT, GuidedTechnique
-from levelfield.generation.technique import InChat
+from levelfield.generation.technique import InChat, Prompted
 from levelfield.generation.techniques._steering.intervention import Intervention, SteeredModel
 from levelfield.generation.techniques._steering.vectors import VectorFile, Vectors, guide_vectors
 from levelfield.models.guides import GuideKind
 from levelfield.models.torch.language_model import LanguageModel
+
+_SCOPE = re.compile(r"all|after-prompt|last-[1-9]\d*")
 
 Wishes = tuple[tuple[str, str], ...]
 """Attributes and their wanted labels, in alphabetical order."""
@@ -42,14 +45,26 @@ class StateTechnique(InChat, GuidedTechnique, abc.ABC):
     """A technique that changes the base's states.
 
     What writes is the base under the changes: they apply to every token that it reads, BOS and the
-    prompt among them, and the decoding cuts the distribution that they leave.
+    prompt among them, unless `scope` says otherwise, and the decoding cuts the distribution that
+    they leave.
     """
 
     strength: float = option(1.0, "Strength α; 0 is the base.")
+    scope: str = option(
+        "all",
+        "Tokens whose states are changed: all; after-prompt, those of the text; last-K, those of "
+        "the text and the last K of the prompt, as in last-1.",
+        fits=_SCOPE.fullmatch,
+        expected="all, after-prompt or last-K, such as last-1",
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:
-        return {**self._shown("strength"), **super().choices}
+        return {**self._strength_and_scope, **super().choices}
+
+    @property
+    def _strength_and_scope(self) -> Mapping[str, str]:
+        return self._shown("strength", *(["scope"] if self.scope != "all" else []))
 
     def _alike(self, request: Request) -> list[Any]:
         """The control: a batch is steered by one intervention."""
@@ -64,12 +79,24 @@ class StateTechnique(InChat, GuidedTechnique, abc.ABC):
         """
         if reason := self.refusal(control):
             raise UserError(reason)
+        if self.scope != "all":
+            raise UserError(
+                f"{self.name}: scope={self.scope} needs to know where a prompt ends, "
+                "which only texts of the technique itself tell"
+            )
         steered = self._steered_base(control)
         return steered.intervention.on() if steered else nullcontext()
 
     def _writer(self, control: Control) -> LanguageModel:
         steered = self._steered_base(control)
         return steered.lm if steered else self.base
+
+    def _model(self, prompted: Sequence[Prompted]) -> Any:
+        model = super()._model(prompted)
+        if self.scope == "all" or not isinstance(model, SteeredModel):
+            return model
+        within = int(self.scope.removeprefix("last-")) if self.scope != "after-prompt" else 0
+        return model.from_token(max(0, max(len(entry.ids) for entry in prompted) - within))
 
     def _steered_base(self, control: Control) -> SteeredBase | None:
         """Returns the base under the intervention that a control asks for; None for the base."""
@@ -118,7 +145,7 @@ class SteeringTechnique(StateTechnique, abc.ABC):
         if not self.vectors:
             return super().choices
         files = ",".join(f"{file.label}={file.name}" for file in self._files)
-        return {**self._shown("strength"), "vectors": files}
+        return {**self._strength_and_scope, "vectors": files}
 
     def refusal(self, control: Control) -> str:
         if self.vectors and len(control) > 1:

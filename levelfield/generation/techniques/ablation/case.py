@@ -7,6 +7,7 @@ CASE = Case(
     with_guide(Ablation, vector_guide, unless="vectors"),
     options={
         "strength": 3.0,
+        "scope": "after-prompt",
         "guide": vector_guide(model(), seed=1),
         "vectors": f"positive={vector_file(model())}",
         "layer": 0,

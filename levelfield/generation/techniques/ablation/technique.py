@@ -17,7 +17,7 @@ from levelfield.generation.techniques._steering.vectors import chosen_layers
 
 @dataclass(frozen=True, kw_only=True)
 class Ablation(SteeringTechnique):
-    """h ← h − α r̂ r̂ᵀ h for the states of every token, in every layer.
+    """h ← h − α r̂ r̂ᵀ h for the states of the tokens of `scope`, in every layer.
 
     r̂ is the vector of one layer at length 1. At α = 1 nothing of it is left in any state: neither
     in the input of the first layer, nor in the output of a layer's attention, nor in the output of

@@ -7,6 +7,7 @@ CASE = Case(
     with_guide(CAA, vector_guide, unless="vectors", strength=1.0),
     options={
         "strength": 3.0,
+        "scope": "after-prompt",
         "guide": vector_guide(model(), seed=1),
         "vectors": f"positive={vector_file(model())}",
         "layers": "0",

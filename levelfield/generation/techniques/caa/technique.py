@@ -16,7 +16,7 @@ from levelfield.generation.techniques._steering.vectors import chosen_layers, la
 
 @dataclass(frozen=True, kw_only=True)
 class CAA(SteeringTechnique):
-    """h_l ← h_l + α v_l for the output states of some layers l, for every token.
+    """h_l ← h_l + α v_l for the output states of some layers l, for the tokens of `scope`.
 
     v_l is the vector of the wanted label: for a guide, the difference between the mean state of
     texts with the label and that of texts with the others, at the same layer. Rimsky et al. (2024),

@@ -17,7 +17,8 @@ from levelfield.models.guides import GuideKind
 
 @dataclass(frozen=True, kw_only=True)
 class ITI(StateTechnique):
-    """x_h ← x_h + α σ_h θ̂_h for the outputs of some attention heads h, for every token.
+    """x_h ← x_h + α σ_h θ̂_h for the outputs of some attention heads h, for the tokens
+    of `scope`.
 
     x_h is the output of a head before its layer's output projection. θ_h is the difference between
     its mean over texts with the wanted label and that over texts with the others, θ̂_h is θ_h at

@@ -17,8 +17,8 @@ from levelfield.models.guides import GuideKind
 
 @dataclass(frozen=True, kw_only=True)
 class LoReFT(StateTechnique):
-    """h_l ← h_l + α R_lᵀ (W_l h_l + b_l − R_l h_l) for the output states of some layers l, for
-    every token.
+    """h_l ← h_l + α R_lᵀ (W_l h_l + b_l − R_l h_l) for the output states of some layers l, for the
+    tokens of `scope`.
 
     R_l, W_l and b_l are learnt so that texts of the wanted label become likely; the rows of R_l are
     orthonormal, so at α = 1 the edit sets the state's components along them. Wu et al. (2024),
