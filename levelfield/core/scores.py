@@ -167,6 +167,8 @@ def mean_of_defined(values: npt.NDArray[np.float64]) -> float:
 def concatenate(scores: Sequence[Scores]) -> Scores:
     """Returns scores of one metric under one signature over several partitions, as one."""
     first = scores[0]
+    if len(scores) == 1:
+        return first
     if any(s.signature != first.signature for s in scores):
         raise ValueError("scores under different signatures can't be put together")
     return Scores(

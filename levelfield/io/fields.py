@@ -242,7 +242,7 @@ _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
     "seed": whole,
     "ratings": ratings,
 }
-_STRINGS = frozenset({"id", "text", "prompt", "source", "system", "dataset"})
+_STRINGS = {field for field, convert in _CONVERT.items() if convert in (name, string)}
 """Fields whose strings are taken as they are."""
 
 Required = Literal["text", "prompt", "source"]

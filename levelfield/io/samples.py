@@ -42,9 +42,9 @@ MOST_LABELS = 1_000
 """Labels of an attribute that are counted apart; `keywords`, say, may have any number."""
 OTHER_LABELS = "…"
 
-_FILLED = ("text", "prompt", "source", "references", "context", "control", "ratings", "extra")
-_contents = attrgetter(*_FILLED)
 _NAMES = ("system", "dataset", "seed")
+_FILLED = [name for name in FIELDS if name not in ("id", *_NAMES)]
+_contents = attrgetter(*_FILLED)
 
 
 @dataclass

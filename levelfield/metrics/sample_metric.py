@@ -72,11 +72,11 @@ class SampleMetric(abc.ABC):
 
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
         """Returns the values of these samples, reasons for undefined ones, and all parts."""
-        scored = [self._scores(())]
+        scored = []
         for partition in partitions(samples):
             scored.append(self._scores(partition))
             progress(len(partition))
-        return concatenate(scored)
+        return concatenate(scored or [self._scores(())])
 
     def _scores(self, samples: Sequence[Sample]) -> Scores:
         values = list(self._sample_values(samples)) if samples else []
