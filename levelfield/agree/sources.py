@@ -20,7 +20,7 @@ from levelfield.core.scores import Scores
 from levelfield.io import Rated, Rating, ScoreColumn, Source, load_ratings, open_samples
 from levelfield.io.arguments import items_of
 from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
-from levelfield.io.fields import Rules, has
+from levelfield.io.fields import FieldMapping, has
 from levelfield.io.opening import open_source
 from levelfield.io.problems import Wrong, shown
 from levelfield.io.ratings import COLUMNS
@@ -252,7 +252,7 @@ def whole_samples(
 def _opened(item: str | Input, mapping: Mapping[str, str]) -> Source:
     words = _words_of(item, mapping)
     if isinstance(item, Input):
-        return Source([item], Rules(words), "given")
+        return Source([item], FieldMapping(words), "given")
     return open_source(item, mapping=words)
 
 

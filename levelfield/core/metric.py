@@ -180,7 +180,7 @@ def check_metric(metric: Metric, *, name: str = "") -> None:
     Raises:
         MetricError: it lacks something, or says something that can't be.
     """
-    for attribute, (fits, expected) in _SAID.items():
+    for attribute, (fits, expected) in _CLAIMS.items():
         with guarded(metric, f"can't report its {attribute}", name=name):
             if attribute in _optional(metric) and not hasattr(metric, attribute):
                 continue
@@ -225,7 +225,7 @@ def _is_unit(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value != 0
 
 
-_SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+_CLAIMS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (_is_name, "a string of one line that is not empty"),
     "level": (lambda value: value in get_args(Level), f"one of {', '.join(get_args(Level))}"),
     "requires": (_are_names, "a set of names of fields"),

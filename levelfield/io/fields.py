@@ -263,7 +263,7 @@ class BadRecord(Exception):  # noqa: N818 (a finding, like `Wrong`)
 
 
 @dataclass(frozen=True)
-class Rules:
+class FieldMapping:
     """How records become samples.
 
     A record's fields are those of `Sample`, by name. `control.ATTRIBUTE`, `ratings.ASPECT` and

@@ -19,7 +19,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io import hub
 from levelfield.io.arguments import Convert, items_of, texts_of
-from levelfield.io.fields import Rules
+from levelfield.io.fields import FieldMapping
 from levelfield.io.formats import FORMATS, Format, format_at, format_named, format_of
 from levelfield.io.lines import lines_of, without_end
 from levelfield.io.logged import LogFacts
@@ -214,8 +214,8 @@ def _facts(read: Callable[[Path], LogFacts], path: Callable[[], Path]) -> LogFac
     return read(path())
 
 
-def _rules(reading: ReadingOptions) -> Rules:
-    return Rules(
+def _rules(reading: ReadingOptions) -> FieldMapping:
+    return FieldMapping(
         mapping=reading.mapping,
         label_names=reading.label_names,
         control=reading.control,
@@ -249,7 +249,7 @@ def corpus_texts(
     of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
     for name in items_of(paths, "texts", ids_named=True):
         if isinstance(name, Input):
-            yield from (sample.text for sample in Source([name], Rules(), "any"))
+            yield from (sample.text for sample in Source([name], FieldMapping(), "any"))
             continue
         path = Path(name)
         suffix = path.suffix.lower()

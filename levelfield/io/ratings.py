@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
 from levelfield.io import fields
-from levelfield.io.fields import FIELDS, BadRecord, Record, Rules, has, unmatched
+from levelfield.io.fields import FIELDS, BadRecord, FieldMapping, Record, has, unmatched
 from levelfield.io.formats.answers import ANNOTATION
 from levelfield.io.guesses import (
     field_guesses,
@@ -92,7 +92,9 @@ def load_ratings(
     >>> rated.ratings[0]  # doctest: +SKIP
     Rating(id='7', aspect='fluency', rater='ann', value=81.0)
     """
-    rules = Rules(mapping={field: path for field, path in mapping.items() if field not in COLUMNS})
+    rules = FieldMapping(
+        mapping={field: path for field, path in mapping.items() if field not in COLUMNS}
+    )
     columns = {name: mapping.get(name, name) for name in COLUMNS}
     reader = _RatingReader(rules, columns, optional)
     sources = inputs(paths, "ratings", format, ids_named="id" in mapping)
@@ -134,7 +136,9 @@ class _RatingReader:
         notes: what a reader must know of the records.
     """
 
-    def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
+    def __init__(
+        self, rules: FieldMapping, columns: Mapping[str, str], optional: Collection[str]
+    ) -> None:
         self.problems = Problems()
         self.ratings: dict[tuple[str, str, str], float] = {}
         self.notes: list[str] = []

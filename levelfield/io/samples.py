@@ -19,9 +19,9 @@ from levelfield.core.sample import Sample, wanted_values
 from levelfield.io.fields import (
     FIELDS,
     BadRecord,
+    FieldMapping,
     Record,
     Required,
-    Rules,
     absent,
     has,
     unmatched,
@@ -235,7 +235,7 @@ class Source:
     def __init__(
         self,
         inputs: Sequence[Input],
-        rules: Rules,
+        rules: FieldMapping,
         ids: Ids,
         refusal: Callable[[Sample], str] = lambda _: "",
     ) -> None:

@@ -9,11 +9,11 @@ import pytest
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, load_samples
-from levelfield.io.fields import BadRecord, Rules
+from levelfield.io.fields import BadRecord, FieldMapping
 
 
 def sample_of(record, *, cells=False, **rules):
-    return Rules(**rules).sample(record, id="own", cells=cells)
+    return FieldMapping(**rules).sample(record, id="own", cells=cells)
 
 
 def problems_of(record, *, cells=False, **rules):
@@ -119,7 +119,7 @@ def test_an_id_has_other_columns_in_other_files():
 @pytest.mark.parametrize("ours", ["txt", "extra", "control.", "rating.x", "ratings.x.", ""])
 def test_a_mapping_from_no_field_of_ours_is_the_users_mistake(ours):
     with pytest.raises(UserError, match=r"a sample has no such field; (did you mean|there are)"):
-        Rules(mapping={ours: "x"})
+        FieldMapping(mapping={ours: "x"})
 
 
 def test_constants_fill_only_what_a_record_lacks():
@@ -139,7 +139,7 @@ def test_constants_fill_only_what_a_record_lacks():
 
 def test_constants_are_checked_too():
     with pytest.raises(UserError, match="lone surrogate"):
-        Rules(system="a\udc80")
+        FieldMapping(system="a\udc80")
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, ""])
@@ -331,13 +331,15 @@ def test_a_text_in_place_of_a_path_is_recognised():
 def test_numbered_columns_are_references_in_the_order_of_their_numbers():
     record = {"text": "So.", "references.10": "c", "references.2": "b", "references.1": "a",
               "references.3": "", "references.x": "kept"}  # fmt: skip
-    sample = Rules().sample(record, id="1", cells=True)
+    sample = FieldMapping().sample(record, id="1", cells=True)
     assert sample.references == ("a", "b", "c")
     assert sample.extra == {"references.x": "kept"}
 
 
 def test_columns_of_other_names_can_be_mapped_to_references():
-    rules = Rules(mapping={"references.1": "ref0", "references.2": "ref1", "context.1": "turn"})
+    rules = FieldMapping(
+        mapping={"references.1": "ref0", "references.2": "ref1", "context.1": "turn"}
+    )
     sample = rules.sample({"text": "So.", "ref0": "a", "ref1": "b", "turn": "Hm?"}, id="1")
     assert (sample.references, sample.context) == (("a", "b"), ("Hm?",))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample, single_value
-from levelfield.io.fields import BadRecord, Rules
+from levelfield.io.fields import BadRecord, FieldMapping
 from levelfield.io.formats import format_named, format_of
 from levelfield.io.guesses import map_words_in_toml
 from levelfield.io.problems import Wrong, printable, shown
@@ -49,7 +49,7 @@ def read(
         format = format_named(source.format) if source.format else format_of(name)
     except UserError as error:
         return str(error)
-    rules = Rules(mapping=source.mapping)
+    rules = FieldMapping(mapping=source.mapping)
     match = _Match(intake.open)
     # in a file of several cells, records of other cells are no finding unless some are missing
     passed_over = ProblemCounts()

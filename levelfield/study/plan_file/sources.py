@@ -13,7 +13,7 @@ from typing import Any
 from levelfield.core.extensions import entries
 from levelfield.core.options import Options, choices, json_schema, option, table_schema
 from levelfield.core.sample import Control
-from levelfield.io.fields import Rules
+from levelfield.io.fields import FieldMapping
 from levelfield.io.problems import kind, printable, shown
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
 from levelfield.study.ask import callable_worker
@@ -154,7 +154,7 @@ def _files(table: TomlTable, fields: dict[str, Any]) -> FilesSource:
     if pattern and "format" not in table and format_of_path(Path(pattern)) is None:
         table.wrong_field("files", f"{shown(pattern)} doesn't say the format; add format = …")
     for name, column in fields["mapping"].items():
-        attempt(table, f"map: {printable(name)}", Rules, {name: column})
+        attempt(table, f"map: {printable(name)}", FieldMapping, {name: column})
     source = FilesSource(**fields | {"pattern": pattern})
     try:
         parts = list(string.Formatter().parse(pattern))

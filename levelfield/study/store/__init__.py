@@ -26,7 +26,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, atomic_writer
-from levelfield.io.fields import BadRecord, Rules
+from levelfield.io.fields import BadRecord, FieldMapping
 from levelfield.io.lines import jsonl
 from levelfield.io.problems import Wrong, printable
 from levelfield.study.ask.requests import TimedAnswer, parse_answer
@@ -312,7 +312,7 @@ class StudyStore:
 
     def samples(self, key: CellKey) -> Iterator[Sample]:
         """Yields the post-processed texts of a cell."""
-        rules = Rules()
+        rules = FieldMapping()
         for record in self.read_lines(key, _TEXTS):
             try:
                 yield rules.sample(record, id="")

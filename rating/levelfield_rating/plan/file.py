@@ -15,7 +15,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import SURVEYS
 from levelfield.core.options import Options, choices, json_schema, option, schema_document
 from levelfield.core.paths import user_path
-from levelfield.io.fields import Rules
+from levelfield.io.fields import FieldMapping
 from levelfield.io.problems import printable, shown
 from levelfield.io.streams import read_bytes
 from levelfield.io.toml import TomlTable, read_toml
@@ -305,7 +305,7 @@ def _check_field_names(top: TomlTable, mapping: Mapping[str, str]) -> None:
     """Notes what is no field of a sample."""
     for ours, column in mapping.items():
         try:
-            Rules({ours: column})
+            FieldMapping({ours: column})
         except UserError as error:
             top.wrong(f"map: {printable(ours)}: {error}")
 
