@@ -615,20 +615,20 @@ def rater_agreement(
     ratings = of_aspects(rated.ratings, aspects)
     part = parts_of(ratings, rated.samples, by)
 
-    def of_parts(chosen: Sequence[Rating]) -> dict[str, list[Rating]]:
+    def by_part(chosen: Sequence[Rating]) -> dict[str, list[Rating]]:
         by_part = split(chosen, part)
         return by_part | ({OVERALL: list(chosen)} if len(by_part) > 1 else {})
 
-    of_aspect = split(ratings, lambda r: r.aspect)
+    by_aspect = split(ratings, lambda r: r.aspect)
     groups = [
         _group(aspect, name, rating_table(part_ratings, rated.samples), level, resampling)
-        for aspect, aspect_ratings in of_aspect.items()
-        for name, part_ratings in of_parts(aspect_ratings).items()
+        for aspect, aspect_ratings in by_aspect.items()
+        for name, part_ratings in by_part(aspect_ratings).items()
     ]
-    if len(of_aspect) > 1:
+    if len(by_aspect) > 1:
         groups += [
             _mean(name, part_ratings, rated, level, resampling)
-            for name, part_ratings in of_parts(ratings).items()
+            for name, part_ratings in by_part(ratings).items()
         ]
     choices = {
         "aspects": ",".join(sorted({r.aspect for r in ratings})),
@@ -684,8 +684,8 @@ def _mean(
     resampling: Resampling,
 ) -> Agreement:
     tables = {
-        aspect: rating_table(of_aspect, rated.samples)
-        for aspect, of_aspect in split(ratings, lambda r: r.aspect).items()
+        aspect: rating_table(by_aspect, rated.samples)
+        for aspect, by_aspect in split(ratings, lambda r: r.aspect).items()
     }
     return Agreement(
         aspect=MEAN_OF_ASPECTS,
@@ -708,8 +708,11 @@ def _pair(table: RatingTable, pair: PairEstimates) -> RaterPair:
     names = (table.raters[pair.a], table.raters[pair.b])
     r, rho = pair.pearson, pair.spearman
     if r.why_undefined and pair.items > 1:
-        both = table.values[:, [pair.a, pair.b]]
-        low, high = (end(both[~np.isnan(both).any(axis=1)], axis=0) for end in (np.min, np.max))
+        shared_items = table.values[:, [pair.a, pair.b]]
+        low, high = (
+            end(shared_items[~np.isnan(shared_items).any(axis=1)], axis=0)
+            for end in (np.min, np.max)
+        )
         reason = " and ".join(
             f"{names[i]} gave every item {low[i]:g}" for i in range(2) if low[i] == high[i]
         )

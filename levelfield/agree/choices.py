@@ -10,7 +10,6 @@ from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating, open_samples
 from levelfield.io.comparisons import PairChoice
 from levelfield.io.fields import has
-from levelfield.io.problems import Wrong
 from levelfield.io.samples import Input
 from levelfield.io.streams import STDIN
 
@@ -31,8 +30,7 @@ def are_choices(items: Sequence[Any], format: str | None, mapping: Mapping[str, 
         return "better" in mapping
     first = items[0]
     source = first if isinstance(first, Input) else open_samples([first], format=format).inputs[0]
-    record = next((record for _, record in source.rows()), Wrong(""))
-    if isinstance(record, Wrong):
+    if (record := source.first()) is None:
         return False
     fields = {name for name in ("better", "ranks", "text", "value") if has(record, name, name)}
     return bool(fields) and fields <= {"better", "ranks"}

@@ -206,10 +206,10 @@ def compare(
         perm_both: test by `swap_both` where `crossed_tests` would.
         alpha: for the clusters of the ranking, on the adjusted p of the test.
     """
-    of_systems = level == "system"
-    groups = None if of_systems or group == "all" else table.groups(group)
+    by_system = level == "system"
+    groups = None if by_system or group == "all" else table.groups(group)
     test: Test
-    if of_systems:
+    if by_system:
         test = "true means" if systems == "these" else "swapped systems"
     elif systems == "like-these" and table.has_systems:
         test = "swapped both" if perm_both else "two-way"
@@ -219,14 +219,14 @@ def compare(
     pairs: list[list[MetricComparison]] = []
     parts: list[tuple[str, Mapping[str, float], Mapping[str, str]]] = []
     for aspect in table.aspects:
-        rows, why_not = _rows(table, aspect, "pearson" if of_systems else by, groups)
+        rows, why_not = _rows(table, aspect, "pearson" if by_system else by, groups)
         samples = _Samples(
             {m: v[rows] for m, v in table.metrics.items() if m not in why_not},
             table.aspects[aspect][rows],
             table.clusters[rows],
             None if groups is None else groups[rows],
             names[rows],
-            of_systems,
+            by_system,
             by,
         )
         r, strength = _correlations(samples, test, resampling)
@@ -265,7 +265,7 @@ class _Samples:
         clusters: of samples that share an input.
         groups: of which correlations have a mean; None if there are none.
         systems: names.
-        of_systems: whether correlations are those of means of systems.
+        by_system: whether correlations are those of means of systems.
         by: which correlation.
     """
 
@@ -274,18 +274,18 @@ class _Samples:
     clusters: Codes
     groups: npt.NDArray[Any] | None
     systems: npt.NDArray[Any]
-    of_systems: bool
+    by_system: bool
     by: CompareBy
 
     @property
     def n(self) -> int:
         """Samples, or systems where their means are compared."""
-        return np.unique(self.systems).size if self.of_systems else self.y.size
+        return np.unique(self.systems).size if self.by_system else self.y.size
 
     def agreement(self, x: Floats, y: Floats, *, grouped: bool = True) -> float:
         """Returns the correlation of two values of the samples."""
         groups = self.groups if grouped else None
-        return _agreement(x, y, groups, self.systems if self.of_systems else None, self.by)
+        return _agreement(x, y, groups, self.systems if self.by_system else None, self.by)
 
 
 def _rows(
@@ -325,7 +325,7 @@ def _tests(
     few = too_few_systems(np.unique(systems).size)
     if test == "true means":
         tests = [
-            _of_true_means(pair, x[pair[0]], x[pair[1]], samples, resampling) for pair in pairs
+            _true_means_test(pair, x[pair[0]], x[pair[1]], samples, resampling) for pair in pairs
         ]
     elif test == "swapped systems":
         tests = [
@@ -395,10 +395,13 @@ def _adjusted(
         )
     )
     numbers = [sum(not math.isnan(c.swapped.p) for c in comparisons) for comparisons in pairs]
-    of_run = sum(numbers), level_of_family(itertools.chain(*p), alpha=alpha, correction=correction)
+    run_family = (
+        sum(numbers),
+        level_of_family(itertools.chain(*p), alpha=alpha, correction=correction),
+    )
     for comparisons, p_aspect, w_aspect, number in zip(pairs, p, w, numbers, strict=True):
-        of_aspect = number, level_of_family(p_aspect, alpha=alpha, correction=correction)
-        m, level = of_run if family == "run" else of_aspect
+        aspect_family = number, level_of_family(p_aspect, alpha=alpha, correction=correction)
+        m, level = run_family if family == "run" else aspect_family
         for c, p_adjusted, williams_adjusted in zip(comparisons, p_aspect, w_aspect, strict=True):
             yield replace(
                 c,
@@ -452,7 +455,7 @@ def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: floa
     return replace(swapped, note=note)
 
 
-def _of_true_means(
+def _true_means_test(
     names: tuple[str, str], a: Floats, b: Floats, samples: _Samples, resampling: Resampling
 ) -> Swapped:
     """The test of the true means of these systems."""

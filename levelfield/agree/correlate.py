@@ -159,11 +159,11 @@ def correlations(
             mean = _group_mean(
                 table, metric, aspect, group_of, rows, wanted, resampling, crossed=crossed
             )
-        results.append(_of_like_systems(table, mean, group_of, resampling) if crossed else mean)
+        results.append(_for_like_systems(table, mean, group_of, resampling) if crossed else mean)
     return results
 
 
-def _of_like_systems(
+def _for_like_systems(
     table: RatedScores, mean: Correlation, group_of: npt.NDArray[Any], resampling: Resampling
 ) -> Correlation:
     """A mean over groups, with intervals for systems like these."""
@@ -192,12 +192,14 @@ def _together(
     table: RatedScores, kinds: Sequence[Statistic], resampling: Resampling, ties: TieChoice
 ) -> list[Correlation]:
     """All samples together; metrics and aspects on the same samples share what is drawn."""
-    of_rows: dict[bytes, list[tuple[str, str]]] = {}
+    pairs_by_rows: dict[bytes, list[tuple[str, str]]] = {}
     for aspect, metric in itertools.product(table.aspects, table.metrics):
         rows = table.rows(aspect, metric)
-        of_rows.setdefault(hashlib.blake2b(rows.tobytes()).digest(), []).append((aspect, metric))
+        pairs_by_rows.setdefault(hashlib.blake2b(rows.tobytes()).digest(), []).append(
+            (aspect, metric)
+        )
     results = {}
-    for same in of_rows.values():
+    for same in pairs_by_rows.values():
         rows = table.rows(*same[0])
         pairs = ((table.metrics[m][rows], table.aspects[a][rows]) for a, m in same)
         estimated = shared_estimates(
@@ -359,23 +361,23 @@ def _source_mean(
     parts = np.split(order, starts[1:]) if rows.size else []
     infinite = bool(np.isinf(x).any() or np.isinf(y).any())
     plain = [s for s in kinds if s != "calibrated"]
-    of_source: dict[Statistic, list[float]] = {s: [] for s in kinds}
+    by_source: dict[Statistic, list[float]] = {s: [] for s in kinds}
     reasons: dict[str, tuple[str, ...]] = {}
     for part in parts:
         for s, value in statistics(x[part], y[part], plain).items():
-            of_source[s].append(value)
+            by_source[s].append(value)
         reason = why_undefined(kinds[0], x[part], y[part])
         if reason:
             reasons[reason] = (*reasons.get(reason, ()), _source_name(table, int(rows[part[0]])))
     if "calibrated" in kinds and infinite:
-        of_source["calibrated"] = [math.nan] * names.size
+        by_source["calibrated"] = [math.nan] * names.size
     elif "calibrated" in kinds:
         accuracy, _ = calibrated_within(x, y, source, ties=ties, seed=resampling.seed)
-        of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
+        by_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
     for s in kinds:
         limits = (0.0 if s in ("accuracy", "calibrated") else -1.0, 1.0)
-        e = cluster_mean(of_source[s], names, limits=limits, level=resampling.level)
+        e = cluster_mean(by_source[s], names, limits=limits, level=resampling.level)
         reason = "" if e.n else "undefined for every source"
         results[s] = replace(
             e,

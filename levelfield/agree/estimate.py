@@ -361,13 +361,13 @@ def _estimates(
     for aspect, metric in itertools.product(table.aspects, metrics):
         y, f = table.aspects[aspect], table.metrics[metric]
         w = design.weights(~np.isnan(y))
-        of_system: Mapping[str, PoweredMean] = {
+        by_system: Mapping[str, PoweredMean] = {
             name: powered_mean(
                 y[rows], f[rows], table.clusters[rows], None if w is None else w[rows]
             )
             for name, rows in rows_of.items()
         }
-        for name, mean in of_system.items():
+        for name, mean in by_system.items():
             texts = int(rows_of[name].sum())
             means.append(
                 SystemEstimate(
@@ -376,7 +376,7 @@ def _estimates(
                 )
             )  # fmt: skip
         pairs = list(itertools.combinations(names, 2))
-        compared = [difference_of(of_system[a], of_system[b], level=LEVEL) for a, b in pairs]
+        compared = [difference_of(by_system[a], by_system[b], level=LEVEL) for a, b in pairs]
         adjusted = holm([e.p for e in compared]).tolist()
         differences += [
             SystemDifference(metric, aspect, a, b, e, p)

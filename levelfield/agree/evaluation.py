@@ -315,10 +315,10 @@ def correlate(
         samples=samples,
     )
     del columns, rated, samples  # the table has what is needed of them
-    of_metric = load_parts(chosen.parts) if chosen.parts else None
-    if of_metric is not None and not set(of_metric) & set(table.metrics):
+    metric_parts = load_parts(chosen.parts) if chosen.parts else None
+    if metric_parts is not None and not set(metric_parts) & set(table.metrics):
         raise UserError(
-            f"{chosen.parts}: holds parts of {', '.join(of_metric)}, "
+            f"{chosen.parts}: holds parts of {', '.join(metric_parts)}, "
             f"and none of {', '.join(table.metrics)}"
         )
     evaluation = evaluate(
@@ -333,7 +333,7 @@ def correlate(
         correction=chosen.correction,
         alpha=chosen.alpha,
         with_drift=chosen.drift,
-        parts=of_metric,
+        parts=metric_parts,
         resampling=chosen.resampling.replace(
             family="metric" if chosen.family == "aspect" else "run"
         ),

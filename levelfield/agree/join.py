@@ -171,14 +171,14 @@ def join(
     ratings: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
     raters: dict[str, set[str]] = {}
     for rating in rated.ratings:
-        of_aspect = ratings.setdefault(rating.aspect, {})
-        earlier = of_aspect.get(rating.id)
+        aspect_values = ratings.setdefault(rating.aspect, {})
+        earlier = aspect_values.get(rating.id)
         if earlier is None:
-            of_aspect[rating.id] = rating.value
+            aspect_values[rating.id] = rating.value
         elif isinstance(earlier, list):
             earlier.append(rating.value)
         else:
-            of_aspect[rating.id] = [earlier, rating.value]
+            aspect_values[rating.id] = [earlier, rating.value]
         raters.setdefault(rating.aspect, set()).add(rating.rater)
     names = chosen_names("aspect", list(ratings), aspects)
     rated_ids = set().union(*(ratings[aspect] for aspect in names))
@@ -194,10 +194,10 @@ def join(
     if unrated:
         only_scored = set()
     del rated_ids, scored_ids
-    of_id = [known_samples.get(id) for id in ids]
-    every = {s.shared for s in of_id if s}
+    row_samples = [known_samples.get(id) for id in ids]
+    every = {s.shared for s in row_samples if s}
     codes = {key: i for i, key in enumerate(sorted(key for key in every if key))}
-    sources = np.array([codes.get(s.shared, -1) if s else -1 for s in of_id], dtype=np.intp)
+    sources = np.array([codes.get(s.shared, -1) if s else -1 for s in row_samples], dtype=np.intp)
 
     def values(column: ScoreColumn) -> Floats:
         v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
@@ -211,15 +211,15 @@ def join(
             for a in names
         },
         clusters=np.where(sources >= 0, sources, len(codes) + np.arange(len(ids))),
-        systems=np.array([s.system if s else "" for s in of_id], dtype=np.str_),
-        datasets=np.array([s.dataset if s else "" for s in of_id], dtype=np.str_),
+        systems=np.array([s.system if s else "" for s in row_samples], dtype=np.str_),
+        datasets=np.array([s.dataset if s else "" for s in row_samples], dtype=np.str_),
         sources=sources,
-        samples={id: s for id, s in zip(ids, of_id, strict=True) if s},
+        samples={id: s for id, s in zip(ids, row_samples, strict=True) if s},
         signatures={metric: by_name[metric].signature for metric in chosen},
         raters={a: len(raters[a]) for a in names},
         only_scored=Unmatched(len(only_scored), tuple(sorted(only_scored)[:_SHOWN])),
         only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
-        same_text=_same_text(of_id, sources),
+        same_text=_same_text(row_samples, sources),
         flipped=frozenset(turned),
         of_groups=of_groups,
         notes_of_ratings=rated.notes,
@@ -284,8 +284,8 @@ def _same_text(samples: Sequence[Sample | None], sources: Codes) -> int:
     order = np.argsort(sources, kind="stable")
     same = 0
     for _, rows in itertools.groupby(order.tolist(), key=sources.__getitem__):
-        of_source = [samples[row] for row in rows if sources[row] >= 0]
-        texts = Counter(sample.text for sample in of_source if sample and sample.text)
+        source_samples = [samples[row] for row in rows if sources[row] >= 0]
+        texts = Counter(sample.text for sample in source_samples if sample and sample.text)
         same += sum(n for n in texts.values() if n > 1)
     return same
 
@@ -301,27 +301,27 @@ def _some(ids: set[str]) -> str:
     return f"{len(ids):,} ids ({shown}{', …' if len(ids) > _SHOWN else ''})" if ids else "none"
 
 
-def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColumn]:
+def merged_columns(file_columns: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColumn]:
     """Returns one column a metric; a metric with two signatures has one of each file.
 
     Scores from elsewhere may come in several files: columns of one metric without a common id are
     one column, whose signature names all files.
 
     Args:
-        of_file: the file of each column, or another name that tells two signatures apart.
+        file_columns: the file of each column, or another name that tells two signatures apart.
 
     Raises:
         UserError: two columns of a file and metric with two signatures, or with two values of an
             id.
     """
-    of_file = _without_common_ids(of_file)
+    file_columns = _without_common_ids(file_columns)
     signatures: dict[str, list[str]] = {}
-    for _, column in of_file:
+    for _, column in file_columns:
         metric_signatures = signatures.setdefault(column.metric, [])
         if column.signature not in metric_signatures:
             metric_signatures.append(column.signature)
     merged: dict[str, ScoreColumn] = {}
-    for path, column in of_file:
+    for path, column in file_columns:
         several = len(signatures[column.metric]) > 1
         name = f"{column.metric} ({_stem(path)})" if several else column.metric
         column = replace(column, metric=name)
@@ -351,11 +351,11 @@ def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColu
 
 
 def _without_common_ids(
-    of_file: Sequence[tuple[str, ScoreColumn]],
+    file_columns: Sequence[tuple[str, ScoreColumn]],
 ) -> list[tuple[str, ScoreColumn]]:
     """The columns, those of one metric from elsewhere put together where no id is in two."""
     whole: list[tuple[str, ScoreColumn]] = []
-    for path, column in of_file:
+    for path, column in file_columns:
         for n, (first_path, first) in enumerate(whole):
             joinable = first.elsewhere and column.elsewhere and first.metric == column.metric
             if joinable and not first.values.keys() & column.values.keys():

@@ -259,7 +259,7 @@ def preferences(
         choices, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
     )
     columns = {c.metric: c for c in merged_columns(read_scores(scores, mapping=chosen.mapping))}
-    metrics, of_groups = of_texts(
+    metrics, group_metrics = of_texts(
         columns, chosen.metrics, lambda: {id for c in read for id in (c.sample_a, c.sample_b)}
     )
     lower = chosen.lower_is_better
@@ -269,7 +269,7 @@ def preferences(
     run = _Run(chosen.ties, chosen.resampling)
     agreements: list[PairAgreement] = []
     differences: list[PairDifference] = []
-    notes = note_of_groups(of_groups)
+    notes = note_of_groups(group_metrics)
     adjust = holm if chosen.correction == "holm" else bonferroni
     for aspect in aspects:
         pairs = by_aspect[aspect]
@@ -394,14 +394,14 @@ class _Run:
             rows = [n for n, names in enumerate(systems) if group in ((), names)]
             members = [pairs[n] for n in rows]
             for metric, d in x.items():
-                yield self._of_metric(aspect, metric, group, members, d[rows])
+                yield self._metric_agreement(aspect, metric, group, members, d[rows])
             judged = [*judgements_of_raters(members)]
             right = np.array([value for _, value in judged])
             bound = self._share(right, np.array([p.prompt for p, _ in judged]))
             decided = sum(p.decision != 0 for p in members)
             yield PairAgreement(aspect, RATER, group, len(members), decided, {"decided": bound})
 
-    def _of_metric(
+    def _metric_agreement(
         self, aspect: str, metric: str, group: tuple[str, ...], pairs: Sequence[ChoicePair],
         d: Floats,
     ) -> PairAgreement:  # fmt: skip

@@ -22,7 +22,7 @@ from levelfield.io.arguments import items_of
 from levelfield.io.comparisons import FIELDS, PairChoice, load_comparisons
 from levelfield.io.fields import FieldMapping, has
 from levelfield.io.opening import open_source
-from levelfield.io.problems import Wrong, shown
+from levelfield.io.problems import shown
 from levelfield.io.ratings import COLUMNS
 from levelfield.io.reading import PathLike
 from levelfield.io.samples import Input
@@ -79,18 +79,18 @@ def read_all(
             problems.extend(str(error).splitlines())
             return None
 
-    of_scores = attempt(lambda: read_scores(scores, mapping=mapping))
+    score_columns = attempt(lambda: read_scores(scores, mapping=mapping))
     samples = items_of(samples, "samples", (Sample,), ids_named="id" in mapping)
     known_samples = attempt(lambda: read_samples(samples, mapping=mapping))
     sources = [item for item in samples if not isinstance(item, Sample)]
     optional = {"id", *(name for source in sources for name in _words_of(source, mapping))}
     plain = {ours: column for ours, column in mapping.items() if not is_of_scores(ours)}
-    of_people = attempt(
+    people_ratings = attempt(
         lambda: read_ratings(ratings, format=format, mapping=plain, optional=optional)
     )
-    if of_scores is None or of_people is None or known_samples is None:
+    if score_columns is None or people_ratings is None or known_samples is None:
         raise InputError(problems)
-    return of_scores, of_people, known_samples
+    return score_columns, people_ratings, known_samples
 
 
 def read_ratings(
@@ -146,7 +146,7 @@ def read_scores(
     words = {field: name for field, name in mapping.items() if field == "id" or is_of_scores(field)}
     if not rows:
         refuse_reading("scores", None, {o: t for o, t in words.items() if o != "id"})
-    of_rows = iter(load_score_files(rows, mapping=words))
+    row_columns = iter(load_score_files(rows, mapping=words))
     columns: list[tuple[str, ScoreColumn]] = []
     for number, item in enumerate(items, start=1):
         if isinstance(item, Scores):
@@ -155,7 +155,7 @@ def read_scores(
             columns.append((str(number), item))
         else:
             name = item.name if isinstance(item, Input) else item
-            columns += [(name, column) for column in next(of_rows)]
+            columns += [(name, column) for column in next(row_columns)]
     return columns
 
 
@@ -282,8 +282,7 @@ def _words_of(item: str | Input, mapping: Mapping[str, str]) -> dict[str, str]:
     if item == STDIN:
         return {}  # can be read once only
     source = item if isinstance(item, Input) else open_samples([item]).inputs[0]
-    first = next((record for _, record in source.rows()), Wrong(""))
-    if isinstance(first, Wrong):
+    if (first := source.first()) is None:
         return {}
     return {
         field: column

@@ -193,6 +193,11 @@ class Input:
         except OSError as error:
             yield [(0, Wrong(f"can't be read: {printable(error.strerror or str(error))}"))]
 
+    def first(self) -> Record | None:
+        """Returns the first record; None if there is none or it can't be read."""
+        record = next((record for _, record in self.rows()), None)
+        return None if isinstance(record, Wrong) else record
+
     def is_blank(self, record: Record | Wrong, required: Required = "text") -> bool:
         """Returns whether a record is a row of empty cells, which spreadsheets leave in tables.
 

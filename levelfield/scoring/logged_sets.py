@@ -111,7 +111,7 @@ class LoggedSet:
                 (s, f"{name}/{item}"): len(pool._codes) + cell
                 for (s, item), cell in part._codes.items()
             }
-            pool._reasons |= {start + row: why for row, why in part._reasons.items()}
+            pool._reasons |= {start + row: reason for row, reason in part._reasons.items()}
             for system, items in part.items.items():
                 contents = {f"{name}/{item}": content for item, content in items.items()}
                 pool.items.setdefault(system, {}).update(contents)
@@ -119,7 +119,7 @@ class LoggedSet:
                 whole = pool._columns.setdefault(score, _Column())
                 _extend(whole.values, start, column.values)
                 _extend(whole.counted, start, column.counted)
-                whole.reasons |= {start + row: why for row, why in column.reasons.items()}
+                whole.reasons |= {start + row: reason for row, reason in column.reasons.items()}
                 whole.lists |= {start + row: value for row, value in column.lists.items()}
         return pool
 
@@ -140,18 +140,18 @@ class LoggedSet:
             _extend(column.counted, row, [logged.counted.get(name, value)])
         for name, numbers in logged.lists.items():
             self._columns.setdefault(name, _Column()).lists[row] = numbers
-        for name, why in logged.reasons.items():
+        for name, reason in logged.reasons.items():
             if name:
-                self._columns.setdefault(name, _Column()).reasons[row] = why
+                self._columns.setdefault(name, _Column()).reasons[row] = reason
             else:
-                self._reasons[row] = why
+                self._reasons[row] = reason
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Gives every system another name; `names` has all of them."""
         self._systems = [names[system] for system in self._systems]
         self._codes = {(names[s], item): code for (s, item), code in self._codes.items()}
         self.items = {names[s]: items for s, items in self.items.items()}
-        self.remarks = Counter({(names[s], why): n for (s, why), n in self.remarks.items()})
+        self.remarks = Counter({(names[s], reason): n for (s, reason), n in self.remarks.items()})
 
     @property
     def systems(self) -> list[str]:
@@ -184,40 +184,42 @@ class LoggedSet:
             counted: whether what the log counts is taken where a value is undefined.
         """
         values = self._values(score, counted=counted)
-        rows = self._of(system) & ~np.isnan(values)
+        rows = self._rows_of(system) & ~np.isnan(values)
         cells = np.array(self._cells, dtype=np.intp)[rows]
         if reduce is None:
             sums, draws = np.bincount(cells, weights=values[rows]), np.bincount(cells)
             means = sums[draws > 0] / draws[draws > 0]
         else:
-            of_items: dict[int, list[float]] = {}
+            draws_by_item: dict[int, list[float]] = {}
             for row in self._in_order(rows):
-                of_items.setdefault(self._cells[row], []).append(float(values[row]))
-            means = np.array([reduce(draws) for draws in of_items.values()], dtype=np.float64)
+                draws_by_item.setdefault(self._cells[row], []).append(float(values[row]))
+            means = np.array([reduce(draws) for draws in draws_by_item.values()], dtype=np.float64)
         return mean_of_defined(means[~np.isnan(means)])
 
     def corpus_value(self, score: str, system: str, aggregation: Aggregation) -> float:
         """Returns the value that the documents of a system make together."""
         l, w = self._pairs(score)  # noqa: E741
-        rows = self._of(system) & ~np.isnan(l)
+        rows = self._rows_of(system) & ~np.isnan(l)
         return aggregation.value(rate(l[rows], w[rows])) if rows.any() else math.nan
 
     def summaries(
         self, scores: Sequence[LoggedScore], resampling: Resampling
     ) -> list[MetricSummary]:
         """Returns the summaries of scores, in their order, with p that are not adjusted."""
-        found: dict[str, MetricSummary] = {}
+        summaries: dict[str, MetricSummary] = {}
         if plain := [score for score in scores if score.kind is None]:
             tally = self._tally()
             for score in plain:
                 self._add(tally, score, self._values(score.name))
-            found |= {s.metric: s for s in unadjusted(tally, by_input=True, resampling=resampling)}
+            summaries |= {
+                s.metric: s for s in unadjusted(tally, by_input=True, resampling=resampling)
+            }
         for score in scores:
             if isinstance(score.kind, Reduction):
-                found[score.title] = self._reduced(score, score.kind, resampling)
+                summaries[score.title] = self._reduced(score, score.kind, resampling)
             elif score.kind is not None:
-                found[score.title] = self._of_corpus(score, score.kind, resampling)
-        return [found[score.title] for score in scores]
+                summaries[score.title] = self._corpus_summary(score, score.kind, resampling)
+        return [summaries[score.title] for score in scores]
 
     def undefined(self, scores: Sequence[str]) -> Iterator[tuple[str, int, list[str], str]]:
         """Yields a system, how many of its samples have no value, of which scores, and why not.
@@ -227,19 +229,19 @@ class LoggedSet:
         counts: Counter[tuple[str, str, str]] = Counter()
         for score in scores:
             for row in range(len(self._ids)):
-                why = self._reason(row, score)
-                if why != NO_SCORE:
-                    counts[self._systems[row], why, score] += 1
+                reason = self._reason(row, score)
+                if reason != NO_SCORE:
+                    counts[self._systems[row], reason, score] += 1
         together: dict[tuple[str, str, int], list[str]] = {}
-        for (system, why, score), n in counts.items():
-            together.setdefault((system, why, n), []).append(score)
-        for (system, why, n), names in together.items():
-            yield system, n, names, why
+        for (system, reason, score), n in counts.items():
+            together.setdefault((system, reason, n), []).append(score)
+        for (system, reason, n), names in together.items():
+            yield system, n, names, reason
 
     def notes(self) -> Iterator[str]:
         """Yields which samples one of two systems has alone, and which were asked otherwise."""
         for a, b in itertools.combinations(self.items, 2):
-            of_a, of_b = self.items[a], self.items[b]
+            items_a, items_b = self.items[a], self.items[b]
             for system, rival in ((a, b), (b, a)):
                 items = self.items[system]
                 if alone := [item for item in items if item not in self.items[rival]]:
@@ -247,8 +249,8 @@ class LoggedSet:
                         f"{len(alone):,} of {len(items):,} samples of {system} are not in {rival}: "
                         f"{list_of_items(alone)}"
                     )
-            shared = [item for item in of_a if of_a[item] and of_b.get(item)]
-            if otherwise := [item for item in shared if of_a[item] != of_b[item]]:
+            shared = [item for item in items_a if items_a[item] and items_b.get(item)]
+            if otherwise := [item for item in shared if items_a[item] != items_b[item]]:
                 yield (
                     f"{len(otherwise):,} of {len(shared):,} samples were asked otherwise in {a} "
                     f"than in {b}: {list_of_items(otherwise)}; they are paired by their ids"
@@ -264,7 +266,7 @@ class LoggedSet:
         order = np.argsort(draws, kind="stable")
         return [int(row) for row in order[rows[order]]]
 
-    def _of(self, system: str) -> Bools:
+    def _rows_of(self, system: str) -> Bools:
         return np.array([name == system for name in self._systems], dtype=np.bool_)
 
     def _values(self, score: str, *, counted: bool = False) -> Floats:
@@ -316,22 +318,22 @@ class LoggedSet:
     ) -> MetricSummary:
         """Returns the summary of one value an item, made of its draws."""
         values = self._values(score.name)
-        of_items: dict[int, list[int]] = {}
+        draws_by_item: dict[int, list[int]] = {}
         for row in self._in_order(np.ones(values.size, np.bool_)):
-            of_items.setdefault(self._cells[row], []).append(row)
+            draws_by_item.setdefault(self._cells[row], []).append(row)
         items = LoggedSet()
-        for draws in of_items.values():
+        for draws in draws_by_item.values():
             system, item = self._systems[draws[0]], self._items[draws[0]]
             defined = [float(values[row]) for row in draws if not math.isnan(values[row])]
             value = reduction.reduce(defined) if defined else math.nan
-            why = {} if value == value else {score.name: self._reason(draws[0], score.name)}
+            reason = {} if value == value else {score.name: self._reason(draws[0], score.name)}
             sample = Sample(id=self._ids[draws[0]], text="")
-            logged = LoggedScores(item, {score.name: value}, reasons=why)
+            logged = LoggedScores(item, {score.name: value}, reasons=reason)
             items.add(sample.id, sample, system, logged)
         (summary,) = items.summaries([replace(score, kind=None)], resampling)
         return summary
 
-    def _of_corpus(
+    def _corpus_summary(
         self, score: LoggedScore, aggregation: Aggregation, resampling: Resampling
     ) -> MetricSummary:
         """Returns the summary of a value of the corpus.
@@ -341,23 +343,23 @@ class LoggedSet:
         effect size: what a document adds depends on the others.
         """
         l, w = self._pairs(score.name)  # noqa: E741
-        of_rate, of_value = np.full((2, l.size), np.nan)
+        rate_shares, value_shares = np.full((2, l.size), np.nan)
         for system in self.items:
-            rows = self._of(system) & ~np.isnan(l)
+            rows = self._rows_of(system) & ~np.isnan(l)
             if rows.any():
-                of_rate[rows] = rates(l[rows], w[rows])
-                of_value[rows] = shares_of_value(aggregation, of_rate[rows])
-        of_values, of_rates = self._tally(), self._tally()
-        self._add(of_values, score, of_value)
-        self._add(of_rates, score, of_rate)
-        (summary,) = unadjusted(of_values, by_input=True, resampling=resampling)
-        (ends,) = unadjusted(of_rates, compare=False, resampling=resampling)
+                rate_shares[rows] = rates(l[rows], w[rows])
+                value_shares[rows] = shares_of_value(aggregation, rate_shares[rows])
+        value_table, rate_table = self._tally(), self._tally()
+        self._add(value_table, score, value_shares)
+        self._add(rate_table, score, rate_shares)
+        (summary,) = unadjusted(value_table, by_input=True, resampling=resampling)
+        (ends,) = unadjusted(rate_table, compare=False, resampling=resampling)
 
-        def group(of_rates: GroupSummary) -> GroupSummary:
-            mean = of_rates.mean
+        def group(rate_summary: GroupSummary) -> GroupSummary:
+            mean = rate_summary.mean
             low, high = sorted(map(aggregation.value, (mean.low, mean.high)))
             mean = replace(mean, value=aggregation.value(mean.value), low=low, high=high)
-            return replace(of_rates, mean=mean, points=())
+            return replace(rate_summary, mean=mean, points=())
 
         return replace(
             summary,

@@ -70,8 +70,8 @@ def _is_log(file: Input) -> bool | None:
     """Returns whether an input is a log; None if its first record can't be read."""
     if file.facts is not None or isinstance(file.rows, ReadOnce):  # the hub has no logs
         return file.facts is not None
-    record = next((record for _, record in file.rows()), Wrong(""))
-    return None if isinstance(record, Wrong) else is_logged(record)
+    record = file.first()
+    return None if record is None else is_logged(record)
 
 
 @dataclass(frozen=True)
@@ -141,34 +141,34 @@ def compare_logs(
         )
     if reading.wrong:
         raise InputError([reading.wrong])
-    notes = [f"{system}: {note}" for system, of_log in facts.items() for note in of_log.notes]
+    notes = [f"{system}: {note}" for system, log in facts.items() for note in log.notes]
     groups = _Groups(facts.values(), sets)
     table = _Titles({**groups.sets, **sets}, scores, directions)
     choice = _Choice(facts, digests, table)
     summaries: list[MetricSummary] = []
     compared: list[_Compared] = []
-    for dataset, of_set in {**groups.sets, **sets}.items():
+    for dataset, logged_set in {**groups.sets, **sets}.items():
         is_group = dataset in groups.sets
-        if len(of_set.systems) < 2:
+        if len(logged_set.systems) < 2:
             if not is_group:
-                notes.append(f"{table.title(dataset, '')}: only in {', '.join(of_set.systems)}")
+                notes.append(f"{table.title(dataset, '')}: only in {', '.join(logged_set.systems)}")
             continue
-        wanted: list[_Compared] = []
-        for score, systems in of_set.scores():
-            if not table.wanted(dataset, score) or (is_group and not groups.has(dataset, score)):
+        chosen_scores: list[_Compared] = []
+        for score, systems in logged_set.scores():
+            if not table.includes(dataset, score) or (is_group and not groups.has(dataset, score)):
                 continue
-            wanted += choice.compared(dataset, score, systems, of_set, is_group, notes)
+            chosen_scores += choice.compared(dataset, score, systems, logged_set, is_group, notes)
         if not is_group:
-            of_dataset = f"{dataset}: " if table.several else ""
-            notes += [f"{of_dataset}{note}" for note in of_set.notes()]
-            names = list(dict.fromkeys(c.score.name for c in wanted))
-            notes += [f"{of_dataset}{note}" for note in _reasons(of_set, names)]
-        of_scores = of_set.summaries([c.score for c in wanted], resampling)
-        summaries += (c.noted(s) for c, s in zip(wanted, of_scores, strict=True))
-        compared += wanted
+            prefix = f"{dataset}: " if table.several else ""
+            notes += [f"{prefix}{note}" for note in logged_set.notes()]
+            names = list(dict.fromkeys(c.score.name for c in chosen_scores))
+            notes += [f"{prefix}{note}" for note in _reasons(logged_set, names)]
+        score_summaries = logged_set.summaries([c.score for c in chosen_scores], resampling)
+        summaries += (c.noted(s) for c, s in zip(chosen_scores, score_summaries, strict=True))
+        compared += chosen_scores
     if not summaries:
-        why = "; ".join(notes) or "they hold none"
-        raise UserError(f"no two of these logs have a score in common: {why}")
+        reason = "; ".join(notes) or "they hold none"
+        raise UserError(f"no two of these logs have a score in common: {reason}")
     resampling.check_metrics([s.metric for s in summaries])
     parts = groups.parts(compared)
     return LoggedSummaries(
@@ -214,12 +214,12 @@ class _Groups:
     """
 
     def __init__(self, facts: Collection[LogFacts], sets: Mapping[str, LoggedSet]) -> None:
-        members = {group: names for of_log in facts for group, names in of_log.groups.items()}
+        members = {group: names for log in facts for group, names in log.groups.items()}
         self._members = {
             group: [name for name in names if group not in _below(name, members)]
             for group, names in members.items()
         }
-        self._scores = {key for of_log in facts for key in of_log.means}
+        self._scores = {key for log in facts for key in log.means}
         self.sets: dict[str, LoggedSet] = {}
         for group in self._members:
             within = {name: sets[name] for name in _below(group, members) if name in sets}
@@ -271,7 +271,7 @@ class _Choice:
         dataset: str,
         score: str,
         systems: Sequence[str],
-        of_set: LoggedSet,
+        logged_set: LoggedSet,
         is_group: bool,
         notes: list[str],
     ) -> Iterator[_Compared]:
@@ -287,10 +287,10 @@ class _Choice:
             if not is_group:
                 notes.append(f"{title}: {f'only in {systems[0]}' if systems else 'no values'}")
             return
-        if of_set.are_lists(score):
-            aggregation = self._of_lists(dataset, score, systems, of_set)
+        if logged_set.are_lists(score):
+            aggregation = self._aggregation(dataset, score, systems, logged_set)
             if aggregation is not None:
-                yield self._chosen(dataset, score, systems, of_set, aggregation, notes)
+                yield self._chosen(dataset, score, systems, logged_set, aggregation, notes)
             elif not is_group:
                 notes.append(
                     f"{title}: left out: a list for each sample, of which no value of the corpus "
@@ -298,7 +298,7 @@ class _Choice:
                 )
             return
         for key, kind in self._reductions(dataset, score, systems, notes):
-            yield self._chosen(dataset, score, systems, of_set, kind, notes, key=key)
+            yield self._chosen(dataset, score, systems, logged_set, kind, notes, key=key)
 
     def _reductions(
         self, dataset: str, score: str, systems: Sequence[str], notes: list[str]
@@ -338,18 +338,18 @@ class _Choice:
             is_mean = name == _MEAN or reduce is None
             yield key, None if is_mean or reduce is None else Reduction(name, reduce)
 
-    def _of_lists(
-        self, dataset: str, score: str, systems: Sequence[str], of_set: LoggedSet
+    def _aggregation(
+        self, dataset: str, score: str, systems: Sequence[str], logged_set: LoggedSet
     ) -> Aggregation | None:
         """Returns how lists of a score make the value that logs state, by its name or by trial."""
-        if not of_set.are_pairs(score):
+        if not logged_set.are_pairs(score):
             return None
         names = [self.facts[s].aggregations.get((dataset, score), "") for s in systems]
         if (name := next(filter(None, names), "")) in AGGREGATIONS:
             return AGGREGATIONS[name]
         stated = self._stated(dataset, score, systems)
         for aggregation in (PERPLEXITY, BITS):
-            values = {s: of_set.corpus_value(score, s, aggregation) for s in stated}
+            values = {s: logged_set.corpus_value(score, s, aggregation) for s in stated}
             if stated and _all_equal(values, stated):
                 return aggregation
         return None
@@ -363,7 +363,7 @@ class _Choice:
         dataset: str,
         score: str,
         systems: Sequence[str],
-        of_set: LoggedSet,
+        logged_set: LoggedSet,
         kind: Reduction | Aggregation | None,
         notes: list[str],
         *,
@@ -378,12 +378,12 @@ class _Choice:
         title = self.titles.title(dataset, key)
         stated = self._stated(dataset, key, systems)
         chosen = LoggedScore(score, title, "", "none", kind)
-        values = _values(of_set, chosen, systems)
+        values = _values(logged_set, chosen, systems)
         if kind is None and stated and not _all_equal(values, stated):
-            of_corpus = {s: of_set.corpus_value(score, s, PERPLEXITY) for s in stated}
-            if _all_equal(of_corpus, stated):
-                kind, values = PERPLEXITY, of_corpus
-        counted = {s: of_set.mean(score, s, counted=True) for s in systems}
+            corpus_values = {s: logged_set.corpus_value(score, s, PERPLEXITY) for s in stated}
+            if _all_equal(corpus_values, stated):
+                kind, values = PERPLEXITY, corpus_values
+        counted = {s: logged_set.mean(score, s, counted=True) for s in systems}
         agrees = all(
             _is_rounded(values[s], claim) or (kind is None and _is_rounded(counted[s], claim))
             for s, claim in stated.items()
@@ -401,10 +401,10 @@ class _Choice:
                     f"are undefined here; without them it is {values[system]:.6g}"
                 )
                 continue
-            of = "value" if kind is not None else "mean"
+            noun = "value" if kind is not None else "mean"
             notes.append(
-                f"{system}: its log states {claim:.6g} for {title}, and the {of} of its samples is "
-                f"{values[system]:.6g}; what it states may not be a mean"
+                f"{system}: its log states {claim:.6g} for {title}, and the {noun} of its samples "
+                f"is {values[system]:.6g}; what it states may not be a mean"
             )
         choices = {system: self.digests[system] for system in systems}
         if kind is not None:
@@ -415,13 +415,13 @@ class _Choice:
         return _Compared(dataset, chosen, stated, any(directions) and direction == "none")
 
 
-def _values(of_set: LoggedSet, score: LoggedScore, systems: Sequence[str]) -> dict[str, float]:
+def _values(logged_set: LoggedSet, score: LoggedScore, systems: Sequence[str]) -> dict[str, float]:
     """Returns the value of each system by the samples of its log."""
     kind = score.kind
     if isinstance(kind, Aggregation):
-        return {s: of_set.corpus_value(score.name, s, kind) for s in systems}
+        return {s: logged_set.corpus_value(score.name, s, kind) for s in systems}
     reduce = kind.reduce if isinstance(kind, Reduction) else None
-    return {s: of_set.mean(score.name, s, reduce=reduce) for s in systems}
+    return {s: logged_set.mean(score.name, s, reduce=reduce) for s in systems}
 
 
 def _all_equal(values: Mapping[str, float], stated: Mapping[str, float]) -> bool:
@@ -444,8 +444,8 @@ def _adjusted(
     families: dict[tuple[str, str], list[MetricSummary]] = {}
     for summary, c in zip(summaries, compared, strict=True):
         title = c.score.title
-        of_score = title.removeprefix(f"{c.dataset}.")
-        families.setdefault((of_score, parts.get(title, "")), []).append(summary)
+        score_name = title.removeprefix(f"{c.dataset}.")
+        families.setdefault((score_name, parts.get(title, "")), []).append(summary)
     together = replace(resampling, family="run")
     adjusted_summaries = {
         s.metric: s for family in families.values() for s in adjusted(family, together)
@@ -453,27 +453,27 @@ def _adjusted(
     return [adjusted_summaries[summary.metric] for summary in summaries]
 
 
-def _reasons(of_set: LoggedSet, scores: Sequence[str]) -> Iterator[str]:
+def _reasons(logged_set: LoggedSet, scores: Sequence[str]) -> Iterator[str]:
     """Yields why values are undefined, and what is to be said of samples, each with how many."""
-    for system, n, names, why in of_set.undefined(scores):
+    for system, n, names, reason in logged_set.undefined(scores):
         yield (
-            f"{system}: {n:,} of {of_set.size(system):,} samples have no value of "
-            f"{', '.join(names)}: {why}"
+            f"{system}: {n:,} of {logged_set.size(system):,} samples have no value of "
+            f"{', '.join(names)}: {reason}"
         )
-    for (system, remark), n in of_set.remarks.items():
-        yield f"{system}: {n:,} of {of_set.size(system):,} samples {remark}"
+    for (system, remark), n in logged_set.remarks.items():
+        yield f"{system}: {n:,} of {logged_set.size(system):,} samples {remark}"
 
 
 def _settings(logs: Sequence[_Log]) -> Iterator[str]:
     """Yields in what settings logs differ; those that have none are not looked at."""
     settings = {" and ".join(log.names.values()): log.facts.settings for log in logs}
-    settings = {name: of_log for name, of_log in settings.items() if of_log}
-    names = dict.fromkeys(name for of_log in settings.values() for name in of_log)
+    settings = {name: log_values for name, log_values in settings.items() if log_values}
+    names = dict.fromkeys(name for log_values in settings.values() for name in log_values)
     differing = []
     for name in names:
-        of_logs = {log: of_log.get(name, _NOT_SET) for log, of_log in settings.items()}
-        if len(set(of_logs.values())) > 1:
-            values = (f"{_cut(value)} in {log}" for log, value in of_logs.items())
+        by_log = {log: log_values.get(name, _NOT_SET) for log, log_values in settings.items()}
+        if len(set(by_log.values())) > 1:
+            values = (f"{_cut(value)} in {log}" for log, value in by_log.items())
             differing.append(f"{name} {', '.join(values)}")
     if differing:
         yield f"the logs differ in their settings: {'; '.join(differing)}"
@@ -491,10 +491,10 @@ def _cut(value: str) -> str:
 def _self_graded(facts: Mapping[str, LogFacts], compared: Sequence[_Compared]) -> Iterator[str]:
     """Yields which systems graded their own answers."""
     scores = {c.score.name for c in compared}
-    for system, of_log in facts.items():
-        own = [s for s, models in of_log.graders.items() if of_log.model in models and s in scores]
-        if own:
-            yield f"{system}: graded by the model itself: {', '.join(own)}"
+    for system, log in facts.items():
+        graded = [s for s, models in log.graders.items() if log.model in models and s in scores]
+        if graded:
+            yield f"{system}: graded by the model itself: {', '.join(graded)}"
 
 
 class _Titles:
@@ -514,30 +514,30 @@ class _Titles:
         self._scores, self._directions = scores, directions
         names = {
             name: None
-            for dataset, of_set in sets.items()
-            for score, _ in of_set.scores()
+            for dataset, logged_set in sets.items()
+            for score, _ in logged_set.scores()
             for name in (score, self.title(dataset, score))
         }
         for name in (*scores, *directions):
             if name not in names:
-                known = ", ".join(names) or "no scores"
-                raise UserError(f"no log has the score {printable(name)}; there are {known}")
+                known_names = ", ".join(names) or "no scores"
+                raise UserError(f"no log has the score {printable(name)}; there are {known_names}")
 
     def title(self, dataset: str, score: str) -> str:
         """Returns the name of a score, with its data set if there are several."""
         return ".".join(filter(None, (dataset if self.several or not score else "", score)))
 
-    def wanted(self, dataset: str, score: str) -> bool:
+    def includes(self, dataset: str, score: str) -> bool:
         """Returns whether a score is compared."""
         names = {score, self.title(dataset, score)}
         return not self._scores or not names.isdisjoint(self._scores)
 
-    def direction(self, dataset: str, score: str, of_logs: Sequence[Direction | None]) -> Direction:
+    def direction(self, dataset: str, score: str, by_log: Sequence[Direction | None]) -> Direction:
         """Returns which end is better: as the user says, else as all logs say."""
         for name in (self.title(dataset, score), score):
             if name in self._directions:
                 return self._directions[name]
-        ends = set(of_logs)
+        ends = set(by_log)
         return (ends.pop() if len(ends) == 1 else None) or "none"
 
 
@@ -572,10 +572,10 @@ def _read(source: Source) -> _Reading:
         raise InputError(problems)
     names = _names(source.inputs, systems)
     every: dict[str, str] = {}
-    for file, of_log, keys in zip(source.inputs, names, systems, strict=True):
+    for file, log_names, keys in zip(source.inputs, names, systems, strict=True):
         facts = LogFacts() if file.facts is None else file.facts()
-        reading.logs.append(_Log(file, facts, of_log))
-        every |= {keys[system]: name for system, name in of_log.items()}
+        reading.logs.append(_Log(file, facts, log_names))
+        every |= {keys[system]: name for system, name in log_names.items()}
     for dataset in reading.sets.values():
         dataset.rename(every)
     return reading
@@ -585,13 +585,13 @@ def _names(files: Sequence[Input], systems: Sequence[Collection[str]]) -> list[d
     """Returns for each log its systems, those without a name last, with names of their own."""
     counts = Counter(itertools.chain(*systems))
     names = []
-    for file, of_log in zip(files, systems, strict=True):
+    for file, log_systems in zip(files, systems, strict=True):
         label = file.label or file.name
-        of_log_names = {}
-        for system in sorted(of_log, key=lambda name: not name):
-            whole = label if len(of_log) == 1 or not system else f"{label}: {system}"
-            of_log_names[system] = whole if not system or counts[system] > 1 else system
-        names.append(of_log_names)
+        log_names = {}
+        for system in sorted(log_systems, key=lambda name: not name):
+            whole = label if len(log_systems) == 1 or not system else f"{label}: {system}"
+            log_names[system] = whole if not system or counts[system] > 1 else system
+        names.append(log_names)
     return names
 
 
