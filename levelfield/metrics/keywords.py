@@ -14,6 +14,7 @@ from levelfield.core.packages import installed_label
 from levelfield.core.sample import Control, Sample, wanted_values
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
 from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue
+from levelfield.models.languages import ENGLISH
 from levelfield.text.words import (
     SOFT_HYPHEN,
     keyword_pattern,
@@ -126,6 +127,11 @@ class KeywordsCoverage(_KeywordMetric):
 
     name: ClassVar[str] = "keywords.coverage"
 
+    @property
+    def languages(self) -> Mapping[str, frozenset[str]]:
+        """The lemmatizer, where it finds the keywords, and the language that it reads."""
+        return {"match=lemma": ENGLISH} if self.match == "lemma" else {}
+
     def _rules(self) -> Mapping[str, object]:
         by = f"@{_lemminflect()}" if self.match == "lemma" else ""
         rules = {"match": self.match + by, "case": self.case}
@@ -183,6 +189,8 @@ class _LemmaCoverage(_KeywordMetric, abc.ABC):
         "Source of lemmas: lemminflect, without context; spacy (its model en_core_web_sm, which "
         "picks one lemma from the context), as in the published values.",
     )
+
+    languages: ClassVar[Mapping[str, frozenset[str]]] = {"its lemmas": ENGLISH}
 
     def _rules(self) -> Mapping[str, object]:
         return {"lemmas": _lemminflect() if self.lemmas == "lemminflect" else _spacy()}

@@ -25,6 +25,7 @@ from levelfield.metrics.sample_metric import (
     unread_choice,
     weighted_sum,
 )
+from levelfield.models.languages import ENGLISH
 from levelfield.text.wordnet import WordNet, installed_wordnet
 from levelfield.text.words import stem, stemmer_label, treebank_label, treebank_words
 
@@ -69,6 +70,8 @@ class METEOR(Options, WordComparison):
     beta: float = option(3.0, "Exponent β of the penalty γ (c/m)^β.", least=0)
     gamma: float = option(0.5, "Largest penalty γ, of matches without order.", least=0, most=1)
     unread: Unread = UNREAD
+
+    languages: ClassVar[Mapping[str, frozenset[str]]] = {"its stemmer": ENGLISH}
 
     def _choices(self) -> Mapping[str, object]:
         wordnet = self._wordnet()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from levelfield.core.class_file import FILE_MARK
+from levelfield.core.continuation import without_thought
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.core.direction import Direction, direction_of
 from levelfield.core.errors import UserError
@@ -19,6 +20,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores
+from levelfield.scoring.languages import LanguageTally
 from levelfield.scoring.scorer import CachedScorer, stream
 from levelfield.study.cells import CellKey, grouped, value_name
 from levelfield.study.plan import Plan, check_fields
@@ -61,9 +63,11 @@ def measure(
     """Scores the texts of every cell that has some; returns the number of cells measured.
 
     A metric that needs a field which no text of a cell has is left out there; `scorer.notes` says
-    so. `progress` is told of every text under every metric.
+    so. They also say which texts are in languages that the metrics do not read, and how many begin
+    with a thought. `progress` is told of every text under every metric.
     """
-    done = 0
+    done = texts = thoughts = 0
+    spoken = LanguageTally(metrics, sum(r.answered for key in keys if (r := store.record(key))))
     signatures = {metric.name: metric.signature for metric in metrics}
     directions = file_directions(metrics)
     for key in keys:
@@ -81,6 +85,9 @@ def measure(
         if store.measured(key) == stamp:
             progress(len(samples) * len(metrics))
             continue
+        texts += len(samples)
+        thoughts += sum(without_thought(s.text, s.prompt) != s.text for s in samples)
+        spoken.add(sample.text for sample in samples)
         fitting = []
         for metric in metrics:
             lacking = sorted(f for f in metric.requires if not any(getattr(s, f) for s in samples))
@@ -92,6 +99,12 @@ def measure(
                 fitting.append(metric)
         store.write_measured(key, stamp, _values(samples, fitting, scorer, progress))
         done += 1
+    scorer.notes += spoken.notes()
+    if thoughts:
+        scorer.notes += [
+            f"{thoughts:,} of {texts:,} texts begin with a block <think>…</think>, which is "
+            "measured as part of the text; the step strip-thought in `postprocess` removes it"
+        ]
     return done
 
 

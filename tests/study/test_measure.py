@@ -49,7 +49,8 @@ class OneCell:
     written: dict[str, list[Any]] = field(default_factory=dict)
 
     def record(self, _: object) -> Any:
-        return SimpleNamespace(fingerprint=SimpleNamespace(texts="digest"), when="today")
+        digest = SimpleNamespace(texts="digest")
+        return SimpleNamespace(fingerprint=digest, when="today", answered=len(self.texts))
 
     def samples(self, _: object) -> list[Sample]:
         return self.texts
@@ -70,3 +71,17 @@ def test_a_metric_goes_through_a_whole_cell_before_the_next_so_that_models_stay_
     assert measured == 1
     assert CALLS == ["a", "a", "b", "b"]
     assert [r["metric"] for r in store.written["scores.jsonl"]] == ["a"] * 128 + ["b"] * 128
+
+
+def test_languages_that_no_metric_reads_and_thoughts_are_noted() -> None:
+    german = "Der See war ruhig, und wir schwammen jeden Morgen vor dem Frühstück."
+    store = OneCell([Sample("a", german), Sample("b", "<think>A lake?</think>So it was.")])
+    notes: list[str] = []
+    metric = Length("a")
+    object.__setattr__(metric, "languages", {"its rules": frozenset({"en"})})
+    with cached_scorer(notes, enabled=False) as scorer:
+        measure([KEY], store, [metric], scorer)  # type: ignore[arg-type, list-item]
+    language, thought = notes
+    assert language.startswith("1 of 2 texts does not look like English, which a reads (its rules)")
+    assert thought.startswith("1 of 2 texts begin with a block <think>…</think>")
+    assert "strip-thought" in thought
