@@ -21,7 +21,7 @@ from levelfield.io.tables import Table, TableColumn
 from levelfield.scoring.comparison import Comparison, conclusion, grounds
 from levelfield.scoring.logs import are_logs, compare_logs, is_equal
 from levelfield.scoring.options import DEFAULT as DEFAULT_METRICS
-from levelfield.scoring.options import CompareOptions, Note
+from levelfield.scoring.options import CompareOptions, Note, ScoreOptions
 from levelfield.scoring.result import (
     Grouping,
     ScoreResult,
@@ -206,8 +206,8 @@ def compare(
             )
         return _compared(texts.n, texts.summaries, texts.resampling, texts.notes)
     if is_given(scores):
-        chosen.accept_only(_OF_RESAMPLING, "scores that are there already")
-        return _by_scores(texts, scores, chosen.scoring.resampling, reading)
+        chosen.accept_only((*_OF_RESAMPLING, "draws"), "scores that are there already")
+        return _by_scores(texts, scores, chosen.scoring, reading)
     source = open_source(texts, reading)
     if (names := _logged_scores(chosen)) is not None and are_logs(source):
         chosen.accept_only((*_OF_RESAMPLING, "metrics", "direction", "cache"), "scores of logs")
@@ -260,12 +260,13 @@ def _by_logs(source: Source, names: Sequence[str], chosen: CompareOptions) -> Sy
 
 
 def _by_scores(
-    texts: Texts, scores: ManyScores, resampling: Resampling, reading: ReadingOptions
+    texts: Texts, scores: ManyScores, scoring: ScoreOptions, reading: ReadingOptions
 ) -> SystemComparisons:
     several = items_of(scores, "scores", (Scores,), convert=scores_within)
     if any(not isinstance(item, Scores) for item in several):
         raise UserError("scores: expected Scores, which say which end is better")
-    tally = RunTable()
+    resampling = scoring.resampling
+    tally = RunTable(draws=scoring.draws)
     samples = load_samples(texts, reading)
     tally.add(samples, _SYSTEMS.groups(samples))
     for metric_scores in several:

@@ -13,7 +13,7 @@ from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.io.reading import pairs
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.stats.resampling import Family, Resampling, check_margins, margin_option
+from levelfield.stats.resampling import Draws, Family, Resampling, check_margins, margin_option
 from levelfield.workers.place_options import WorkPlace
 
 if TYPE_CHECKING:
@@ -200,6 +200,12 @@ class ScoreOptions(Options):
         otherwise="system,dataset,seed,control",
     )
     execution: Execution = group(Execution())
+    draws: Draws = option(
+        "run",
+        "Unit that the seed of a text draws for: run, all texts of a run together, so that seeds "
+        "are a sample of runs; or text, each text by itself, as techniques of levelfield do, so "
+        "that texts of several seeds repeat their input.",
+    )
     seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
     family: Family = option(
         "metric",

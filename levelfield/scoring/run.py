@@ -207,7 +207,8 @@ def measure(
     if out and (lost := note_of_lost(out, plan.signatures)):
         note(lost)
     execution = options.execution
-    table = RunTable({m.name: names for m in plan.of_samples if (names := part_names(m))})
+    named_parts = {m.name: names for m in plan.of_samples if (names := part_names(m))}
+    table = RunTable(named_parts, draws=options.draws)
     notes: list[str] = [*source.notes]
     with contextlib.ExitStack() as stack:
         stack.enter_context(time_limit(execution.time_limit))

@@ -25,6 +25,7 @@ from levelfield.core.strings import natural
 from levelfield.scoring.seeds import SeededTexts
 from levelfield.scoring.unpaired import SeparateTexts
 from levelfield.stats.clusters import coded
+from levelfield.stats.resampling import Draws
 
 _WORDS = 3
 """Texts that begin with so many equal words may continue one prompt."""
@@ -93,13 +94,16 @@ class RunTable:
     Args:
         parts: metric -> the names of the parts that its values are made of, in the order to show
             them; of other metrics no parts are kept.
+        draws: the unit that seeds draw for; with `text`, no sample has a seed that others share.
 
     >>> from levelfield.core.sample import Sample
     >>> table = RunTable()
     >>> table.add([Sample(id="1", text="The court sat.", prompt="The court", system="x")], ["x"])
     """
 
-    def __init__(self, parts: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self, parts: Mapping[str, Sequence[str]] | None = None, *, draws: Draws = "run"
+    ) -> None:
         self._ids = array("Q")
         self._clusters = array("Q")
         self._inputs = array("Q")
@@ -109,6 +113,7 @@ class RunTable:
         self._labels = array("i")
         self._empty = array("B")
         self._codes: dict[str, int] = {}
+        self._draws = draws
         self._seed_codes: dict[int | None, int] = {}
         self._label_codes: dict[str, int] = {}
         self._columns: dict[str, MetricColumn] = {}
@@ -143,7 +148,8 @@ class RunTable:
         self._inputs.extend(_hash(b"input", i) if i else NONE for i in inputs)
         self._strata.extend(map(_stratum, samples))
         self._groups.extend(_coded(self._codes, groups))
-        self._seeds.extend(_coded(self._seed_codes, (sample.seed for sample in samples)))
+        shared_seeds = (sample.seed if self._draws == "run" else None for sample in samples)
+        self._seeds.extend(_coded(self._seed_codes, shared_seeds))
         self._labels.extend(_coded(self._label_codes, labels))
         self._empty.extend(not sample.text.strip() for sample in samples)
         for metric, names in (corpora or {}).items():

@@ -15,6 +15,9 @@ from levelfield.io.reading import pairs
 
 Correction = Literal["holm", "bonferroni"]
 
+Draws = Literal["text", "run"]
+"""The unit that a seed draws for: each text by itself, or all texts of a run together."""
+
 Family = Literal["metric", "run", "fdr"]
 """Comparisons that p is adjusted over: those under one metric, or all of a run, by Holm; or all of
 a run for the false discovery rate. Of comparisons of metrics: those on one rated aspect, or all of

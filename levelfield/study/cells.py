@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from levelfield.core.direction import Direction
 from levelfield.core.documents import Document
 from levelfield.core.sample import Control, Sample, wanted_name
-
-Draws = Literal["text", "run"]
-"""The unit that a seed draws for: each text by itself, or all texts of a run together."""
+from levelfield.stats.resampling import Draws
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -18,7 +18,8 @@ from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
 from levelfield.generation.table import TECHNIQUES, TechniqueFile
 from levelfield.io import FORMATS
-from levelfield.study.cells import CellKey, Draws
+from levelfield.stats.resampling import Draws
+from levelfield.study.cells import CellKey
 
 
 @dataclass(frozen=True)

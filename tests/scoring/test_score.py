@@ -323,3 +323,30 @@ def test_metrics_that_read_the_label_are_split_by_it_and_others_where_there_are_
         table = levelfield.score(texts, chosen, cache=False).label_table()
         assert {column.summary.metric for column in table.columns} == split
         assert [column.label for column in table.columns] == ["v", "w"]
+
+
+def _words(text: str) -> float:
+    return float(len(text.split()))
+
+
+def test_texts_of_seeds_that_draw_text_by_text_are_averaged_within_inputs():
+    texts = [
+        {
+            "id": f"{system}{n}{seed}",
+            "text": "word " * (1 + (7 * n + 3 * seed) % 5 + (system == "b")),
+            "prompt": f"p{n}",
+            "system": system,
+            "seed": seed,
+        }
+        for system in "ab"
+        for n in range(12)
+        for seed in (1, 2, 3)
+    ]
+    seedless = [{k: v for k, v in text.items() if k != "seed"} for text in texts]
+    metric = levelfield.metric(direction="higher")(_words)
+    found = levelfield.compare(texts, metric, draws="text")
+    assert found.to_dict() == levelfield.compare(seedless, metric).to_dict()
+    assert found.to_dict() != levelfield.compare(texts, metric).to_dict()
+    scored = levelfield.score(texts, metric)
+    by_scores = levelfield.compare(texts, scores=scored.scores, draws="text")
+    assert by_scores.to_dict() == found.to_dict()

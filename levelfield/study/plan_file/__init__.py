@@ -22,7 +22,7 @@ from levelfield.generation.table import make_technique
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.models.resolve import OFFLINE_LM
-from levelfield.study.cells import Draws
+from levelfield.stats.resampling import Draws
 from levelfield.study.plan import MetricPlan, Plan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import once, product, read_controls, read_metrics
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets

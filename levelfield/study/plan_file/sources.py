@@ -16,8 +16,9 @@ from levelfield.core.sample import Control
 from levelfield.io.fields import FieldMapping
 from levelfield.io.problems import kind, printable, shown
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
+from levelfield.stats.resampling import Draws
 from levelfield.study.ask import callable_worker
-from levelfield.study.cells import CellKey, Draws
+from levelfield.study.cells import CellKey
 from levelfield.study.plan import (
     CallableSource,
     CommandSource,
