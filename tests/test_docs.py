@@ -27,7 +27,7 @@ from levelfield.metrics.judges import choose
 from levelfield.scoring.options import TASKS
 from levelfield.study.plan_file import load_plan
 from levelfield.train.cdm.plan import load_cdm_plan
-from levelfield.train.guide.settings import SETTINGS
+from levelfield.train.guide.table import SETTINGS
 from levelfield_reproductions.convert import LAYOUTS
 
 pytest.importorskip("torch")

@@ -47,7 +47,7 @@ def techniques(name: str | None, as_json: bool) -> None:
 
 def _listed(entry: TechniqueEntry) -> dict[str, Any]:
     document = asdict(entry)
-    del document["documentation"]
+    del document["documentation"], document["guide"]
     return {**document, "from": document.pop("target")}
 
 

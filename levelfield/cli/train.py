@@ -14,6 +14,7 @@ from levelfield.cli.terminal import console, progress_bar, say, say_note
 from levelfield.cli.train_files import iwf, pooler, scales, unigram
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, underscored
+from levelfield.generation.table import TECHNIQUES
 from levelfield.generation.techniques.cbart.editor_options import EditorSpec
 from levelfield.generation.techniques.rewriter.rewriter_options import (
     PairOptions,
@@ -25,7 +26,8 @@ from levelfield.models.small.shapes import Settings
 from levelfield.train.cdm import PerturbOptions
 from levelfield.train.discriminator import DiscriminatorSpec
 from levelfield.train.guide.kinds import GuideSpec
-from levelfield.train.guide.settings import SETTINGS, TECHNIQUES, GuideData, settings_of
+from levelfield.train.guide.settings import GuideData
+from levelfield.train.guide.table import SETTINGS, settings_of
 from levelfield.train.infiller import InfillerSpec
 from levelfield.train.judge import JudgeSpec, Tuning
 from levelfield.train.judge.command import JudgeOptions
@@ -225,8 +227,12 @@ def cdm(plan: str, out: str) -> None:
     say(f"{out}/discriminator: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
 
 
-_OF_TECHNIQUES = {technique: SETTINGS[kind] for technique, kind in TECHNIQUES.items()}
-_DISTINCT = {cls: technique for technique, cls in reversed(_OF_TECHNIQUES.items())}
+_KINDS = {
+    name: kind
+    for kind, settings in SETTINGS.items()
+    for name in (settings.technique, *(n for n, e in TECHNIQUES.items() if e.guide == kind))
+}
+"""Technique -> the kind of guide that it needs; of a kind first the one that names it."""
 _GUIDE_NAMES = (
     *("lam", "layers", "rank", "width", "dropout"),
     *("tokens", "epochs", "batch", "learning_rate"),
@@ -237,7 +243,7 @@ _GUIDE_NAMES = (
 @click.option(
     "--technique",
     required=True,
-    type=click.Choice(list(TECHNIQUES)),
+    type=click.Choice(list(_KINDS)),
     help="Technique to train the guide for.",
 )
 @files_option(
@@ -247,7 +253,7 @@ _GUIDE_NAMES = (
 )
 @FOLDER
 @takes(GuideSpec, "words", without=("kind", "settings"), as_words=True)
-@takes_given({name: cls for cls, name in reversed(_DISTINCT.items())}, "settings", _GUIDE_NAMES)
+@takes_given({cls.technique: cls for cls in SETTINGS.values()}, "settings", _GUIDE_NAMES)
 @click.option(
     "--option",
     "-o",
@@ -275,7 +281,7 @@ def guide(
     Writes a folder with a card that has figures on held-out texts; give it to a technique as
     guide=FOLDER. A run that was killed resumes when it is started again.
     """
-    kind = TECHNIQUES[technique]
+    kind = _KINDS[technique]
     complete = settings_of(kind, {**settings, **underscored(pairs("--option", options))})
     spec = GuideSpec.of(kind=kind, settings=complete, **words)
     from levelfield.train.guide.kinds import build_guide

@@ -42,6 +42,7 @@ class TechniqueEntry:
         attributes: those that it controls without a guide of the user's, `any` for all; empty where
             it ignores every control.
         documentation: its page, in the repository.
+        guide: the kind of guide that it needs, if it needs one.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TechniqueEntry:
     paper: str = ""
     attributes: Sequence[str] = ()
     documentation: str = ""
+    guide: str = ""
 
 
 _PACKAGE = "levelfield.generation.techniques"

@@ -15,6 +15,7 @@ from levelfield.cli.options import DeclaredOption
 from levelfield.cli.train import train
 from levelfield.core.errors import UserError
 from levelfield.core.options import Declaration, Options, Unfit, choices
+from levelfield.generation.techniques._class_lm.settings import ClassLMSettings
 from levelfield.generation.techniques.cbart.editor_options import EditorSize, EditorSpec
 from levelfield.generation.techniques.rewriter.rewriter_options import (
     PairOptions,
@@ -28,12 +29,8 @@ from levelfield.train.cdm import PerturbOptions
 from levelfield.train.cdm.plan import NegativesPlan
 from levelfield.train.discriminator import DiscriminatorSpec
 from levelfield.train.guide.kinds import GuideSpec
-from levelfield.train.guide.settings import (
-    SETTINGS,
-    ClassLMSettings,
-    GuideData,
-    settings_of,
-)
+from levelfield.train.guide.settings import GuideData
+from levelfield.train.guide.table import SETTINGS, settings_of
 from levelfield.train.infiller import InfillerSpec, Size
 from levelfield.train.judge import JudgeSpec, Tuning
 from levelfield.train.judge.command import JudgeOptions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 # Annotations of options stay objects here, since options are read from them.
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from levelfield.models.causal_tokens import reads_bos
 from levelfield.models.guides import ABOUT, WEIGHTS, Guide, GuideKind, guide_named
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve_causal
-from levelfield.train.guide.settings import KINDS, OF_SEVERAL
+from levelfield.train.guide.settings import GuideSettings
+from levelfield.train.guide.table import SETTINGS, training_of
 from levelfield.train.labelled import Labelled
 from levelfield.train.recipe import PassSettings, Recipe
 
@@ -55,7 +55,8 @@ class GuideSpec(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if "," in self.attribute and self.kind not in OF_SEVERAL:
+        settings = SETTINGS.get(self.kind, GuideSettings)
+        if "," in self.attribute and not settings.of_several:
             raise UserError(
                 f"guides of kind {self.kind} serve one attribute, not {self.attribute}; train one "
                 "for each"
@@ -111,7 +112,7 @@ def build_guide(
     base = resolve_causal(spec.start, spec.loading)
 
     def train(spec: GuideSpec, place: Workplace) -> Trained:
-        kind: GuideTraining = pkgutil.resolve_name(KINDS[spec.kind])
+        kind: GuideTraining = training_of(spec.kind)
         labels = texts.train.labels
         trained = kind.train(texts, spec, place)
         write_guide(

@@ -16,6 +16,7 @@ import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.techniques._class_lm import training
 from levelfield.generation.techniques._class_lm.network import class_lm, codes_of
+from levelfield.generation.techniques._class_lm.settings import ClassLMSettings
 from levelfield.generation.techniques._class_lm.training import (
     ClassConditional,
     LearntClassLM,
@@ -27,7 +28,7 @@ from levelfield.models.torch.language_model import LanguageModel, wrapped
 from levelfield.train import loop
 from levelfield.train.checkpoint import CHECKPOINT
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import ClassLMSettings, settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")

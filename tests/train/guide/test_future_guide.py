@@ -16,13 +16,14 @@ import tiny_future
 from levelfield.core.errors import UserError
 from levelfield.generation.techniques._future import training
 from levelfield.generation.techniques._future.network import future_model
+from levelfield.generation.techniques._future.settings import FutureSettings
 from levelfield.generation.techniques._future.training import FutureLabels, held_out_figures
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop
 from levelfield.train.guide import texts as guide_texts
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import FutureSettings, settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")

@@ -13,11 +13,12 @@ import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.techniques._head import training
 from levelfield.generation.techniques._head.network import head_model, mean_states
+from levelfield.generation.techniques._head.settings import HeadSettings
 from levelfield.generation.techniques._head.training import held_out_figures, text_states
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import HeadSettings, settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, own_texts
 

@@ -17,13 +17,14 @@ from levelfield.core.sample import Sample
 from levelfield.generation.techniques._latent import training
 from levelfield.generation.techniques._latent.flow_training import FlowTask, LearntFlow
 from levelfield.generation.techniques._latent.latents import latent_model
+from levelfield.generation.techniques._latent.settings import LatentSettings
 from levelfield.generation.techniques._latent.training import LatentTask, LearntLatent, flow_shape
 from levelfield.models.guides import Guide, guide_for
 from levelfield.models.torch.caches import with_cache
 from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import LatentSettings, settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.guide.texts import at_most, by_attribute, guide_texts
 from levelfield.train.labelled import (
     Labelled,

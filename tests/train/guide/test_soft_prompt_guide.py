@@ -22,6 +22,7 @@ from levelfield.generation.techniques._class_lm.network import class_lm
 from levelfield.generation.techniques._future.network import future_model
 from levelfield.generation.techniques.discup import training
 from levelfield.generation.techniques.discup.network import with_prompts
+from levelfield.generation.techniques.discup.settings import SoftPromptSettings
 from levelfield.generation.techniques.discup.teachers import (
     ClassTeacher,
     FutureTeacher,
@@ -42,7 +43,7 @@ from levelfield.models.torch.decoding import CausalRows
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train import loop
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import SoftPromptSettings, settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, own_texts
 

@@ -12,6 +12,7 @@ import torch
 import tiny
 from levelfield.core.errors import UserError
 from levelfield.generation.techniques._steering import training
+from levelfield.generation.techniques._steering.settings import VectorSettings
 from levelfield.generation.techniques._steering.training import (
     accuracies,
     contrasts,
@@ -24,7 +25,7 @@ from levelfield.generation.techniques.caa.technique import CAA
 from levelfield.models.guides import Guide
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import VectorSettings, settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, own_texts
 

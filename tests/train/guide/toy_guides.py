@@ -8,7 +8,7 @@ import numpy as np
 
 from levelfield.models.guides import Guide, GuideKind
 from levelfield.train.guide.kinds import GuideSpec, build_guide
-from levelfield.train.guide.settings import settings_of
+from levelfield.train.guide.table import settings_of
 from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")

@@ -21,6 +21,7 @@ from levelfield.generation.techniques._class_lm.network import (
     Codes,
     codes_of,
 )
+from levelfield.generation.techniques._class_lm.settings import ClassLMSettings
 from levelfield.generation.techniques._training.guide_tasks import (
     TextTask,
     calibration_fact,
@@ -33,7 +34,6 @@ from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.figures import figures
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.settings import ClassLMSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, fit
@@ -252,7 +252,7 @@ def _facts(
     }
 
 
-CLASS_LM = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="predicts text given a label, for GeDi, DExperts and CTRL-lite",
 )

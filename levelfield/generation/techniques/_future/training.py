@@ -18,13 +18,13 @@ from levelfield.generation.techniques._future.network import (
     FutureShape,
     text_rows,
 )
+from levelfield.generation.techniques._future.settings import FutureSettings
 from levelfield.generation.techniques._training.guide_tasks import TextTask, calibration_fact
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.figures import figures
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.settings import FutureSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, fit, seeded
@@ -152,7 +152,7 @@ def _facts(
     }
 
 
-FUTURE = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="predicts what the complete text will be from its beginning, for FUDGE",
 )

@@ -17,6 +17,7 @@ import torch
 from levelfield.core.arrays import Singles
 from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.techniques._head.network import mean_states
+from levelfield.generation.techniques._head.settings import HeadSettings
 from levelfield.generation.techniques._training.guide_tasks import calibration_fact
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.models.tokens import buckets
@@ -25,7 +26,6 @@ from levelfield.train.builder import Workplace
 from levelfield.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from levelfield.train.figures import figures
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
-from levelfield.train.guide.settings import HeadSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 
@@ -116,7 +116,7 @@ def _identity(base: LanguageModel, texts: Sequence[Sequence[int]], low: bool) ->
     return hashlib.sha256(f"head {base.label} {low} {list(map(list, texts))}".encode()).hexdigest()
 
 
-HEAD = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="predicts the label of a text from the base's own states, for PPLM",
 )

@@ -44,6 +44,7 @@ from levelfield.generation.techniques._latent.network import (
     cache_shape,
     keys_and_values,
 )
+from levelfield.generation.techniques._latent.settings import LatentSettings
 from levelfield.generation.techniques._training.guide_tasks import (
     GuideTask,
     scored_after_opening,
@@ -61,7 +62,6 @@ from levelfield.models.torch.encoder import load_encoder
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.settings import LatentSettings
 from levelfield.train.guide.texts import AttributeRows, at_most, by_attribute, readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, Passes, fit, seeded
@@ -464,7 +464,7 @@ def _clouds(
     return clouds
 
 
-LATENT = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="turns texts into latents and latents into prefixes, for MultiCTG and PriorCTG",
 )

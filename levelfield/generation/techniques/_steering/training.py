@@ -22,13 +22,13 @@ from torch.utils.hooks import RemovableHandle
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress
+from levelfield.generation.techniques._steering.settings import VectorSettings
 from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
-from levelfield.train.guide.settings import VectorSettings
 from levelfield.train.guide.texts import at_most, readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 
@@ -233,7 +233,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
 
 POOLED = {"mean": "each the mean over its tokens", "last": "each that of its last token"}
 
-VECTOR = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="points from the states of other texts to those of a label, for CAA and ablation",
 )

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.torch.softmax import Head
-from levelfield.train.guide.settings import (
-    ClassLMSettings,
-    LatentSettings,
-    ReftSettings,
-    SoftPromptSettings,
-)
 from levelfield.train.labelled import Labelled
 from levelfield.train.loop import Passes
-from levelfield.train.recipe import Recipe
+from levelfield.train.recipe import PassSettings, Recipe
 
-StepwiseSettings = ClassLMSettings | LatentSettings | ReftSettings | SoftPromptSettings
+
+class StepwiseSettings(PassSettings, Protocol):
+    """Settings of a training on the beginnings of texts."""
+
+    @property
+    def tokens(self) -> int: ...
 
 
 class GuideTask:

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from levelfield.generation.techniques._training.guide_tasks import TextTask, training_fact
 from levelfield.generation.techniques.discup.network import PromptEncoder
+from levelfield.generation.techniques.discup.settings import SoftPromptSettings
 from levelfield.generation.techniques.discup.teachers import Teacher, TextBatch, teacher_of
 from levelfield.models.tokens import buckets
 from levelfield.models.torch.caches import with_cache
@@ -29,7 +30,6 @@ from levelfield.models.torch.decoding import normalised
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.settings import SoftPromptSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, fit, seeded
@@ -332,7 +332,7 @@ def _facts(
     }
 
 
-SOFT_PROMPT = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="makes the base write texts of a label, for DisCup",
 )

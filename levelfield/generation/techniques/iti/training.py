@@ -24,10 +24,10 @@ from levelfield.generation.techniques._steering.training import (
     contrasts,
     label_means,
 )
+from levelfield.generation.techniques.iti.settings import HeadsSettings
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
-from levelfield.train.guide.settings import HeadsSettings
 from levelfield.train.guide.texts import at_most, readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 
@@ -89,7 +89,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     return TrainedGuide(about, dict(zip(train.labels, vectors, strict=True)), facts, [])
 
 
-HEADS = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="points from the attention-head outputs of other texts to those of a label, for ITI",
 )

@@ -27,13 +27,13 @@ from levelfield.generation.techniques._training.guide_tasks import (
     text_nats,
     training_fact,
 )
+from levelfield.generation.techniques.loreft.settings import ReftSettings
 from levelfield.models.tokens import buckets, padded
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoder_layers import decoder_layers
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.settings import ReftSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, fit
@@ -229,7 +229,7 @@ def _facts(
     }
 
 
-REFT = GuideTraining(
+TRAINING = GuideTraining(
     train=_train,
     summary="edits states so that texts of a label become likely, for LoReFT",
 )
