@@ -40,7 +40,7 @@ from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.scores import is_of_scores
 from levelfield.io.tables import NONE, Table, TableColumn
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import three_decimals
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate, undefined
@@ -449,15 +449,14 @@ MOST_PAIRS = 15
 
 _WORST = ("aspect", "id", "variance", "ratings")
 _SYMBOLS = {"alpha": "α", "pearson": "r", "spearman": "ρ", "kappa": "κ"}
-_written = Scale(3, scientific=False)
 
 
 def _values(measures: Iterable[Estimate]) -> list[str]:
-    return [_written(e.value) for e in measures]
+    return [three_decimals(e.value) for e in measures]
 
 
 def _with_ends(e: Estimate) -> tuple[str, str]:
-    return _written(e.value), _written.ends(e)
+    return three_decimals(e.value), three_decimals.ends(e)
 
 
 def _rating(value: float) -> str:

@@ -18,7 +18,7 @@ from levelfield.core.arrays import Bools
 from levelfield.core.documents import Document
 from levelfield.core.strings import shortened
 from levelfield.io.tables import Table, TableCell, TableColumn
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import three_decimals
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import (
     estimates,
@@ -450,8 +450,6 @@ NAMES: Mapping[Statistic, str] = {
 }
 """How a page names the statistics."""
 
-_write = Scale(3, scientific=False)
-
 
 def numbers_table(
     correlations: Sequence[Correlation],
@@ -495,7 +493,7 @@ def numbers_table(
         if compact and i == 0:
             add(
                 TableColumn(f"{100 * level:g} % interval"),
-                (TableCell(_write.ends(e)) for e in estimates),
+                (TableCell(three_decimals.ends(e)) for e in estimates),
             )
         if within and statistic in within[0].estimates:
             inside = (estimates_within[c.metric, c.aspect][statistic] for c in correlations)
@@ -504,7 +502,9 @@ def numbers_table(
                 (_cell(e, with_ends=not compact, omitted=why_none) for e in inside),
             )
         if of_systems and i == 0:
-            corrected = (TableCell(_write(c.corrected), value=c.corrected) for c in correlations)
+            corrected = (
+                TableCell(three_decimals(c.corrected), value=c.corrected) for c in correlations
+            )
             add(TableColumn("r without noise"), corrected)
     add(TableColumn("n"), map(_size_cell, correlations))
     return Table(
@@ -530,8 +530,8 @@ def _cell(e: Estimate, *, with_ends: bool, omitted: str) -> TableCell:
     """The cell of a value; its reason to have no interval is left out where it is `omitted`."""
     reason = e.why_undefined or e.why_no_interval
     return TableCell(
-        _write(e.value),
-        beside=_write.ends(e) if with_ends and not reason else "",
+        three_decimals(e.value),
+        beside=three_decimals.ends(e) if with_ends and not reason else "",
         below=(reason,) if reason and reason != omitted else (),
         value=e.value,
         remark=e.note,
@@ -585,8 +585,11 @@ def correlation_table(
             math.nan if e.why_undefined else e.value
             for e in (chosen_estimates[metric, aspect][statistic] for metric in metrics)
         ]
-        highest = max((_write.rounded(v) for v in values if v == v), default=math.nan)
-        return [TableCell(_write(v), _write.rounded(v) == highest, value=v) for v in values]
+        highest = max((three_decimals.rounded(v) for v in values if v == v), default=math.nan)
+        return [
+            TableCell(three_decimals(v), three_decimals.rounded(v) == highest, value=v)
+            for v in values
+        ]
 
     columns = [
         (aspect, statistic, inside)

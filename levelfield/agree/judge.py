@@ -14,7 +14,7 @@ from levelfield.agree.sources import RatingTable, of_aspects, rating_table, spli
 from levelfield.core.documents import Document
 from levelfield.io import Rated, ScoreColumn
 from levelfield.io.tables import Table, TableColumn
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import three_decimals
 from levelfield.stats.alternative_annotator import (
     FEWEST,
     PASSES,
@@ -22,8 +22,6 @@ from levelfield.stats.alternative_annotator import (
     alternative_annotator_test,
 )
 from levelfield.stats.estimate import Estimate
-
-_written = Scale(3, scientific=False)
 
 
 @dataclass(frozen=True)
@@ -157,8 +155,8 @@ def judge_table(tests: Sequence[JudgeTest]) -> Table:
         [
             t.aspect,
             t.metric,
-            _written(t.test.winning_rate),
-            _written(t.test.advantage),
+            three_decimals(t.test.winning_rate),
+            three_decimals(t.test.advantage),
             f"{len(t.test.raters):,}",
             f"{t.test.items:,}",
             ("yes" if t.passed else "not shown") if t.test.raters else t.why_undefined,

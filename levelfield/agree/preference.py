@@ -30,7 +30,7 @@ from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import NONE, Table, TableColumn
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import three_decimals
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.estimands import TieChoice
 from levelfield.stats.estimate import Estimate, undefined
@@ -50,7 +50,6 @@ _TAKEN = ("mapping", "reading", "samples", "aspects", "metrics", "lower_is_bette
           "correction", "resampling")  # fmt: skip
 """Options of `correlate` that choices take as well."""
 
-_share = Scale(3, scientific=False)
 
 _COLUMNS = columns_of(
     "metric aspect a b statistic value:float low:float high:float n:int clusters:int "
@@ -182,10 +181,10 @@ class PreferenceReport(Framed):
             [
                 g.metric,
                 ", ".join(g.systems) or "all",
-                _share(g.estimates["decided"].value),
-                _share.ends(g.estimates["decided"]),
+                three_decimals(g.estimates["decided"].value),
+                three_decimals.ends(g.estimates["decided"]),
                 f"{g.estimates['decided'].n:,}",
-                *(_share(g.estimates[s].value) if s in g.estimates else NONE
+                *(three_decimals(g.estimates[s].value) if s in g.estimates else NONE
                   for s in STATISTICS[1:]),
                 f"{g.pairs:,}",
             ]

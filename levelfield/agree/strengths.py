@@ -21,7 +21,7 @@ from levelfield.core.strings import natural
 from levelfield.io.comparisons import PairChoice
 from levelfield.io.frames import Framed, FrameRows, columns_of
 from levelfield.io.tables import NONE, Table, TableColumn
-from levelfield.scoring.standing import Scale
+from levelfield.scoring.standing import Scale, three_decimals
 from levelfield.stats.bradley_terry import Strengths, bradley_terry
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.multiplicity import holm
@@ -30,7 +30,6 @@ LEVEL = 0.95
 """Of the intervals."""
 
 _written = Scale(2, scientific=False)
-_share = Scale(3, scientific=False)
 
 _COLUMNS = columns_of(
     "aspect a b value:float low:float high:float probability:float n:int clusters:int p:float "
@@ -129,7 +128,7 @@ class StrengthReport(Framed):
                 *([str(s.group) if s.group else NONE] if several else []),
                 _written(s.estimate.value),
                 _written.ends(s.estimate),
-                _share(s.wins),
+                three_decimals(s.wins),
                 f"{s.estimate.n:,}",
             ]
             for s in strengths
@@ -151,8 +150,8 @@ def _differences_table(aspect: str, differences: Sequence[StrengthDifference]) -
     rows = [
         [
             f"{d.a}, {d.b}",
-            _share(d.probability),
-            _share.ends(_as_probability(d.estimate)),
+            three_decimals(d.probability),
+            three_decimals.ends(_as_probability(d.estimate)),
             NONE if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}",
         ]
         for d in differences

@@ -22,6 +22,7 @@ from levelfield.io.arguments import is_given
 from levelfield.io.tables import NONE
 from levelfield.planning.design import MetricPlanOptions
 from levelfield.planning.result import PlanColumn, SizePlan, rows_of, stated, too_many
+from levelfield.scoring.standing import three_decimals
 from levelfield.stats.dependent import williams
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.power import fewest, t_power
@@ -322,7 +323,7 @@ def _notes(
 ) -> Iterator[str]:
     for p in pilots:
         if p.n:
-            r, within = (f"{v:.3f}".replace("-", "−") for v in (p.r, p.within))
+            r, within = map(three_decimals, (p.r, p.within))
             inside = (
                 ""
                 if math.isnan(p.within)

@@ -31,7 +31,7 @@ from levelfield.scoring.result import (
 from levelfield.scoring.run import listed, measure, paths_of
 from levelfield.scoring.run_table import RunTable
 from levelfield.scoring.sensitivity import SHARE
-from levelfield.scoring.standing import Scale, p_value
+from levelfield.scoring.standing import p_value, three_decimals
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.stats.multiplicity import adjustment
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -118,7 +118,7 @@ class SystemComparisons(Framed):
 
     def table(self) -> Table:
         """A row a metric and pair of systems."""
-        write = Scale(3, scientific=False)
+        write = three_decimals
         names = [TableColumn(name, words=True) for name in ("metric", "a", "b")]
         numbers = ("n", "a − b", "low", "high", "d_z", "p", "detectable")
         return Table(

@@ -154,6 +154,10 @@ class Scale:
         return float(f"{value:.3g}") if self.scientific else round(value, self.places)
 
 
+three_decimals = Scale(3, scientific=False)
+"""Writes correlations, shares and differences of these."""
+
+
 def scale_of(summary: MetricSummary) -> Scale:
     """The scale of the means of a metric's groups, by `scale_for`."""
     means = [g.mean for g in summary.groups or (summary.overall,)]
@@ -173,7 +177,7 @@ def scale_for(means: Iterable[float], half_widths: Iterable[float]) -> Scale:
     """
     sizes = [abs(mean) for mean in means if mean and math.isfinite(mean)]
     if not sizes:
-        return Scale(3, False)
+        return three_decimals
     widths = list(half_widths)
     largest = math.floor(math.log10(max(sizes)))
     if widths:

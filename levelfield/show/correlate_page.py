@@ -16,6 +16,7 @@ from levelfield.agree.compare import MetricComparison, Ranking, test_notes
 from levelfield.agree.correlate import NAMES, Correlation, numbers_table
 from levelfield.agree.evaluation import PARTED, MetaEvaluation
 from levelfield.io import atomic_writer
+from levelfield.scoring.standing import three_decimals
 from levelfield.show.correlate_figures import (
     evaluator_figure,
     quality_figure,
@@ -185,7 +186,7 @@ def _scatters(
         e = c.estimates[stats[0]]
         if e.why_undefined:
             continue
-        caption = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, {_size(c)}"
+        caption = f"{NAMES[stats[0]]} {three_decimals(e.value)} {ends(e)}, {_size(c)}"
         figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {caption}")
         if figure:
             plots.append(Scatter(metric, figure, caption))
@@ -196,24 +197,13 @@ def _size(c: Correlation) -> str:
     return f"{c.systems:,} systems" if c.systems else f"n = {c.n:,}"
 
 
-def number(value: float) -> str:
-    """
-    >>> number(-0.1234), number(float("nan"))
-    ('−0.123', '–')
-    """
-    if math.isnan(value):
-        return "–"
-    text = f"{value:.3f}"
-    return "0.000" if text == "-0.000" else text.replace("-", "−")
-
-
 def ends(e: Estimate) -> str:
     """Returns the interval, or why there is none."""
     if e.why_undefined:
         return f"({e.why_undefined})"
     if e.why_no_interval:
         return f"(no interval: {e.why_no_interval})"
-    return f"[{number(e.low)}, {number(e.high)}]"
+    return f"[{three_decimals(e.low)}, {three_decimals(e.high)}]"
 
 
 def shade(value: float) -> str:
@@ -238,18 +228,18 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
     value = ranking.r[best] if e is None else e.value
     sentences.append(
         Markup('<b>{}</b> agrees best: {} <span class="aside">{}{}</span>.').format(
-            best, number(value), NAMES[evaluation.by], interval
+            best, three_decimals(value), NAMES[evaluation.by], interval
         )
         if len(ranking.r) > 1
         else Markup('{} <span class="aside">{}{}</span>.').format(
-            number(value), NAMES[evaluation.by], interval
+            three_decimals(value), NAMES[evaluation.by], interval
         )
     )
     inside = evaluation.within_of(best, ranking.aspect)
     if inside is not None:
         sentences.append(
             Markup('Within systems it is {} <span class="aside">{}</span>.').format(
-                number(inside.value), ends(inside)
+                three_decimals(inside.value), ends(inside)
             )
         )
     if parted := evaluation.parted(ranking.aspect):
@@ -284,7 +274,7 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
 @cache
 def _template() -> Template:
     pages = environment()
-    pages.filters |= {"number": number, "ends": ends, "shade": shade}
+    pages.filters |= {"number": three_decimals, "ends": ends, "shade": shade}
     pages.globals |= {
         "in_short": in_short,
         "test_notes": test_notes,

@@ -10,7 +10,7 @@ from levelfield.agree.compare import MetricComparison, test_notes
 from levelfield.agree.correlate import SYMBOLS, Correlation, numbers_table
 from levelfield.agree.drift import Drift
 from levelfield.agree.evaluation import PARTED, MetaEvaluation
-from levelfield.scoring.standing import p_value
+from levelfield.scoring.standing import p_value, three_decimals
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import print_table
 from levelfield.stats.estimate import Estimate
@@ -42,7 +42,7 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
         for remark, names in remarks.items():
             out.print(Text(f"  {', '.join(names)}: {remark}", "dim"), soft_wrap=True)
         inside = [
-            f"{c.metric} {_shown(e.value)} {_ends(e)}"
+            f"{c.metric} {three_decimals(e.value)} {_ends(e)}"
             for c in mine
             if (e := evaluation.within_of(c.metric, aspect)) is not None
         ]
@@ -55,7 +55,9 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
             if ranking.aspect == aspect and len(ranking.r) > 1:
                 tested = evaluation.comparisons.tested(aspect)
                 ranks = " > ".join(
-                    (" ≈ " if tested else ", ").join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
+                    (" ≈ " if tested else ", ").join(
+                        f"{m} {three_decimals(ranking.r[m])}" for m in cluster
+                    )
                     for cluster in ranking.clusters
                 )
                 title = f"ranking ({SYMBOLS[evaluation.by]}){'' if tested else ', not tested'}"
@@ -116,7 +118,7 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
     else:
         test = "two-way t test" if c.test == "two-way" else "permutation"
         if c.test == "true means":
-            test = f"without noise {_shown(c.swapped.difference)}, true means"
+            test = f"without noise {three_decimals(c.swapped.difference)}, true means"
         p = f"{test} p = {p_value(c.swapped.p)}, adjusted {p_value(c.p_adjusted)}"
     w = (
         f"Williams t = {c.williams.t:.2f}, p = {p_value(c.williams.p)}"
@@ -125,9 +127,9 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
     )
     left = f", {c.left_out:,} left out" if c.left_out else ""
     line = (
-        f"{c.a} − {c.b} = {_shown(c.r_a - c.r_b)}, {p}; {w}; n = {c.n:,}{left}: "
+        f"{c.a} − {c.b} = {three_decimals(c.r_a - c.r_b)}, {p}; {w}; n = {c.n:,}{left}: "
         f"{c.verdict(evaluation.alpha)}"
-        + (f" (detectable: {_shown(c.detectable)})" if math.isfinite(c.detectable) else "")
+        + (f" (detectable: {three_decimals(c.detectable)})" if math.isfinite(c.detectable) else "")
     )
     return line.replace("p = <", "p <")
 
@@ -135,12 +137,14 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
 def _drifted(d: Drift) -> list[str]:
     lines = []
     if d.by_system:
-        listed = ", ".join(f"{name} {_shown(e.value)}" for name, e in d.by_system)
+        listed = ", ".join(f"{name} {three_decimals(e.value)}" for name, e in d.by_system)
         lines.append(
-            f"drift of {d.metric} by system: {listed}; {_shown(d.systems.mean)} ± "
-            f"{_shown(d.systems.deviation)}"
+            f"drift of {d.metric} by system: {listed}; {three_decimals(d.systems.mean)} ± "
+            f"{three_decimals(d.systems.deviation)}"
         )
-    listed = ", ".join(f"{_shown(s.mean)} ± {_shown(s.deviation)}" for s in d.by_quality.subsets)
+    listed = ", ".join(
+        f"{three_decimals(s.mean)} ± {three_decimals(s.deviation)}" for s in d.by_quality.subsets
+    )
     lines.append(f"drift of {d.metric} by quality, low to high: {listed}")
     if d.by_evaluators is not None:
         e = d.by_evaluators
@@ -148,7 +152,9 @@ def _drifted(d: Drift) -> list[str]:
         few = (
             pairs if len(pairs) <= 6 else [pairs[round(i * (len(pairs) - 1) / 5)] for i in range(6)]
         )
-        listed = ", ".join(f"{k}: {_shown(s.mean)} ± {_shown(s.deviation)}" for k, s in few)
+        listed = ", ".join(
+            f"{k}: {three_decimals(s.mean)} ± {three_decimals(s.deviation)}" for k, s in few
+        )
         lines.append(f"drift of {d.metric} by number of evaluators: {listed}")
     return lines
 
@@ -156,8 +162,4 @@ def _drifted(d: Drift) -> list[str]:
 def _ends(e: Estimate) -> str:
     """The interval, or why there is none."""
     reason = e.why_undefined or e.why_no_interval
-    return f"({reason})" if reason else f"[{_shown(e.low)}, {_shown(e.high)}]"
-
-
-def _shown(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−") if math.isfinite(value) else "–"
+    return f"({reason})" if reason else f"[{three_decimals(e.low)}, {three_decimals(e.high)}]"
