@@ -209,7 +209,7 @@ def scores_mapping(record: Mapping[str, Any]) -> dict[str, str]:
 
     The scores of a log are its columns.
     """
-    if scores := object_of(object_of(record.get("logged")).get("scores")):
+    if scores := object_of(record, "logged", "scores"):
         return {f"metric.{_name(score)}": f"logged.scores.{score}" for score in scores}
     of_metrics = numbers_mapping(record, "metric")
     named = next((column for column in record if _field(column) == "metric"), None)

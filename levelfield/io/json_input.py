@@ -34,8 +34,15 @@ def parse_json(text: str) -> Any:
         raise ValueError(reason(error)) from None
 
 
-def object_of(value: object) -> Mapping[str, Any]:
-    """Returns an object of another program's document; an empty one for anything else."""
+def object_of(value: object, *path: object) -> Mapping[str, Any]:
+    """Returns an object of another program's document, or one in it; an empty one for anything
+    else.
+
+    >>> object_of({"eval": {"config": {"epochs": 2}}}, "eval", "config")
+    {'epochs': 2}
+    """
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 

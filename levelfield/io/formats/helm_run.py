@@ -77,7 +77,7 @@ def helm_facts(path: Path) -> LogFacts:
     run, means = _name(folder), dict[tuple[str, str], float]()
     try:
         for stat in _items(folder / _STATS):
-            name = object_of(stat.get("name"))
+            name = object_of(stat, "name")
             mean = number_of(stat.get("mean"))
             if mean is not None and "perturbation" not in name:
                 means[_dataset(run, name), str(name.get("name"))] = mean
@@ -124,7 +124,7 @@ def _stats(file: Path) -> _Stats:
         trial = entry.get("train_trial_index", 0)
         key = str(entry.get("instance_id")), trial if isinstance(trial, int) else 0
         for stat in map(object_of, list_of(entry.get("stats"))):
-            name = object_of(stat.get("name")).get("name")
+            name = object_of(stat, "name").get("name")
             if isinstance(name, str):
                 stats.setdefault(key, {})[name] = number_of(stat.get("mean"))
     return stats
@@ -155,7 +155,7 @@ def _record(
     seen: set[tuple[str, int]],
 ) -> dict[str, Any] | Wrong | None:
     """Returns the record of an instance; None for a request that isn't its answer."""
-    instance, trial = object_of(state.get("instance")), state.get("train_trial_index", 0)
+    instance, trial = object_of(state, "instance"), state.get("train_trial_index", 0)
     if (
         not isinstance(instance.get("id"), str | int)
         or not isinstance(trial, int)
@@ -173,16 +173,16 @@ def _record(
     seen.add((item, trial))
     several = adapter.get("num_train_trials") not in (None, 1) or trial != 0
     is_draw = adapter.get("max_train_instances") == 0
-    failed = object_of(state.get("result")).get("success") is False
+    failed = object_of(state, "result").get("success") is False
     reasons = {"": "the request failed"} if failed else {}
-    source = object_of(instance.get("input")).get("text", instance.get("input"))
+    source = object_of(instance, "input").get("text", instance.get("input"))
     context = [source] if isinstance(source, str) and source else []
     references = [
-        str(object_of(reference.get("output")).get("text", reference.get("output")))
+        str(object_of(reference, "output").get("text", reference.get("output")))
         for reference in map(object_of, list_of(instance.get("references")))
         if "correct" in list_of(reference.get("tags"))
     ]
-    completions = list_of(object_of(state.get("result")).get("completions"))
+    completions = list_of(object_of(state, "result").get("completions"))
     text = object_of(completions[0]).get("text") if completions else ""
     return {
         "id": f"{item}/{trial}" if several else item,
@@ -192,7 +192,7 @@ def _record(
         "system": _model(adapter),
         "dataset": _dataset(run, instance),
         **({"trial" if is_draw else "seed": trial} if several else {}),
-        "request": object_of(state.get("request")).get("prompt"),
+        "request": object_of(state, "request").get("prompt"),
         LOGGED: logged_field(
             item,
             dict.fromkeys(scores) if failed else scores,

@@ -94,7 +94,7 @@ def inspect_rows(path: Path) -> Iterator[Row]:
 
 def _missing(n: int, header: Mapping[str, Any]) -> Iterator[Row]:
     """Yields the problem that a log has fewer samples than its results state, if it has."""
-    results = object_of(header.get("results"))
+    results = object_of(header, "results")
     total = results.get("total_samples")
     stopped = results.get("logged_samples") or results.get("early_stopping")
     if header.get("status") != "success" or stopped or not n or not isinstance(total, int):
@@ -113,18 +113,18 @@ def inspect_facts(path: Path) -> LogFacts:
         header = _header_of(path, notes)
     except ValueError:
         return LogFacts()  # the rows say what is wrong
-    task, evaluation = _Log.of(header).task, object_of(header.get("eval"))
+    task, evaluation = _Log.of(header).task, object_of(header, "eval")
     means: dict[tuple[str, str], float] = {}
     directions: dict[tuple[str, str], Direction] = {}
     reducers: dict[tuple[str, str], tuple[str, ...]] = {}
     graders: dict[str, tuple[str, ...]] = {}
-    for score in map(object_of, list_of(object_of(header.get("results")).get("scores"))):
+    for score in map(object_of, list_of(object_of(header, "results").get("scores"))):
         name, reducer = _score_name(score.get("scorer"), score.get("name")), score.get("reducer")
         known = reducers.get((task, name), ())
         if isinstance(reducer, str) and reducer not in known:
             reducers[task, name] = (*known, reducer)
         key = (task, f"{name},{reducer}" if known and reducer != known[0] else name)
-        for metric_name, metric in object_of(score.get("metrics")).items():
+        for metric_name, metric in object_of(score, "metrics").items():
             kind_of_metric = str(metric_name).rpartition("/")[2]
             value = number_of(object_of(metric).get("value"))
             if kind_of_metric in _MEANS and value is not None:
@@ -150,14 +150,14 @@ def inspect_facts(path: Path) -> LogFacts:
 
 def _graders(score: Mapping[str, Any], evaluation: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the models that give a score; none if no model does."""
-    models = object_of(score.get("params")).get("model")
+    models = object_of(score, "params").get("model")
     if not models and score.get("scorer") in _MODEL_GRADED:
         models = _grader(evaluation) or evaluation.get("model")
     return _model_names(models)
 
 
 def _grader(evaluation: Mapping[str, Any]) -> object:
-    return object_of(evaluation.get("model_roles")).get("grader")
+    return object_of(evaluation, "model_roles").get("grader")
 
 
 def _model_names(models: object) -> tuple[str, ...]:
@@ -167,19 +167,19 @@ def _model_names(models: object) -> tuple[str, ...]:
 
 
 def _settings(header: Mapping[str, Any]) -> dict[str, str]:
-    evaluation = object_of(header.get("eval"))
-    config = object_of(evaluation.get("config"))
+    evaluation = object_of(header, "eval")
+    config = object_of(evaluation, "config")
     scorers = (object_of(score) for score in list_of(evaluation.get("scorers")))
     return setting_values(
         {
             "task version": evaluation.get("task_version"),
             "task arguments": evaluation.get("task_args"),
-            "data set": object_of(evaluation.get("dataset")).get("name"),
+            "data set": object_of(evaluation, "dataset").get("name"),
             "solver": evaluation.get("solver"),
             "solver arguments": evaluation.get("solver_args"),
             "model arguments": evaluation.get("model_args"),
-            **object_of(object_of(header.get("plan")).get("config")),
-            **object_of(evaluation.get("model_generate_config")),
+            **object_of(header, "plan", "config"),
+            **object_of(evaluation, "model_generate_config"),
             **{name: config.get(name) for name in _LIMITS},
             **{f"scorer {score.get('name')}": score.get("options") for score in scorers},
             "grader": ", ".join(_model_names(_grader(evaluation))),
@@ -310,8 +310,8 @@ class _Log(NamedTuple):
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> _Log:
-        evaluation = object_of(header.get("eval"))
-        config = object_of(evaluation.get("config"))
+        evaluation = object_of(header, "eval")
+        config = object_of(evaluation, "config")
         return cls(
             model=str(evaluation.get("model") or ""),
             task=str(evaluation.get("task") or ""),
@@ -331,7 +331,7 @@ def _record(sample: Any, log: _Log, references: Resolve | None = None) -> dict[s
         return Wrong(f"expected a whole number, found {kind(epoch)}", "epoch")
     several = log.has_epochs or epoch != 1
     follow = references or (
-        lambda reference: str(object_of(sample.get("attachments")).get(reference, ""))
+        lambda reference: str(object_of(sample, "attachments").get(reference, ""))
     )
     turns = _turns(sample.get("input"), follow)
     target = sample.get("target")

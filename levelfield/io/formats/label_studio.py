@@ -60,7 +60,7 @@ def _answers(path: Path) -> Iterator[tuple[int, dict[str, Any] | Wrong]]:
 
 
 def _of_task(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
-    data = object_of(task.get("data"))
+    data = object_of(task, "data")
     sample = {"id": task.get("id"), **_fields(data), "data": data}
     for annotation in map(object_of, list_of(task["annotations"])):
         if annotation.get("was_cancelled"):
@@ -73,7 +73,7 @@ def _of_task(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
             yield Wrong(f"expected the annotator, found {kind(author)}", "completed_by")
             continue
         for result in map(object_of, list_of(annotation.get("result"))):
-            value = object_of(result.get("value"))
+            value = object_of(result, "value")
             if any(name in value for name in _PLACE):
                 continue
             choices = list_of(value.get("choices"))

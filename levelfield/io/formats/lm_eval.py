@@ -105,7 +105,7 @@ class _Run:
     def model(self) -> str:
         """The model's name as the results have it, else that of the folder."""
         name = self.results.get("model_name")
-        words = object_of(self.results.get("config")).get("model_args")
+        words = object_of(self.results, "config").get("model_args")
         if not name and isinstance(words, Mapping):
             name = words.get("pretrained") or words.get("model")
         if not name and isinstance(words, str):
@@ -136,7 +136,7 @@ def lm_eval_rows(path: Path) -> Iterator[Row]:
             elif record is not None:
                 number += 1
                 yield (line if file == path else number), record
-        effective = object_of(object_of(run.results.get("n-samples")).get(task)).get("effective")
+        effective = object_of(run.results, "n-samples", task).get("effective")
         if isinstance(effective, int) and 0 < len(filters) < effective and not broken:
             problem = (
                 f"{file.name}: holds {len(filters):,} of the {effective:,} documents that the "
@@ -156,10 +156,10 @@ def lm_eval_facts(path: Path) -> LogFacts:
     aggregations: dict[tuple[str, str], str] = {}
     groups = _groups(run)
     for task in (*groups, *run.samples):
-        higher = object_of(object_of(run.results.get("higher_is_better")).get(task))
+        higher = object_of(run.results, "higher_is_better", task)
         aggregation = _aggregations(run, task)
-        of_task = object_of(object_of(run.results.get("results")).get(task))
-        of_group = object_of(object_of(run.results.get("groups")).get(task))
+        of_task = object_of(run.results, "results", task)
+        of_group = object_of(run.results, "groups", task)
         for name, value in {**of_task, **of_group}.items():
             metric, comma, _ = name.partition(",")
             number = number_of(value)
@@ -182,14 +182,14 @@ def lm_eval_facts(path: Path) -> LogFacts:
 
 def _groups(run: _Run) -> dict[str, tuple[str, ...]]:
     """Returns the groups that have results of their own, with the tasks and groups in them."""
-    members = object_of(run.results.get("group_subtasks"))
-    names = (group for group in object_of(run.results.get("groups")) if list_of(members.get(group)))
+    members = object_of(run.results, "group_subtasks")
+    names = (group for group in object_of(run.results, "groups") if list_of(members.get(group)))
     return {group: tuple(map(str, members[group])) for group in names}
 
 
 def _aggregations(run: _Run, task: str) -> dict[str, str]:
     """Returns metric -> how its documents are aggregated, where that is not their mean."""
-    config = object_of(object_of(run.results.get("configs")).get(task))
+    config = object_of(run.results, "configs", task)
     named = {
         str(metric.get("metric")): str(metric["aggregation"])
         for metric in map(object_of, list_of(config.get("metric_list")))
@@ -199,13 +199,13 @@ def _aggregations(run: _Run, task: str) -> dict[str, str]:
 
 
 def _settings(run: _Run) -> dict[str, str]:
-    config = object_of(run.results.get("config"))
+    config = object_of(run.results, "config")
     arguments = config.get("model_args")
     if isinstance(arguments, str):
         arguments = dict(word.partition("=")[::2] for word in arguments.split(","))
     arguments = {k: v for k, v in object_of(arguments).items() if k not in ("pretrained", "model")}
     of_run = ("system_instruction", "chat_template", "fewshot_as_multiturn")
-    shots, versions = (object_of(run.results.get(name)) for name in ("n-shot", "versions"))
+    shots, versions = (object_of(run.results, name) for name in ("n-shot", "versions"))
     return setting_values(
         {
             **{name: config.get(name) for name in _SETTINGS},

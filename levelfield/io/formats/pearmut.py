@@ -91,7 +91,7 @@ def _answers(path: Path) -> Iterator[tuple[int, str, Mapping[str, Any] | Wrong]]
 def _values(rated: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if rated.get("score") is not None:
         yield _SCORE, rated["score"]
-    for slider, value in object_of(rated.get("sliders")).items():
+    for slider, value in object_of(rated, "sliders").items():
         if value is not None:
             yield slider, value
 
@@ -99,7 +99,7 @@ def _values(rated: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _texts(record: Mapping[str, Any], model: str) -> dict[str, Any]:
     """Returns what the annotator saw, as fields of a sample."""
     fields = {
-        "text": object_of(record.get("tgt")).get(model),
+        "text": object_of(record, "tgt").get(model),
         "source": record.get("src"),
         "references": record.get("ref"),
     }

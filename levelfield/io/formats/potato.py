@@ -151,7 +151,7 @@ def _states(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | Wrong]]:
         yield 0, Wrong(f"{path.name}: {printable(str(error))}")
         return
     user = state.get("user_id", path.resolve().parent.name)
-    for number, (instance, labels) in enumerate(object_of(state.get(_ANSWERS)).items(), 1):
+    for number, (instance, labels) in enumerate(object_of(state, _ANSWERS).items(), 1):
         if isinstance(labels, list):  # pairs of a label and its value
             questions: dict[str, dict[str, Any]] = {}
             for pair in map(list_of, labels):
