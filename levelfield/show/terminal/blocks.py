@@ -34,11 +34,11 @@ def print_wrapped(out: Console, text: str, *, bold: int = 0) -> None:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    for i, line in enumerate(lines):
-        shown = Text(line.replace("\u00a0", " "), "" if bold else "dim")
-        if i == 0:
-            shown.stylize("bold", 0, bold)
-        out.print(shown, soft_wrap=True)
+    if not lines:
+        return
+    shown = Text("\n".join(lines).replace("\u00a0", " "), "" if bold else "dim")
+    shown.stylize("bold", 0, min(bold, len(lines[0])))
+    out.print(shown, soft_wrap=True)
 
 
 def print_tables(out: Console, tables: Iterable[Table], signature: str) -> None:
@@ -62,10 +62,11 @@ def print_table(out: Console, table: Table, *, letters: bool = True) -> None:
 
 def _print_cells(out: Console, table: Table, *, letters: bool = True) -> None:
     """Prints the lines of a table. On a terminal, a name wider than half of it goes on below."""
-    for line in table_lines(table, width_of(out), name_width=out.width // 2, letters=letters):
-        text = Text.assemble(*line)
+    lines = table_lines(table, width_of(out), name_width=out.width // 2, letters=letters)
+    texts = [Text.assemble(*line) for line in lines]
+    for text in texts:
         text.rstrip()
-        out.print(text, soft_wrap=True)
+    out.print(Text("\n").join(texts), soft_wrap=True)
 
 
 class VisibleConsole(Console):
