@@ -304,20 +304,6 @@ class Source:
     def notes(self) -> tuple[str, ...]:
         return tuple(blank_note(name, n) for name, n in self._blank.items())
 
-    def checked(self) -> Iterator[Sample]:
-        """Yields the samples in one reading; who reads them has room for all.
-
-        Raises:
-            InputError: at the end, with all problems there are, as `check` does.
-        """
-        problems = Problems()
-        seen: dict[str, int] | None = None if self._ids == "any" else {}
-        states = [i.state() for i in self.inputs]
-        yield from (sample for sample, _ in self._read(problems.add, seen))
-        self._states = states
-        self.check_unchanged()
-        problems.raise_if_any()
-
     def check(self, *, progress: Progress = no_progress, wanted: Sequence[str] = ()) -> Census:
         """Reads everything once.
 
@@ -329,20 +315,33 @@ class Source:
             InputError: with all problems there are: the first 20, and how many more.
         """
         self._rules = replace(self._rules, wanted=tuple(wanted))
-        problems, census = Problems(), Census()
-        self._blank.clear()
-        self._states = None
-        states = [i.state() for i in self.inputs]
-        for sample, name in self._read(problems.add, None if self._ids == "any" else {}):
+        census = Census()
+        for sample, name in self._checked():
             census.add(sample, name)
             if census.n % PROGRESS_EVERY == 0:
                 progress(PROGRESS_EVERY)
         if census.n % PROGRESS_EVERY:
             progress(census.n % PROGRESS_EVERY)
+        return census
+
+    def checked(self) -> Iterator[Sample]:
+        """Yields the samples in one reading; who reads them has room for all.
+
+        Raises:
+            InputError: at the end, with all problems there are, as `check` does.
+        """
+        return (sample for sample, _ in self._checked())
+
+    def _checked(self) -> Iterator[tuple[Sample, str]]:
+        """Yields samples with the names of their inputs, and raises all problems at the end."""
+        problems = Problems()
+        self._blank.clear()
+        self._states = None
+        states = [i.state() for i in self.inputs]
+        yield from self._read(problems.add, None if self._ids == "any" else {})
         self._states = states
         self.check_unchanged()
         problems.raise_if_any()
-        return census
 
     def _read(
         self, report: Callable[[str], object], seen: dict[str, int] | None

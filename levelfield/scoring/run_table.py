@@ -9,10 +9,10 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -104,18 +104,11 @@ class RunTable:
     def __init__(
         self, parts: Mapping[str, Sequence[str]] | None = None, *, draws: Draws = "run"
     ) -> None:
-        self._ids = array("Q")
-        self._clusters = array("Q")
-        self._inputs = array("Q")
-        self._strata = array("Q")
-        self._groups = array("i")
-        self._seeds = array("i")
-        self._labels = array("i")
-        self._empty = array("B")
-        self._codes: dict[str, int] = {}
         self._draws = draws
-        self._seed_codes: dict[int | None, int] = {}
-        self._label_codes: dict[str, int] = {}
+        self._hashes = {name: array("Q") for name in ("ids", "clusters", "inputs", "strata")}
+        self._groups, self._labels = _NamedColumn[str](), _NamedColumn[str]()
+        self._seeds = _NamedColumn[int | None]()
+        self._empty = array("B")
         self._columns: dict[str, MetricColumn] = {}
         self._part_names = parts or {}
         self._parts: dict[tuple[str, str, str], Floats] = {}
@@ -125,7 +118,7 @@ class RunTable:
 
     def __len__(self) -> int:
         """How many samples were added."""
-        return len(self._ids)
+        return len(self._empty)
 
     def add(
         self,
@@ -143,14 +136,13 @@ class RunTable:
         labels = labels or [""] * len(samples)
         shared = [sample.shared for sample in samples]
         inputs = [sample.input for sample in samples]
-        self._ids.extend(_hash_of_id(sample.id) for sample in samples)
-        self._clusters.extend(_hash(b"cluster", s) if s else NONE for s in shared)
-        self._inputs.extend(_hash(b"input", i) if i else NONE for i in inputs)
-        self._strata.extend(map(_stratum, samples))
-        self._groups.extend(_coded(self._codes, groups))
-        shared_seeds = (sample.seed if self._draws == "run" else None for sample in samples)
-        self._seeds.extend(_coded(self._seed_codes, shared_seeds))
-        self._labels.extend(_coded(self._label_codes, labels))
+        self._hashes["ids"].extend(_hash_of_id(sample.id) for sample in samples)
+        self._hashes["clusters"].extend(_hash(b"cluster", s) if s else NONE for s in shared)
+        self._hashes["inputs"].extend(_hash(b"input", i) if i else NONE for i in inputs)
+        self._hashes["strata"].extend(map(_stratum, samples))
+        self._groups.extend(groups)
+        self._labels.extend(labels)
+        self._seeds.extend(sample.seed if self._draws == "run" else None for sample in samples)
         self._empty.extend(not sample.text.strip() for sample in samples)
         for metric, names in (corpora or {}).items():
             members = zip(names, groups, labels, strict=True)
@@ -184,7 +176,7 @@ class RunTable:
         stems = np.unique(np.array(self._stems, dtype=np.uint64)).size
         if 2 * alike >= n:
             sign = f"{alike:,} of them begin with the same words as another of their group"
-        elif 5 * len(self._codes) <= stems <= n / 2:
+        elif 5 * len(self._groups.codes) <= stems <= n / 2:
             sign = f"their ids are {stems:,} but for a suffix"
         else:
             return ""
@@ -264,13 +256,15 @@ class RunTable:
             ValueError: two samples with one id, or a metric that lacks values for some samples or
                 has values for others.
         """
-        ids = np.array(self._ids, dtype=np.uint64)
-        rows = np.argsort(ids)
-        ids = ids[rows]
+        hashes = {name: np.array(column, np.uint64) for name, column in self._hashes.items()}
+        rows = np.argsort(hashes["ids"])
+        hashes = {name: column[rows] for name, column in hashes.items()}
+        ids = hashes["ids"]
         if np.any(ids[1:] == ids[:-1]):
             raise ValueError("two samples have one id")
-        names, labels = sorted(self._codes), sorted(self._label_codes)
-        seeds = sorted(self._seed_codes, key=lambda seed: (seed is None, seed or 0))
+        names, groups = self._groups.sorted()
+        label_names, labels = self._labels.sorted()
+        seeds, of_seeds = self._seeds.sorted(lambda seed: (seed is None, seed or 0))
         values = {}
         for metric, column in self._columns.items():
             scored = np.array(column.ids, dtype=np.uint64)
@@ -282,19 +276,12 @@ class RunTable:
                 )
             values[metric] = np.array(column.values)[order]
         return SystemTable(
-            ids=ids,
-            clusters=np.array(self._clusters, dtype=np.uint64)[rows],
-            inputs=np.array(self._inputs, dtype=np.uint64)[rows],
-            strata=np.array(self._strata, dtype=np.uint64)[rows],
-            groups=_positions([self._codes[name] for name in names], self._groups)[rows],
-            seeds=(
-                None
-                if seeds in ([], [None])
-                else _positions([self._seed_codes[seed] for seed in seeds], self._seeds)[rows]
-            ),
-            names=tuple(names),
-            labels=_positions([self._label_codes[name] for name in labels], self._labels)[rows],
-            label_names=tuple(labels),
+            **hashes,
+            groups=groups[rows],
+            seeds=None if seeds in ((), (None,)) else of_seeds[rows],
+            names=names,
+            labels=labels[rows],
+            label_names=label_names,
             empty=np.array(self._empty, dtype=np.bool_)[rows],
             values=values,
             examples={name: example for name, (*_, example) in self._examples.items()},
@@ -341,20 +328,34 @@ class MetricColumn:
         self.truncated = self.ties = 0
 
 
+class _NamedColumn(Generic[K]):
+    """A column of names, each of which is kept once.
+
+    Attributes:
+        codes: name -> its number, in the order in which names first came.
+    """
+
+    def __init__(self) -> None:
+        self.codes: dict[K, int] = {}
+        self._rows = array("i")
+
+    def extend(self, names: Iterable[K]) -> None:
+        """Appends rows."""
+        codes = self.codes
+        self._rows.extend(codes.setdefault(name, len(codes)) for name in names)
+
+    def sorted(self, key: Callable[[K], Any] | None = None) -> tuple[tuple[K, ...], Codes]:
+        """Returns the names in order, and for each row the position of its name."""
+        ordered: list[Any] = [*self.codes]
+        ordered.sort(key=key)
+        names = tuple(ordered)
+        rank = np.empty(len(names), dtype=np.intp)
+        rank[[self.codes[name] for name in names]] = np.arange(len(names))
+        return names, rank[np.array(self._rows, dtype=np.intp)]
+
+
 def _single(names: Mapping[str, set[str]]) -> dict[str, str]:
     return {key: next(iter(members)) for key, members in names.items() if len(members) == 1}
-
-
-def _positions(order: Sequence[int], codes: array[int]) -> Codes:
-    """Codes as positions in an order of them."""
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return rank[np.array(codes, dtype=np.intp)]
-
-
-def _coded(codes: dict[K, int], names: Iterable[K]) -> Iterator[int]:
-    """Yields the code of each name; a new one has the next number."""
-    return (codes.setdefault(name, len(codes)) for name in names)
 
 
 def _stratum(sample: Sample) -> int:

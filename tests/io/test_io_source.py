@@ -61,7 +61,8 @@ def test_a_file_that_changes_between_two_passes_is_an_error(write, change):
         source.check_unchanged()
 
 
-def test_a_file_that_changes_during_a_check_is_an_error(write):
+def test_a_file_that_changes_during_a_check_is_an_error(write, monkeypatch):
+    monkeypatch.setattr("levelfield.io.samples.PROGRESS_EVERY", 1)
     path = Path(write("a.jsonl", LINES))
     source = open_samples([path])
     with pytest.raises(InputError, match="changed while it was read"):
