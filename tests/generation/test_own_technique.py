@@ -13,7 +13,9 @@ from levelfield import generate
 from levelfield.core.class_file import WithheldFileError, files_withheld
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.generation.table import make_technique, technique_class, technique_entry
-from levelfield.study.status import study_status
+from levelfield.study.ask.systems import technique_identity
+from levelfield.study.plan import TechniqueSource
+from levelfield.study.plan_file import load_plan
 from levelfield.study.verbs import load_study
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-technique.md"
@@ -128,10 +130,16 @@ class TestStudy:
         path.write_text(STUDY, encoding="utf-8")
         return path
 
+    def test_a_study_is_read_without_running_the_file(self, study: Path):
+        assert load_study(study).status().counts == {"missing": 2}
+        plan = load_study(study).plan
+        assert plan is not None
+        assert plan.techniques["Salad"].technique == "my_technique.py:WordSalad"
+        assert not study.with_name("ran").exists()
+
+    @pytest.mark.slow
     def test_only_the_run_of_a_study_runs_the_file(self, study: Path):
         ran = study.with_name("ran")
-        assert load_study(study).status().counts == {"missing": 2}
-        assert not ran.exists()
         notes: list[str] = []
         load_study(study).run(note=notes.append)
         assert any("my_technique.py:WordSalad runs Python from a file" in note for note in notes)
@@ -139,22 +147,22 @@ class TestStudy:
         again = load_study(study)
         assert again.status().counts == {"done": 2}
         again.audit()
-        report = again.report()
+        assert again.report().summary.controls
         again.export(study.with_name("texts.jsonl"), "texts")
-        assert again.plan is not None
-        assert again.plan.techniques["Salad"].technique == "my_technique.py:WordSalad"
-        assert report.summary.controls
         assert not ran.exists()
 
-    def test_cells_are_stale_after_a_change_of_the_file_or_an_option(self, study: Path, file: Path):
-        load_study(study).run(scores=False)
-        study.write_text(STUDY.replace("length = 3", "length = 4"), encoding="utf-8")
-        assert load_study(study).status().counts == {"stale": 2}
-        study.write_text(STUDY, encoding="utf-8")
+    def test_texts_depend_on_the_file_and_the_options(self, study: Path, file: Path):
+        def identity(text: str = STUDY) -> list[str]:
+            study.write_text(text, encoding="utf-8")
+            source = load_plan(study).systems[0].source
+            assert isinstance(source, TechniqueSource)
+            return technique_identity(source)
+
+        before = identity()
+        assert identity(STUDY.replace("length = 3", "length = 4")) != before
         file.write_text(file.read_text("utf-8") + "\n# later", encoding="utf-8")
-        plan = load_study(study).plan
-        assert plan is not None
-        assert study_status(plan).counts == {"stale": 2}
+        assert identity() != before
+        assert not study.with_name("ran").exists()
 
     def test_a_wrong_option_is_an_error_before_any_work(self, study: Path):
         study.write_text(STUDY.replace("length = 3", "size = 3"), encoding="utf-8")
