@@ -134,8 +134,8 @@ def technique_entry(name: str) -> TechniqueEntry:
 def mechanism_of(technique: Any) -> Mechanism:
     """Returns where control enters by a technique or its class: as its entry says, or, of one
     without an entry, its attribute `mechanism`, by default the logits."""
-    known = TECHNIQUES.get(getattr(technique, "name", ""), technique)
-    mechanism: Mechanism = getattr(known, "mechanism", "logits")
+    entry = TECHNIQUES.get(getattr(technique, "name", ""), technique)
+    mechanism: Mechanism = getattr(entry, "mechanism", "logits")
     return mechanism
 
 

@@ -91,6 +91,20 @@ def test_a_class_without_the_contract_is_an_error(file: Path):
         make_technique(f"{file}:Half")
 
 
+def test_a_technique_of_a_file_is_a_term_if_it_acts_at_the_logits(file: Path):
+    pytest.importorskip("torch")
+    import technique_cases as cases
+
+    term = {"technique": f"{file}:AmplifiedReview", "attribute": "sentiment"}
+    options = {"model": cases.model(), "formula": "base + 2 * more"}
+    combination = make_technique("combination", {**options, "terms": {"more": term}})
+    assert combination.refusal(POSITIVE) == ""
+    for cls in ("WordSalad", "Review"):
+        term["technique"] = f"{file}:{cls}"
+        with pytest.raises(UserError, match="does not act at the logits"):
+            make_technique("combination", {**options, "terms": {"more": term}})
+
+
 def test_what_a_technique_raises_is_blamed_on_its_file(file: Path):
     file.write_text(file.read_text("utf-8").replace("choices(self.words", "choices(self.wards"))
     with pytest.raises(
@@ -139,17 +153,17 @@ class TestStudy:
 
     @pytest.mark.slow
     def test_only_the_run_of_a_study_runs_the_file(self, study: Path):
-        ran = study.with_name("ran")
+        marker = study.with_name("ran")
         notes: list[str] = []
         load_study(study).run(note=notes.append)
         assert any("my_technique.py:WordSalad runs Python from a file" in note for note in notes)
-        ran.unlink()
+        marker.unlink()
         again = load_study(study)
         assert again.status().counts == {"done": 2}
         again.audit()
         assert again.report().summary.controls
         again.export(study.with_name("texts.jsonl"), "texts")
-        assert not ran.exists()
+        assert not marker.exists()
 
     def test_texts_depend_on_the_file_and_the_options(self, study: Path, file: Path):
         def identity(text: str = STUDY) -> list[str]:

@@ -38,10 +38,10 @@ def main(name: str, options: str, decoding: str) -> None:
             out.flush()
 
         values, how = json.loads(options), Decoding(**json.loads(decoding))
-        fixed: Sequence[str] = ()
+        file_identity: Sequence[str] = ()
         if TechniqueFile.parse(name):
-            fixed = technique_identity(TechniqueSource(name, options=values, decoding=how))
-        worker = TechniqueWorker(make_technique(name, values), how, fixed)
+            file_identity = technique_identity(TechniqueSource(name, options=values, decoding=how))
+        worker = TechniqueWorker(make_technique(name, values), how, file_identity)
         for line in sys.stdin.buffer:
             try:
                 for record in worker.answers(json.loads(line)):

@@ -14,10 +14,10 @@ from levelfield.train.guide.settings import GuideSettings
 
 _PACKAGE = "levelfield.generation.techniques"
 _FOLDERS = [f.name for f in files(_PACKAGE).iterdir() if (f / "settings.py").is_file()]
-_FOUND = [importlib.import_module(f"{_PACKAGE}.{name}.settings").SETTINGS for name in _FOLDERS]
+_CLASSES = [importlib.import_module(f"{_PACKAGE}.{name}.settings").SETTINGS for name in _FOLDERS]
 
 SETTINGS: Mapping[GuideKind, type[GuideSettings]] = {
-    cls.kind: cls for kind in get_args(GuideKind) for cls in _FOUND if cls.kind == kind
+    cls.kind: cls for kind in get_args(GuideKind) for cls in _CLASSES if cls.kind == kind
 }
 """Kind of guide -> its settings, by the names of the options of `levelfield train guide`. Found by
 walking the folders of techniques."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -182,7 +182,8 @@ class TechniqueTerm:
     attribute: str = ""
 
     def __post_init__(self) -> None:
-        if mechanism_of(self.technique) != "logits":
+        is_local = isinstance(self.technique, LocalTechnique)
+        if not is_local or mechanism_of(self.technique) != "logits":
             raise UserError(
                 f"technique {self.technique.name} does not act at the logits, so it cannot be a "
                 "term"
@@ -380,9 +381,7 @@ def _term(name: str, value: object, problems: list[str]) -> ModelTerm | Techniqu
             attribute = table.text("attribute", '"sentiment"', default="")
             if len(problems) > many:
                 return None
-            technique = make_technique(inner, options)
-            assert isinstance(technique, LocalTechnique)
-            return TechniqueTerm(technique, attribute)
+            return TechniqueTerm(cast(LocalTechnique, make_technique(inner, options)), attribute)
         values = table.values(ModelTerm)
         table.finish(elsewhere={"attribute": "belongs to a term with technique, which is missing"})
         return ModelTerm(**values) if len(problems) == many else None
