@@ -13,7 +13,19 @@ PARTITION = 64
 
 
 def partitions(items: Iterable[T], size: int = PARTITION) -> Iterator[list[T]]:
-    """Yields samples, or whatever else, in lists of `size`, the last one shorter."""
+    """Yields samples, or whatever else, in lists of `size`, the last one shorter.
+
+    What came before an error of `items` is yielded before the error is raised.
+    """
     waiting = iter(items)
-    while partition := list(itertools.islice(waiting, size)):
+    while True:
+        partition: list[T] = []
+        try:
+            partition.extend(itertools.islice(waiting, size))
+        except Exception:
+            if partition:
+                yield partition
+            raise
+        if not partition:
+            return
         yield partition

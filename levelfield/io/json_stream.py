@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -114,6 +115,15 @@ class JsonStream:
         """
         yield from self._parts("{", "}", "an object")
 
+    def beginning(self) -> dict[str, Any]:
+        """Returns the members of an object up to what can't be read, whose value is None."""
+        read: dict[str, Any] = {}
+        with suppress(ValueError):
+            for name in self.members():
+                read[name] = None
+                read[name] = self.value()
+        return read
+
     def items(self) -> Iterator[int]:
         """Yields the numbers of the items of a list from 1 on, each with the item next.
 
@@ -122,6 +132,15 @@ class JsonStream:
         """
         for number, _ in enumerate(self._parts("[", "]", "a list"), 1):
             yield number
+
+    def values(self) -> Iterator[Any]:
+        """Yields the items of a list.
+
+        Raises:
+            ValueError: as `items` and `value` do.
+        """
+        for _ in self.items():
+            yield self.value()
 
     def _parts(self, begin: str, end: str, kind: str) -> Iterator[str]:
         if self.next != begin:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from levelfield.core.direction import Direction
+from levelfield.core.partitions import partitions
 from levelfield.core.strings import finite_number
 from levelfield.io.archive import Archive, ArchiveError
 from levelfield.io.formats.chat import asked, message_text
@@ -62,6 +63,9 @@ _LIMITS = (
 _MODEL_GRADED = ("model_graded_qa", "model_graded_fact")
 """Scorers that ask the model under test where they are given no other."""
 
+_TOGETHER = 16
+"""Samples that are read together: few, as each may have a long transcript."""
+
 Resolve = Callable[[str], str]
 """Text for the name of an attachment."""
 
@@ -85,8 +89,10 @@ def inspect_rows(path: Path) -> Iterator[Row]:
             for name, stream in _members(file, header):
                 if name == "samples" and stream.next == "[":
                     log = _Log.of(header)
-                    for number in stream.items():
-                        yield number, _record(stream.value(), log)
+                    for samples in partitions(stream.values(), _TOGETHER):
+                        for record in _records(samples, log):
+                            number += 1
+                            yield number, record
             yield from _missing(number, header)
     except ValueError as error:
         yield number, _unreadable(error)
@@ -221,7 +227,8 @@ def _zipped_rows(path: Path) -> Iterator[Row]:
             for number, (name, place) in enumerate(_places(archive).items(), 1):
                 try:
                     sample = _parsed(archive, place)
-                    yield number, _record(sample, log, attachments.of(name))
+                    (record,) = _records([sample], log, attachments.of(name))
+                    yield number, record
                 except ValueError as error:
                     yield number, _unreadable(error)
             yield from _missing(number, header)
@@ -320,7 +327,38 @@ class _Log(NamedTuple):
         )
 
 
-def _record(sample: Any, log: _Log, references: Resolve | None = None) -> dict[str, Any] | Wrong:
+class _Sample(NamedTuple):
+    """A sample of a log.
+
+    Attributes:
+        item: its name in the data set.
+        fields: of its record, but for what the log says of it.
+        asked: what was asked and wanted.
+        attributes: of its `LoggedScores`.
+    """
+
+    item: str
+    fields: dict[str, Any]
+    asked: tuple[Any, ...]
+    attributes: dict[str, Any]
+
+
+def _records(
+    samples: Sequence[Any], log: _Log, references: Resolve | None = None
+) -> list[dict[str, Any] | Wrong]:
+    read = [_sample(sample, log, references) for sample in samples]
+    valid = [sample for sample in read if isinstance(sample, _Sample)]
+    contents = [content_digest(sample.asked) for sample in valid]
+    logged = iter(
+        [
+            logged_field(sample.item, content=content, **sample.attributes)
+            for sample, content in zip(valid, contents, strict=True)
+        ]
+    )
+    return [s if isinstance(s, Wrong) else {**s.fields, LOGGED: next(logged)} for s in read]
+
+
+def _sample(sample: Any, log: _Log, references: Resolve | None) -> _Sample | Wrong:
     match sample:
         case {"id": str() | int() as id}:
             item = str(id)
@@ -336,23 +374,18 @@ def _record(sample: Any, log: _Log, references: Resolve | None = None) -> dict[s
     turns = _turns(sample.get("input"), follow)
     target = sample.get("target")
     targets = [t for t in ([target] if isinstance(target, str) else list_of(target)) if t]
-    text, scores = _text(sample, follow), _scores(sample, log)
-    return {
+    fields = {
         "id": f"{item}/{epoch}" if several else item,
-        "text": text,
+        "text": _text(sample, follow),
         **turns,
         "references": targets,
         "system": log.model,
         "dataset": log.task,
         **({"epoch": epoch} if several else {}),
         "metadata": sample.get("metadata") or {},
-        LOGGED: logged_field(
-            item,
-            content=content_digest((turns["context"], targets)),
-            draw=epoch if several else 0,
-            **scores,
-        ),
     }
+    attributes = {"draw": epoch if several else 0, **_scores(sample, log)}
+    return _Sample(item, fields, (turns["context"], targets), attributes)
 
 
 def _scores(sample: Mapping[str, Any], log: _Log) -> dict[str, Any]:

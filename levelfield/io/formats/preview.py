@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from levelfield.io.json_stream import JsonStream
 
@@ -96,12 +97,16 @@ class Preview:
         with suppress(ValueError, RecursionError):  # most are shorter than the beginning
             first, _ = _DECODER.raw_decode(self._text[start:].lstrip(_SPACE))
             return first if isinstance(first, dict) else {}
-        with self.path.open("rb") as file, suppress(ValueError):
-            stream = JsonStream(_Beginning(file), chunk=_BYTES)
+        with suppress(ValueError):
+            stream = self._stream()
             if self.begins == "[":
                 next(stream.items(), None)
-            return dict(_members(stream))
+            return stream.beginning()
         return {}
+
+    def _stream(self) -> JsonStream:
+        with self.path.open("rb") as file:
+            return JsonStream(io.BytesIO(file.read(_MOST_BYTES)), chunk=_BYTES)
 
     @cached_property
     def inner(self) -> Mapping[str, Any]:
@@ -112,34 +117,9 @@ class Preview:
         if first is not None:  # nor is it cut off
             first = first[0] if isinstance(first, list) and first else None
             return first if isinstance(first, dict) else {}
-        with self.path.open("rb") as file, suppress(ValueError):
-            stream = JsonStream(_Beginning(file), chunk=_BYTES)
+        with suppress(ValueError):
+            stream = self._stream()
             if next(stream.members(), None) is not None:
                 next(stream.items(), None)
-                return dict(_members(stream))
+                return stream.beginning()
         return {}
-
-
-class _Beginning:
-    """The beginning of a file, read as it is asked for."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._left = _MOST_BYTES
-
-    def read(self, size: int, /) -> bytes:
-        content = self._file.read(min(self._left, size))
-        self._left -= len(content)
-        return content
-
-
-def _members(stream: JsonStream) -> Iterator[tuple[str, Any]]:
-    """Yields the members of an object, of which the last may be cut off."""
-    with suppress(ValueError):
-        for name in stream.members():
-            try:
-                value = stream.value()
-            except ValueError:
-                yield name, None
-                return
-            yield name, value
