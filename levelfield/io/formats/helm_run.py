@@ -110,9 +110,7 @@ def _items(file: Path) -> Iterator[Mapping[str, Any]]:
     if not file.is_file():
         return
     with open_bytes(file) as opened:
-        stream = JsonStream(opened)
-        for _ in stream.items():
-            yield object_of(stream.value())
+        yield from map(object_of, JsonStream(opened).values())
 
 
 def _stats(file: Path) -> _Stats:
