@@ -56,7 +56,7 @@ class GuideSpec(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         settings = SETTINGS.get(self.kind, GuideSettings)
-        if "," in self.attribute and not settings.of_several:
+        if "," in self.attribute and not settings.serves_several:
             raise UserError(
                 f"guides of kind {self.kind} serve one attribute, not {self.attribute}; train one "
                 "for each"

@@ -44,9 +44,9 @@ class GuideSettings(Options):
     Attributes:
         kind: of guide.
         technique: one that needs the kind, by whose name lists and messages call it.
-        of_several: whether a guide serves several attributes at once.
+        serves_several: whether a guide serves several attributes at once.
     """
 
     kind: ClassVar[GuideKind]
     technique: ClassVar[str]
-    of_several: ClassVar[bool] = False
+    serves_several: ClassVar[bool] = False

@@ -16,7 +16,7 @@ class LatentSettings(GuideSettings):
 
     kind: ClassVar[GuideKind] = "latent"
     technique: ClassVar[str] = "multictg"
-    of_several: ClassVar[bool] = True
+    serves_several: ClassVar[bool] = True
     encoder: str = option(
         "offline/minilm", "Model of sentence embeddings; its weights stay as they are."
     )
