@@ -7,7 +7,8 @@ import polars
 import pytest
 
 from levelfield import compare, correlate, load_samples, plan_systems, score
-from levelfield.io.frames import Framed, records_of
+from levelfield.io.arguments import records_of
+from levelfield.io.frames import Framed
 from levelfield.show import plot
 
 COLUMNS = {

@@ -21,24 +21,29 @@ def width_of(out: Console) -> int:
     return out.width if out.is_terminal else WIDTH
 
 
-def print_wrapped(out: Console, text: str, *, bold: int = 0) -> None:
-    """Prints a sentence in lines that are not broken at a no-break space.
+def print_wrapped(out: Console, *sentences: str, bold: int = 0) -> None:
+    """Prints sentences, each from a line of its own. No line is broken at a no-break space.
 
     Args:
-        bold: so many characters of its beginning are bold; the rest is dim if none is.
+        bold: so many characters of the beginning of each are bold; the rest is dim if none is.
     """
+    width = width_of(out)
+    texts = [_wrapped(sentence, width, bold) for sentence in sentences if sentence.strip()]
+    if texts:
+        out.print(Text("\n").join(texts), soft_wrap=True)
+
+
+def _wrapped(sentence: str, width: int, bold: int) -> Text:
     lines = textwrap.wrap(
-        "\u00a0".join(map(printable, text.split("\u00a0"))),
-        width_of(out),
+        "\u00a0".join(map(printable, sentence.split("\u00a0"))),
+        width,
         subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,
     )
-    if not lines:
-        return
     shown = Text("\n".join(lines).replace("\u00a0", " "), "" if bold else "dim")
     shown.stylize("bold", 0, min(bold, len(lines[0])))
-    out.print(shown, soft_wrap=True)
+    return shown
 
 
 def print_tables(out: Console, tables: Iterable[Table], signature: str) -> None:
@@ -56,8 +61,7 @@ def print_table(out: Console, table: Table, *, letters: bool = True) -> None:
         letters: whether the cells show their letters.
     """
     _print_cells(out, table, letters=letters)
-    for line in filter(None, (table.key(BEST, letters=letters), *table.notes)):
-        print_wrapped(out, line)
+    print_wrapped(out, table.key(BEST, letters=letters), *table.notes)
 
 
 def _print_cells(out: Console, table: Table, *, letters: bool = True) -> None:
