@@ -412,14 +412,12 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
     ids = [id for id in column.values if id in samples]
     values = np.array([column.values[id] for id in ids], dtype=np.float64)
     values[~np.isfinite(values)] = np.nan
-    tally = RunTable()
+    run = RunTable()
     seeded = [replace(samples[id], seed=samples[id].seed or 0) for id in ids]
-    tally.add(seeded, [sample.system for sample in seeded])
+    run.add(seeded, [sample.system for sample in seeded])
     undefined = {id: "undefined" for id, v in zip(ids, values, strict=True) if math.isnan(v)}
-    tally.add_scores(
-        Scores(column.metric, tuple(ids), values, undefined, column.signature, "higher")
-    )
-    table = tally.table()
+    run.add_scores(Scores(column.metric, tuple(ids), values, undefined, column.signature, "higher"))
+    table = run.table()
     if len(table.names) < 2:
         raise UserError(
             f"{column.metric}: the pilot has scores of {len(table.names)} systems; expected two "

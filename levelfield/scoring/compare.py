@@ -266,17 +266,17 @@ def _by_scores(
     if any(not isinstance(item, Scores) for item in several):
         raise UserError("scores: expected Scores, which say which end is better")
     resampling = scoring.resampling
-    tally = RunTable(draws=scoring.draws)
+    run = RunTable(draws=scoring.draws)
     samples = load_samples(texts, reading)
-    tally.add(samples, _SYSTEMS.groups(samples))
+    run.add(samples, _SYSTEMS.groups(samples))
     for metric_scores in several:
-        tally.add_scores(metric_scores)
+        run.add_scores(metric_scores)
     try:
-        summaries = summarise(tally, resampling=resampling)
+        summaries = summarise(run, resampling=resampling)
     except ValueError as error:
         raise UserError(f"scores of other samples: {error}") from error
     resampling.check_metrics([s.metric for s in summaries])
-    return _compared(len(tally), summaries, resampling)
+    return _compared(len(run), summaries, resampling)
 
 
 def _compared(

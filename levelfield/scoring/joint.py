@@ -100,7 +100,7 @@ class Criterion:
 
 
 def joint(
-    tally: RunTable,
+    run: RunTable,
     content: Criterion,
     style: Criterion,
     *,
@@ -117,7 +117,7 @@ def joint(
     its system's means.
 
     Args:
-        tally: samples and scores of a run that has both metrics.
+        run: samples and scores of a run that has both metrics.
         compare: whether the groups are systems.
 
     p is not adjusted for the number of comparisons; `adjusted` does that.
@@ -125,7 +125,7 @@ def joint(
     Raises:
         UserError: a metric of which higher is not better, or that the run does not have.
     """
-    columns = {column.metric: column for column in tally.columns()}
+    columns = {column.metric: column for column in run.columns()}
     for criterion in (content, style):
         if criterion.metric not in columns:
             raise UserError(f"no values of {criterion.metric}; there are {', '.join(columns)}")
@@ -133,7 +133,7 @@ def joint(
             raise UserError(
                 f"{criterion.metric}: {in_words(direction)}, so it has no part in a mean"
             )
-    table = tally.table()
+    table = run.table()
     values = np.stack([table.values[c.metric] / c.best for c in (content, style)], axis=1)
     infinite = int(np.isinf(values).any(axis=1).sum())
     values[np.isinf(values)] = np.nan  # which no joint mean can hold

@@ -208,11 +208,11 @@ class LoggedSet:
         """Returns the summaries of scores, in their order, with p that are not adjusted."""
         summaries: dict[str, MetricSummary] = {}
         if plain := [score for score in scores if score.kind is None]:
-            tally = self._tally()
+            run = self._run()
             for score in plain:
-                self._add(tally, score, self._values(score.name))
+                self._add(run, score, self._values(score.name))
             summaries |= {
-                s.metric: s for s in unadjusted(tally, by_input=True, resampling=resampling)
+                s.metric: s for s in unadjusted(run, by_input=True, resampling=resampling)
             }
         for score in scores:
             if isinstance(score.kind, Reduction):
@@ -289,18 +289,18 @@ class LoggedSet:
     def _reason(self, row: int, score: str) -> str:
         return self._columns[score].reasons.get(row) or self._reasons.get(row) or NO_SCORE
 
-    def _tally(self) -> RunTable:
-        tally = RunTable()
+    def _run(self) -> RunTable:
+        run = RunTable()
         for rows in partitions(
             zip(self._ids, self._items, self._seeds, self._systems, strict=True)
         ):
             samples = [Sample(id, "", source=item, seed=seed) for id, item, seed, _ in rows]
-            tally.add(samples, [system for *_, system in rows])
-        return tally
+            run.add(samples, [system for *_, system in rows])
+        return run
 
-    def _add(self, tally: RunTable, score: LoggedScore, values: Floats) -> None:
+    def _add(self, run: RunTable, score: LoggedScore, values: Floats) -> None:
         undefined = np.flatnonzero(np.isnan(values))
-        tally.add_scores(
+        run.add_scores(
             Scores(
                 metric=score.title,
                 ids=tuple(self._ids),
@@ -349,7 +349,7 @@ class LoggedSet:
             if rows.any():
                 rate_shares[rows] = rates(l[rows], w[rows])
                 value_shares[rows] = shares_of_value(aggregation, rate_shares[rows])
-        value_table, rate_table = self._tally(), self._tally()
+        value_table, rate_table = self._run(), self._run()
         self._add(value_table, score, value_shares)
         self._add(rate_table, score, rate_shares)
         (summary,) = unadjusted(value_table, by_input=True, resampling=resampling)

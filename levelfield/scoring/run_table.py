@@ -398,7 +398,13 @@ def _hash_of_example(shared: str) -> int:
 
 
 class Pairing:
-    """Which rows of a table answer the same input."""
+    """Which rows of a table answer the same input.
+
+    Attributes:
+        has_seeds: whether some texts of the run have seeds.
+        clusters: (inputs,) hashes of what texts on an input share.
+        texts: (inputs, systems): how many texts of a system answer an input.
+    """
 
     def __init__(self, table: SystemTable) -> None:
         self._table = table
@@ -406,9 +412,10 @@ class Pairing:
         inputs = table.inputs[self._rows]
         of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
         shared = table.clusters[self._rows][first]
-        self.clusters: Hashes = np.where(shared == NONE, of_input, shared)  # (inputs,)
+        self.clusters: Hashes = np.where(shared == NONE, of_input, shared)
         self._cluster = coded(self.clusters)[1]
         self._seeds = None if table.seeds is None else table.seeds[self._rows]
+        self.has_seeds = table.seeds is not None
         self._shape = (of_input.size, len(table.names))
         self._cell = code * len(table.names) + table.groups[self._rows]
         self.texts: Codes = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(

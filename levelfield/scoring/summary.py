@@ -107,7 +107,7 @@ class MetricSummary(Document):
 
 
 def summarise(
-    tally: RunTable,
+    run: RunTable,
     *,
     compare: bool = True,
     split: Container[str] = (),
@@ -119,12 +119,12 @@ def summarise(
     `unadjusted`.
     """
     return adjusted(
-        unadjusted(tally, compare=compare, split=split, resampling=resampling), resampling
+        unadjusted(run, compare=compare, split=split, resampling=resampling), resampling
     )
 
 
 def unadjusted(
-    tally: RunTable,
+    run: RunTable,
     *,
     compare: bool = True,
     split: Container[str] = (),
@@ -140,7 +140,7 @@ def unadjusted(
     (several seeds) are averaged.
 
     Args:
-        tally: the samples and scores.
+        run: the samples and scores.
         compare: whether the groups are systems. Labels or datasets are not compared with each
             other: their inputs differ, so a difference says nothing of who is better.
         split: the metrics whose groups are split by labels as well.
@@ -151,7 +151,7 @@ def unadjusted(
     Raises:
         ValueError: as `RunTable.table`.
     """
-    table = tally.table()
+    table = run.table()
     clusters = coded(table.own_clusters)[1]
     pairing = Pairing(table) if compare else None
 
@@ -190,7 +190,7 @@ def unadjusted(
         )
 
     def values_of_systems(pairing: Pairing) -> Iterator[ValuesOfSystems]:
-        for column in tally.columns():
+        for column in run.columns():
             values = table.values[column.metric]
             of_ranks = bool(np.isinf(values).any())
             values = ranks(values) if of_ranks else values
@@ -210,11 +210,11 @@ def unadjusted(
 
     whole = np.ones(table.groups.size, np.bool_)
     labels = {name: table.labels == i for i, name in enumerate(_told_apart(table.label_names))}
-    comparisons: Sequence[Sequence[Comparison]] = [()] * len(list(tally.columns()))
+    comparisons: Sequence[Sequence[Comparison]] = [()] * len(list(run.columns()))
     if pairing is not None and len(table.names) > 1:
         comparisons = compared_systems(values_of_systems(pairing), resampling)
     summaries = []
-    for column, of_metric in zip(tally.columns(), comparisons, strict=True):
+    for column, of_metric in zip(run.columns(), comparisons, strict=True):
         values = table.values[column.metric]
         votes, limits = votes_of(values[~np.isnan(values)]), natural_range(values)
         of_groups = partial(group_summaries, values=values, votes=votes, limits=limits)
@@ -266,7 +266,7 @@ def mean_of_rows(
         by_input: as for `mean_with_seeds`.
     """
     v = values[rows]
-    if pairing is not None and code is not None:
+    if pairing is not None and pairing.has_seeds and code is not None:
         texts = pairing.seeded(np.where(rows, values, np.nan), code)
         if texts is not None and texts.values.size == np.count_nonzero(~np.isnan(v)):
             mean = mean_with_seeds(
