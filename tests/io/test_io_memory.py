@@ -11,7 +11,8 @@ from levelfield.core.errors import InputError
 from levelfield.io.ratings import load_ratings
 from levelfield.io.scores import load_scores
 
-N = 1500
+N = 3000
+"""Records: enough that the partition that is read at a time does not count."""
 
 
 def held(read):
