@@ -22,6 +22,7 @@ from levelfield.generation.techniques.rewriter.rewriter_options import (
     RewriterSpec,
 )
 from levelfield.io.reading import pairs
+from levelfield.models.guides import TRAINED_FOR
 from levelfield.models.small.shapes import Settings
 from levelfield.train.cdm import PerturbOptions
 from levelfield.train.discriminator import DiscriminatorSpec
@@ -229,8 +230,8 @@ def cdm(plan: str, out: str) -> None:
 
 _KINDS = {
     name: kind
-    for kind, settings in SETTINGS.items()
-    for name in (settings.technique, *(n for n, e in TECHNIQUES.items() if e.guide == kind))
+    for kind, first in TRAINED_FOR.items()
+    for name in (first, *(n for n, e in TECHNIQUES.items() if e.guide == kind))
 }
 """Technique -> the kind of guide that it needs; of a kind first the one that names it."""
 _GUIDE_NAMES = (
@@ -253,7 +254,7 @@ _GUIDE_NAMES = (
 )
 @FOLDER
 @takes(GuideSpec, "words", without=("kind", "settings"), as_words=True)
-@takes_given({cls.technique: cls for cls in SETTINGS.values()}, "settings", _GUIDE_NAMES)
+@takes_given({TRAINED_FOR[kind]: cls for kind, cls in SETTINGS.items()}, "settings", _GUIDE_NAMES)
 @click.option(
     "--option",
     "-o",

@@ -29,6 +29,19 @@ base's states). `latent`: texts as small vectors, and those as keys and values b
 states, a matrix a label. `heads`: directions of what its attention heads leave, a matrix a
 label. `reft`: low-rank edits of the base's states for each label."""
 
+TRAINED_FOR: Mapping[GuideKind, str] = {
+    "class-lm": "gedi",
+    "future": "fudge",
+    "soft-prompt": "discup",
+    "head": "pplm",
+    "latent": "multictg",
+    "vector": "caa",
+    "heads": "iti",
+    "reft": "loreft",
+}
+"""Kind of guide -> a technique that needs it, by whose name `levelfield train guide` calls it; none
+of a kind that is only converted."""
+
 ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
 
 SHIPPED: Mapping[str, str] = {
@@ -221,19 +234,9 @@ def checksum(folder: Path) -> str:
 def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
     if kind == "encoder":
         return "make one of published files with `levelfield convert bolt`, and give guide=FOLDER"
-    technique = {
-        "class-lm": "gedi",
-        "future": "fudge",
-        "soft-prompt": "discup",
-        "head": "pplm",
-        "latent": "multictg",
-        "vector": "caa",
-        "heads": "iti",
-        "reft": "loreft",
-    }[kind]
     model = "" if base == OFFLINE_LM else f" --model {base}"
     return (
-        f"make one with `levelfield train guide --technique {technique}{model} --data FILE "
+        f"make one with `levelfield train guide --technique {TRAINED_FOR[kind]}{model} --data FILE "
         f"--attribute {attribute} --out FOLDER` and give guide=FOLDER"
     )
 

@@ -43,10 +43,8 @@ class GuideSettings(Options):
 
     Attributes:
         kind: of guide.
-        technique: one that needs the kind, by whose name lists and messages call it.
         serves_several: whether a guide serves several attributes at once.
     """
 
     kind: ClassVar[GuideKind]
-    technique: ClassVar[str]
     serves_several: ClassVar[bool] = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, get_args
+from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import choices, parsed
-from levelfield.models.guides import GuideKind
+from levelfield.models.guides import TRAINED_FOR, GuideKind
 from levelfield.train.guide.settings import GuideSettings
 
 _PACKAGE = "levelfield.generation.techniques"
@@ -17,7 +17,7 @@ _FOLDERS = [f.name for f in files(_PACKAGE).iterdir() if (f / "settings.py").is_
 _CLASSES = [importlib.import_module(f"{_PACKAGE}.{name}.settings").SETTINGS for name in _FOLDERS]
 
 SETTINGS: Mapping[GuideKind, type[GuideSettings]] = {
-    cls.kind: cls for kind in get_args(GuideKind) for cls in _CLASSES if cls.kind == kind
+    kind: cls for kind in TRAINED_FOR for cls in _CLASSES if cls.kind == kind
 }
 """Kind of guide -> its settings, by the names of the options of `levelfield train guide`. Found by
 walking the folders of techniques."""

@@ -15,7 +15,6 @@ class ClassLMSettings(GuideSettings):
     """How a class-conditional model is trained."""
 
     kind: ClassVar[GuideKind] = "class-lm"
-    technique: ClassVar[str] = "gedi"
     lam: float = option(
         0.8,
         "Share λ of the generative loss of a class-conditional model; the rest is the weight of "

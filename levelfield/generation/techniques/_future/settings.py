@@ -15,7 +15,6 @@ class FutureSettings(GuideSettings):
     """How a future discriminator is trained."""
 
     kind: ClassVar[GuideKind] = "future"
-    technique: ClassVar[str] = "fudge"
     width: int = option(
         64,
         "Width of FUDGE's network, with one attention head per 16.",

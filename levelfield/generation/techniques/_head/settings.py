@@ -15,7 +15,6 @@ class HeadSettings(GuideSettings):
     """How a head is trained."""
 
     kind: ClassVar[GuideKind] = "head"
-    technique: ClassVar[str] = "pplm"
     tokens: int = option(128, TOKENS, least=1)
     l2: float = option(
         0.03, "Weight of |W|² / 2, for W on states of mean 0 and deviation 1.", least=0

@@ -15,7 +15,6 @@ class LatentSettings(GuideSettings):
     """How latents, prefixes and the flow are trained."""
 
     kind: ClassVar[GuideKind] = "latent"
-    technique: ClassVar[str] = "multictg"
     serves_several: ClassVar[bool] = True
     encoder: str = option(
         "offline/minilm", "Model of sentence embeddings; its weights stay as they are."

@@ -15,7 +15,6 @@ class VectorSettings(GuideSettings):
     """How steering vectors are measured."""
 
     kind: ClassVar[GuideKind] = "vector"
-    technique: ClassVar[str] = "caa"
     states: Literal["mean", "last"] = option(
         "mean", "State of a text in each layer: the mean over its tokens, or that of the last."
     )

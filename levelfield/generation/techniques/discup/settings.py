@@ -20,7 +20,6 @@ class SoftPromptSettings(GuideSettings):
     """How soft prompts are distilled; `Distillation` has the loss."""
 
     kind: ClassVar[GuideKind] = "soft-prompt"
-    technique: ClassVar[str] = "discup"
     prompt: str = option(
         "10",
         "Number m of embeddings per prompt, or LABEL=NUMBER for each label, separated by commas.",

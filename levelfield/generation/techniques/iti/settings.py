@@ -15,7 +15,6 @@ class HeadsSettings(GuideSettings):
     """How directions of attention heads are measured."""
 
     kind: ClassVar[GuideKind] = "heads"
-    technique: ClassVar[str] = "iti"
     states: Literal["mean", "last"] = option(
         "mean",
         "Output of each head that represents a text: the mean over its tokens, or that of the "

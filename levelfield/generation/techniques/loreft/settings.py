@@ -15,7 +15,6 @@ class ReftSettings(GuideSettings):
     """How edits of states are trained."""
 
     kind: ClassVar[GuideKind] = "reft"
-    technique: ClassVar[str] = "loreft"
     rank: int = option(4, "Rank r of an edit.", least=1, most=1024)
     edited_layers: str = option(
         "",
