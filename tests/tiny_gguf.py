@@ -1,4 +1,4 @@
-"""A random small Llama in a GGUF file, written by the package `gguf`."""
+"""A random small Llama or Qwen2 in a GGUF file, written by the package `gguf`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ def tokens() -> list[str]:
     return [*control, *sorted(ByteLevel.alphabet()), "th", "the", "Ġthe"]
 
 
-def write(path: Path, *, pre: str = "smollm", architecture: str = "llama", seed: int = 0) -> Path:
+def write(
+    path: Path,
+    *,
+    pre: str = "smollm",
+    architecture: str = "llama",
+    seed: int = 0,
+    without: str = "",
+) -> Path:
     vocabulary = tokens()
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_context_length(128)
@@ -49,10 +56,13 @@ def write(path: Path, *, pre: str = "smollm", architecture: str = "llama", seed:
         "ffn_up": (INNER, WIDTH),
         "ffn_down": (WIDTH, INNER),
     }
+    biases = ("attn_q", "attn_k", "attn_v") if architecture == "qwen2" else ()
     rng = np.random.default_rng(seed)
 
     def add(name: str, shape: tuple[int, ...], coding: gguf.GGMLQuantizationType) -> None:
         values = rng.normal(0, 0.1, shape).astype(np.float32)
+        if name == without:
+            return
         writer.add_tensor(name, gguf.quants.quantize(values, coding), raw_dtype=coding)
 
     plain, small, whole = (gguf.GGMLQuantizationType[name] for name in ("F32", "Q4_1", "Q8_0"))
@@ -60,6 +70,8 @@ def write(path: Path, *, pre: str = "smollm", architecture: str = "llama", seed:
     for block in range(LAYERS):
         for name, shape in shapes.items():
             add(f"blk.{block}.{name}.weight", shape, small)
+        for name in biases:
+            add(f"blk.{block}.{name}.bias", shapes[name][:1], plain)
         for name in ("attn_norm", "ffn_norm"):
             add(f"blk.{block}.{name}.weight", (WIDTH,), plain)
     add("output_norm.weight", (WIDTH,), plain)

@@ -48,7 +48,7 @@ BOS = (
 
 def rule(resolved: Resolved, bos: Bos) -> Bos:
     """Returns what `auto` means for a model as far as no tokenizer has to say it."""
-    return True if bos == "auto" and resolved.gguf else bos
+    return True if bos == "auto" and resolved.has_embedded_lm else bos
 
 
 @functools.lru_cache(maxsize=64)
@@ -274,6 +274,6 @@ def load_causal_tokens(name: str, loading: Loading, *, bos: Bos = "auto") -> Cau
     """
     resolved = resolve_causal(name, loading)
     bos = rule(resolved, bos)
-    if resolved.gguf:
+    if resolved.has_embedded_lm:
         return ConvertedVocabulary(resolved.path, reads_bos=bool(bos))
     return CausalTokens(load_tokenizer(resolved), load_config(resolved), bos=bos)

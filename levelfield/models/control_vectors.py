@@ -18,7 +18,7 @@ import numpy as np
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError, with_extra
 from levelfield.io.writing import file_replacement
-from levelfield.models.converted import open_gguf
+from levelfield.models.gguf_conversion import open_gguf
 from levelfield.models.loading import reading
 
 ARCHITECTURE = "controlvector"

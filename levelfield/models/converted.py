@@ -10,15 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import math
+import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from levelfield.core.errors import ModelError, with_extra
+from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import printable
 from levelfield.io.writing import (
@@ -26,25 +25,19 @@ from levelfield.io.writing import (
     file_replacement,
     lasting_folder,
     temporary_file,
+    temporary_folder,
     user_cache,
 )
-from levelfield.models import llama_gguf
-from levelfield.models.loading import reading
-
-if TYPE_CHECKING:
-    from gguf import GGUFReader
+from levelfield.models import gguf_conversion
+from levelfield.models.gguf_conversion import TEXTS, WEIGHTS, bytes_of_weights
 
 VERSION = 1
 """Counts up when a copy would have other bytes."""
 
-WEIGHTS = "model.safetensors"
 _CHECKSUMS = "checksums.json"
 """File name -> CRC-32 of the file as it was written, in a folder of a conversion."""
-_TEXTS: Mapping[str, Callable[[GGUFReader], dict[str, Any]]] = {
-    "config.json": llama_gguf.configuration,
-    "tokenizer.json": llama_gguf.tokenizer,
-    "tokenizer_config.json": llama_gguf.tokenizer_configuration,
-}
+Convert = Callable[[Path, Path], None]
+"""Writes files of a GGUF file's copy into a folder."""
 
 
 def copies_folder() -> Path:
@@ -93,14 +86,18 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
         ModelError: the package that reads the file is not installed, the file is damaged, there is
             no room for the copy, or no folder that can be written.
     """
-    names = (*_TEXTS, *([WEIGHTS] if weights else ()))
+    names = (*TEXTS, *([WEIGHTS] if weights else ()))
 
     def make(folder: Path) -> Path:
         def write() -> None:
-            if not _is_whole(folder, _TEXTS):
-                _write_texts(folder, gguf)
+            if not _is_whole(folder, TEXTS):
+                _write_files(folder, gguf, TEXTS, gguf_conversion.write_texts)
             if weights and not _is_whole(folder, names):
-                _write_weights(folder, gguf)
+                free = shutil.disk_usage(folder).free
+                if free < bytes_of_weights(gguf):
+                    raise _no_room(folder, gguf, f"{free / 1e6:,.0f} MB are free")
+                convert = partial(gguf_conversion.write_weights, texts=folder)
+                _write_files(folder, gguf, [WEIGHTS], convert)
 
         return _complete(folder, names, write, partial(_no_room, folder, gguf))
 
@@ -188,84 +185,30 @@ def _crc32(path: Path, *version: int) -> int:  # noqa: ARG001
     return crc
 
 
-def open_gguf(gguf: Path) -> GGUFReader:
-    """Returns the file with its metadata read, and its tensors yet to be.
-
-    Raises:
-        ModelError: the package that reads it is not installed, or the file is damaged.
-    """
-    try:
-        from gguf import GGUFReader
-    except ImportError as error:
-        raise ModelError(
-            f"the package gguf, which reads {gguf.name}, is not installed: {with_extra('offline')}"
-        ) from error
-    with reading(gguf.name):
-        return GGUFReader(gguf)
+def _write_files(folder: Path, gguf: Path, names: Sequence[str], make: Convert) -> None:
+    with temporary_folder(folder) as made:
+        make(gguf, made)
+        _place(folder, [made / name for name in names])
 
 
-def _write_texts(folder: Path, gguf: Path) -> None:
-    file = open_gguf(gguf)
-    with reading(gguf.name):
-        texts = {name: json.dumps(make(file)).encode() for name, make in _TEXTS.items()}
-    _place(folder, {name: [text] for name, text in texts.items()})
-
-
-def _write_weights(folder: Path, gguf: Path) -> None:
-    file = open_gguf(gguf)
-    head, values = _head(file)
-    free = shutil.disk_usage(folder).free
-    if free < len(head) + values:
-        raise _no_room(folder, gguf, f"{free / 1e6:,.0f} MB are free")
-
-    def chunks() -> Iterator[bytes]:
-        yield head
-        with reading(gguf.name):
-            for tensor in llama_gguf.tensors(file).values():
-                yield llama_gguf.weights(file, tensor).astype("<f4").tobytes()
-
-    _place(folder, {WEIGHTS: chunks()})
-
-
-def _head(file: GGUFReader) -> tuple[bytes, int]:
-    """Returns the head of the safetensors file, and how many bytes of values follow it."""
-    table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, tensor in llama_gguf.tensors(file).items():
-        # the file writes the dimension that varies fastest first
-        shape = tensor.shape[::-1].tolist()
-        begin, end = end, end + 4 * math.prod(shape)
-        table[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(table).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text, end
-
-
-def _place(folder: Path, files: Mapping[str, Iterable[bytes]]) -> None:
-    """Writes files of a copy, and then their checksums."""
+def _place(folder: Path, files: Sequence[Path]) -> None:
+    """Moves files into a copy when they are on the disk, and then writes their checksums."""
     checksums: dict[str, int] = {}
     with contextlib.suppress(OSError, ValueError, AttributeError):
         kept = read_json(folder / _CHECKSUMS).items()
         checksums = {name: crc for name, crc in kept if (folder / name).is_file()}
-    for name, chunks in files.items():
-        checksums[name] = _write(folder / name, chunks)
-    _write(folder / _CHECKSUMS, [json.dumps(checksums, sort_keys=True).encode()])
-
-
-def _write(target: Path, chunks: Iterable[bytes]) -> int:
-    """Puts a file in its place when all of it is on the disk; returns its CRC-32."""
-    crc = 0
-    with file_replacement(target) as path, path.open("wb") as file:
-        for chunk in chunks:
-            crc = zlib.crc32(chunk, crc)
-            file.write(chunk)
-    return crc
+    for file in files:
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())
+        checksums[file.name] = _checksum(file)
+        file.replace(folder / file.name)
+    with file_replacement(folder / _CHECKSUMS) as path:
+        path.write_text(json.dumps(checksums, sort_keys=True), encoding="utf-8")
 
 
 def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
-    head, values = _head(open_gguf(gguf))
     return ModelError(
-        f"the converted copy of {gguf.name} takes {(len(head) + values) / 1e6:,.0f} MB in "
+        f"the converted copy of {gguf.name} takes {bytes_of_weights(gguf) / 1e6:,.0f} MB in "
         f"{printable(str(folder))}: {reason}; make room there, or name another folder in "
         "$LEVELFIELD_CACHE"
     )

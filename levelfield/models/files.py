@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from levelfield.core.errors import ModelError
 from levelfield.io.fetch import Published
 from levelfield.models.contracts import FIM
 from levelfield.models.converted import converted
-from levelfield.models.loading import reading
+from levelfield.models.loading import quiet, reading
 from levelfield.models.resolve import Resolved
 
 
@@ -62,17 +62,6 @@ def check_depth(resolved: Resolved, folder: Path) -> None:
         )
 
 
-def quiet() -> None:
-    """Switches off the progress bars and reports of `transformers`: commands show their own, and
-    loaders raise what is wrong."""
-    from transformers.utils import logging
-
-    disable: Callable[[], None] = logging.disable_progress_bar
-    disable()
-    silence: Callable[[], None] = logging.set_verbosity_error
-    silence()
-
-
 def whole_folder(resolved: Resolved) -> Path:
     """Returns the folder with all files of a model, the weights among them.
 
@@ -95,10 +84,11 @@ def load_tokenizer(resolved: Resolved) -> Any:
     import transformers
 
     quiet()
+    kind = transformers.AutoTokenizer
+    if resolved.gguf:  # `AutoTokenizer` may split texts by the rule of the architecture
+        kind = transformers.PreTrainedTokenizerFast
     with reading(resolved.name):
-        return transformers.AutoTokenizer.from_pretrained(
-            resolved.path, local_files_only=True, trust_remote_code=False
-        )
+        return kind.from_pretrained(resolved.path, local_files_only=True, trust_remote_code=False)
 
 
 def load_config(resolved: Resolved) -> Any:

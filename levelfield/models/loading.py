@@ -109,6 +109,17 @@ class LoadingOptions(Options):
         return {"dtype": self.loading.dtype}
 
 
+def quiet() -> None:
+    """Switches off the progress bars and reports of `transformers`: commands show their own, and
+    loaders raise what is wrong."""
+    from transformers.utils import logging
+
+    disable: Callable[[], None] = logging.disable_progress_bar
+    disable()
+    silence: Callable[[], None] = logging.set_verbosity_error
+    silence()
+
+
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[None]:
     """Turns whatever is raised while a model's files are read into an error of ours.

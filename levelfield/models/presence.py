@@ -42,7 +42,7 @@ def is_here(model: str) -> bool:
     the user allows pickles.
 
     Args:
-        model: an embedded model, a folder, or a hub name, optionally `name@revision`.
+        model: an embedded model, a folder, a GGUF file, or a hub name, optionally `name@revision`.
     """
     if model in _PACKAGED:
         package, file = _PACKAGED[model]
@@ -56,7 +56,7 @@ def is_here(model: str) -> bool:
         base = content.get("encoder") or content.get("model")  # which it stands on
         return not isinstance(base, str) or is_here(base)
     folder = existing_path(model.strip())
-    return (folder is not None and folder.is_dir()) or (
+    return (folder is not None and (folder.is_dir() or folder.suffix == ".gguf")) or (
         bool(model.strip()) and _in_hub_cache(model)
     )
 

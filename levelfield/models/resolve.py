@@ -161,6 +161,11 @@ class Resolved:
     adapter: LoraAdapter | None = None
 
     @property
+    def has_embedded_lm(self) -> bool:
+        """Whether it is `offline/smollm2`, or made of it."""
+        return self.gguf is not None and self.gguf.name == OFFLINE_LM_FILE
+
+    @property
     def label(self) -> str:
         """How signatures name it: `google/pegasus-large@9392820c5d3a`."""
         return f"{self.name}@{self.revision[:12]}"
@@ -170,8 +175,8 @@ def resolve(name: str, loading: Loading = AS_USUAL) -> Resolved:
     """Returns the files of a model by name.
 
     Args:
-        name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
-            `name@revision`.
+        name: `offline/minilm` or another embedded model, a local folder, a GGUF file, or a hub
+            name, optionally `name@revision`.
         loading: says whether pickled weights are accepted.
 
     Raises:
@@ -207,6 +212,10 @@ def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolv
             _config(path, name)  # before the folder's files are read: it may be any folder
         revision = folder_digest(path)
         name = path.name
+    elif gguf := local_gguf(name):
+        revision = sha256(gguf)
+        path = converted(gguf, revision, weights=False)
+        name = gguf.name
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
@@ -317,6 +326,12 @@ def local_folder(name: str) -> Path | None:
     """Returns the folder of a name; None if there is none, or no folder can have the name."""
     folder = existing_path(name)
     return folder.resolve() if folder and folder.is_dir() else None
+
+
+def local_gguf(name: str) -> Path | None:
+    """Returns the GGUF file of a name; None if there is none."""
+    file = existing_path(name)
+    return file.resolve() if file and file.suffix == ".gguf" and file.is_file() else None
 
 
 def _folders(path: Path) -> list[Path]:

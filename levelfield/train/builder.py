@@ -20,7 +20,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.io import atomic_writer
 from levelfield.io.json_input import read_json
 from levelfield.io.writing import folder_replacement, is_temporary
-from levelfield.models.files import quiet
+from levelfield.models.loading import quiet
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import pick_device
 from levelfield.train.checkpoint import CHECKPOINT

@@ -31,7 +31,7 @@ from levelfield.models.causal_tokens import CausalTokens, reads_bos
 from levelfield.models.contracts import Frame, Gapped
 from levelfield.models.guides import Guide
 from levelfield.models.load import load
-from levelfield.models.resolve import resolve
+from levelfield.models.resolve import OFFLINE_LM_FILE, resolve
 from levelfield.models.small.heads import Encoder, States
 from levelfield.models.torch import causal as torch_causal
 from levelfield.models.torch.causal import TorchCausalModel, warn_of_bos
@@ -188,7 +188,7 @@ def test_a_guide_says_that_it_was_trained_without_bos_and_its_model_reads_as_the
 
 
 def test_the_embedded_model_reads_bos_although_its_tokenizer_puts_none(causal_folders):
-    resolved = dataclasses.replace(resolve(str(causal_folders["gpt2"])), gguf=Path("model.gguf"))
+    resolved = dataclasses.replace(resolve(str(causal_folders["gpt2"])), gguf=Path(OFFLINE_LM_FILE))
     assert reads_bos(resolved)
     assert not reads_bos(resolved, False)
     assert not reads_bos(dataclasses.replace(resolved, gguf=None))

@@ -17,6 +17,7 @@ from pathlib import Path, PureWindowsPath
 
 import pytest
 
+import light_conversion
 from levelfield.core.errors import ModelError
 from levelfield.models import converted as module
 from levelfield.models.converted import WEIGHTS, converted
@@ -25,18 +26,27 @@ pytest.importorskip("gguf")
 
 SHA256 = "0123456789abcdef" * 4
 FILES = {"config.json", "tokenizer.json", "tokenizer_config.json", "checksums.json"}
+PATH = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 CODE = """
 import sys, time
-from pathlib import Path, PureWindowsPath
-from levelfield.models import converted as module, llama_gguf
-plain = llama_gguf.weights
-def slow(file, tensor):
-    print(tensor.name, flush=True)
+from pathlib import Path
+from levelfield.models import converted as module, gguf_conversion
+import light_conversion
+def slow(gguf, folder, texts):
+    print("weights", flush=True)
     time.sleep(float(sys.argv[3]))
-    return plain(file, tensor)
-llama_gguf.weights = slow
+    light_conversion.write_weights(gguf, folder, texts=texts)
+gguf_conversion.write_texts, gguf_conversion.write_weights = light_conversion.write_texts, slow
 print(module.converted(Path(sys.argv[1]), sys.argv[2], weights=True), flush=True)
 """
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Converts without `transformers`, into files of a few bytes."""
+    for name in ("write_texts", "write_weights"):
+        stub = getattr(light_conversion, name)
+        monkeypatch.setattr(module.gguf_conversion, name, stub)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +77,7 @@ def passing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def start(file: Path, pause: float) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", CODE, str(file), SHA256, str(pause)],
+        env=os.environ | PATH,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -83,6 +94,7 @@ def test_tokenizer_and_configuration_come_without_the_weights(file, cache):
     assert {p.name for p in folder.iterdir()} == FILES
 
 
+@pytest.mark.usefixtures("light")
 def test_weights_come_into_the_same_folder(file):
     before = converted(file, SHA256, weights=False)
     folder = converted(file, SHA256, weights=True)
@@ -93,10 +105,10 @@ def test_weights_come_into_the_same_folder(file):
     assert checksums == {n: zlib.crc32((folder / n).read_bytes()) for n in written}
 
 
+@pytest.mark.usefixtures("light")
 def test_a_second_call_reads_and_writes_nothing(file, monkeypatch):
     folder = converted(file, SHA256, weights=True)
-    monkeypatch.setattr(module, "open_gguf", None)
-    monkeypatch.setattr(module, "_write", None)
+    monkeypatch.setattr(module, "_write_files", None)
     assert converted(file, SHA256, weights=True) == folder
 
 
@@ -133,23 +145,67 @@ def test_a_file_that_is_cut_is_one_line_with_its_name_and_no_copy(file, tmp_path
     assert list(folder.iterdir()) == []
 
 
-def test_another_kind_of_file_architecture_or_way_to_split_texts_is_refused(tmp_path):
+def test_what_is_no_causal_model_of_transformers_is_refused(tmp_path):
     import tiny_gguf
 
     other = tmp_path / "other.gguf"
     other.write_bytes(b"no GGUF " * 100)
-    for path, found in (
+    for path, problem in (
         (other, "GGUF magic invalid"),
-        (
-            tiny_gguf.write(tmp_path / "a.gguf", architecture="gpt2"),
-            "holds a gpt2 model, not a Llama",
-        ),
-        (tiny_gguf.write(tmp_path / "b.gguf", pre="llama-bpe"), "'llama-bpe'; expected 'smollm'"),
+        (tiny_gguf.write(tmp_path / "a.gguf", architecture="rwkv7"), "rwkv7 is not supported"),
+        (tiny_gguf.write(tmp_path / "b.gguf", pre="poro-chat"), "by the rule 'poro-chat', which"),
     ):
-        with pytest.raises(ModelError, match=f"^model '{path.name}' can't be loaded: .*{found}"):
+        with pytest.raises(ModelError, match=f"^model '{path.name}' can't be loaded: .*{problem}"):
             converted(path, SHA256, weights=False)
 
 
+def test_a_file_without_some_weights_is_refused(tmp_path):
+    import tiny_gguf
+
+    path = tiny_gguf.write(tmp_path / "a.gguf", architecture="qwen2", without="blk.1.attn_k.bias")
+    with pytest.raises(
+        ModelError, match="it lacks the weights model.layers.1.self_attn.k_proj".replace(".", r"\.")
+    ):
+        converted(path, SHA256, weights=True)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize(
+    ("pre", "words"),
+    [
+        ("smollm", [" the", "2", "4", "the"]),
+        ("qwen2", [" the", "2", "4", "the"]),
+        ("gpt-2", [" the", "24", "the"]),
+        ("llama-bpe", [" the", "24", "the"]),
+    ],
+)
+def test_texts_are_split_by_the_rule_of_the_file(tmp_path, architecture, pre, words):
+    import tiny_gguf
+    from levelfield.models.files import load_tokenizer
+    from levelfield.models.resolve import resolve
+
+    path = tiny_gguf.write(tmp_path / "a.gguf", architecture=architecture, pre=pre)
+    splits = load_tokenizer(resolve(str(path))).backend_tokenizer.pre_tokenizer
+    found = [" the24the"[slice(*span)] for _, span in splits.pre_tokenize_str(" the24the")]
+    assert found == words
+
+
+def test_a_file_is_a_model_by_its_path(tmp_path, file):
+    pytest.importorskip("torch")
+    import tiny_gguf
+    from levelfield.models.load import load
+    from levelfield.models.resolve import resolve
+
+    path = tiny_gguf.write(tmp_path / "tiny-qwen2.gguf", architecture="qwen2", pre="qwen2")
+    resolved = resolve(str(path))
+    assert (resolved.kind, resolved.model_type) == ("causal", "qwen2")
+    assert resolved.label.startswith("tiny-qwen2.gguf@")
+    assert resolved.revision != resolve(str(file)).revision
+    (likelihood,) = load("causal", str(path)).log_likelihood(["the the"])
+    assert (likelihood.log_p < 0).all()
+
+
+@pytest.mark.usefixtures("light")
 def test_another_file_or_version_has_a_folder_of_its_own(file, monkeypatch):
     first = converted(file, SHA256, weights=False)
     assert converted(file, "f" * 64, weights=False) != first
@@ -157,6 +213,7 @@ def test_another_file_or_version_has_a_folder_of_its_own(file, monkeypatch):
     assert converted(file, SHA256, weights=False) != first
 
 
+@pytest.mark.usefixtures("light")
 def test_names_and_messages_suit_windows(file, monkeypatch):
     name = converted(file, SHA256, weights=False).name
     assert PureWindowsPath(name).parts == (name,)
@@ -179,6 +236,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("name", [*sorted(FILES), WEIGHTS])
 @pytest.mark.parametrize("damage", [cut, flip, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_file_that_is_missing_cut_or_changed_is_made_anew(file, name, damage):
@@ -189,6 +247,7 @@ def test_a_file_that_is_missing_cut_or_changed_is_made_anew(file, name, damage):
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == whole
 
 
+@pytest.mark.usefixtures("light")
 def test_a_copy_that_was_removed_while_the_process_runs_is_made_anew(file, cache):
     folder = converted(file, SHA256, weights=False)
     shutil.rmtree(cache)
@@ -200,17 +259,17 @@ def test_of_two_processes_one_converts_and_the_other_waits_for_it(file, cache):
     first, second = start(file, 0.05), start(file, 0.05)
     said = [process.communicate(timeout=60)[0].splitlines() for process in (first, second)]
     assert first.returncode == second.returncode == 0
-    assert sorted(map(len, said))[0] == 1  # nothing but the folder
-    assert sorted(map(len, said))[1] > 1
+    assert sorted(map(len, said)) == [1, 2]  # one says nothing but the folder
     assert said[0][-1] == said[1][-1]
     assert leftovers(cache) == []
 
 
 @pytest.mark.kill
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_a_process_that_ends_in_the_middle_leaves_nothing_that_the_next_one_minds(file, cache, by):
     process = start(file, 30)
-    assert process.stdout.readline()  # it is at the first tensor
+    assert process.stdout.readline()  # it writes weights
     process.send_signal(by)
     process.communicate(timeout=60)
     (folder,) = (p for p in cache.iterdir() if p.is_dir())
@@ -223,10 +282,10 @@ def test_a_process_that_ends_in_the_middle_leaves_nothing_that_the_next_one_mind
     assert leftovers(cache) == []
 
 
+@pytest.mark.usefixtures("light")
 def test_no_room_is_said_before_a_byte_is_written_with_what_is_needed_and_where(file, monkeypatch):
     folder = converted(file, SHA256, weights=False)
-    head, values = module._head(module.open_gguf(file))
-    size = len(head) + values
+    size = module.bytes_of_weights(file)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, size - 1))
     with pytest.raises(ModelError) as caught:
@@ -241,6 +300,7 @@ def test_no_room_is_said_before_a_byte_is_written_with_what_is_needed_and_where(
     assert (converted(file, SHA256, weights=True) / WEIGHTS).is_file()
 
 
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 @pytest.mark.parametrize("weights", [False, True])
 def test_a_disk_that_fills_up_while_it_is_written_leaves_nothing_half_written(
@@ -271,12 +331,14 @@ def unwritable(folder: Path) -> Callable[..., object]:
     return refuse
 
 
+@pytest.mark.usefixtures("light")
 def test_a_copy_in_a_folder_that_can_only_be_read_is_used(file, cache, monkeypatch):
     folder = converted(file, SHA256, weights=True)
     monkeypatch.setattr(module, "temporary_file", unwritable(cache))
     assert converted(file, SHA256, weights=True) == folder
 
 
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("had_texts", [False, True])
 def test_where_the_cache_can_only_be_read_the_copy_lies_among_temporary_files(
     file, cache, passing, monkeypatch, had_texts
@@ -290,6 +352,7 @@ def test_where_the_cache_can_only_be_read_the_copy_lies_among_temporary_files(
     assert converted(file, SHA256, weights=True) == folder
 
 
+@pytest.mark.usefixtures("light")
 def test_no_folder_for_temporary_files_is_one_line_as_well(file, monkeypatch):
     def none() -> str:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
@@ -301,6 +364,7 @@ def test_no_folder_for_temporary_files_is_one_line_as_well(file, monkeypatch):
         converted(file, SHA256, weights=False)
 
 
+@pytest.mark.usefixtures("light")
 def test_no_room_among_temporary_files_names_their_folder(file, cache, passing, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, 0))
@@ -309,13 +373,14 @@ def test_no_room_among_temporary_files_names_their_folder(file, cache, passing, 
         converted(file, SHA256, weights=True)
 
 
+@pytest.mark.usefixtures("light")
 def test_a_cache_below_a_file_is_one_that_cannot_be_written(file, tmp_path, passing, monkeypatch):
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "file" / "below"))
     assert converted(file, SHA256, weights=False).is_relative_to(passing)
 
 
-@pytest.mark.usefixtures("passing")
+@pytest.mark.usefixtures("passing", "light")
 def test_where_no_folder_can_be_written_one_line_says_so(file, monkeypatch):
     monkeypatch.setattr(module, "temporary_file", unwritable(Path("/")))
     with pytest.raises(
@@ -331,6 +396,7 @@ def test_the_copy_among_temporary_files_goes_with_its_process(file, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(file), SHA256, "0"],
         env=os.environ
+        | PATH
         | {"LEVELFIELD_CACHE": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "tmp")},
         capture_output=True,
         text=True,
@@ -340,11 +406,13 @@ def test_the_copy_among_temporary_files_goes_with_its_process(file, tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_the_copy_is_what_transformers_makes_of_the_file(file):
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_the_copy_is_what_transformers_makes_of_the_file(tmp_path, architecture):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
+    import tiny_gguf
 
+    file = tiny_gguf.write(tmp_path / "a.gguf", architecture=architecture)
     folder = converted(file, SHA256, weights=True)
     ours, report = transformers.AutoModelForCausalLM.from_pretrained(
         folder, output_loading_info=True

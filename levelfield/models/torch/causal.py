@@ -495,6 +495,6 @@ def load_causal(name: str, loading: Loading, *, bos: Bos = "auto") -> TorchCausa
     model, tokenizer = load_pretrained(resolved, "causal", loading)
     bos = rule(resolved, bos)
     causal = TorchCausalModel(model, tokenizer, batch_tokens=loading.batch_tokens, bos=bos)
-    if not resolved.gguf:
+    if not resolved.has_embedded_lm:
         warn_of_bos(model, causal.tokens, resolved.label)
     return causal

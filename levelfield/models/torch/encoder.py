@@ -12,8 +12,8 @@ from safetensors import safe_open
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
 from levelfield.models.contracts import Gapped
-from levelfield.models.files import check_finite, quiet
-from levelfield.models.loading import Loading
+from levelfield.models.files import check_finite
+from levelfield.models.loading import Loading, quiet
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import BYTES_OF_A_TOKEN, RecentResults, batches, unique
 from levelfield.models.torch.bert import load_bert_mean

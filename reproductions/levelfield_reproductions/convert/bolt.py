@@ -17,8 +17,7 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, option
 from levelfield.models.causal_tokens import load_causal_tokens
-from levelfield.models.files import quiet
-from levelfield.models.loading import Loading
+from levelfield.models.loading import Loading, quiet
 from levelfield.models.resolve import resolve
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter

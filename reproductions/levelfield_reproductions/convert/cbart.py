@@ -18,7 +18,7 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, option
 from levelfield.generation.techniques.cbart.network import HEAD, Action, EditingHead
-from levelfield.models.files import quiet
+from levelfield.models.loading import quiet
 from levelfield_reproductions.convert import Converted, Converter
 from levelfield_reproductions.convert.model_folder import (
     configuration,

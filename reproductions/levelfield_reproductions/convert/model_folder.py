@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.models.files import load_tokenizer, quiet
-from levelfield.models.loading import Loading, reading
+from levelfield.models.files import load_tokenizer
+from levelfield.models.loading import Loading, quiet, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
 from levelfield_reproductions.convert.reading import (
     PublishedFiles,

@@ -23,9 +23,9 @@ from levelfield.generation.techniques._class_lm.network import ClassLM, class_lm
 from levelfield.generation.techniques._future.network import FutureModel, future_model
 from levelfield.generation.techniques._head.network import HeadModel, head_model
 from levelfield.generation.techniques.bolt.rollout import Rollout
-from levelfield.models.files import check_finite, quiet
+from levelfield.models.files import check_finite
 from levelfield.models.guides import Guide, GuideKind
-from levelfield.models.loading import AS_USUAL, Loading, reading
+from levelfield.models.loading import AS_USUAL, Loading, quiet, reading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 from levelfield.models.tokens import token_mask
 from levelfield.models.torch.loading import fuse_activations, placement
