@@ -73,9 +73,9 @@ def findings(file: Path) -> Iterator[Finding]:
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yields every string that is a statement: of modules, classes, functions and attributes."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.lineno, node.value.value
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text
 
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
