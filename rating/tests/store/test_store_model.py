@@ -263,4 +263,4 @@ def test_any_order_repetition_and_interleaving_leaves_the_store_as_the_model() -
 
 @pytest.mark.slow
 def test_much_more_of_any_order_leaves_the_store_as_the_model() -> None:
-    run(400)
+    run(200)
