@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from levelfield import generate
+from levelfield.cli import levelfield
 from levelfield.core.class_file import WithheldFileError, files_withheld
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.generation.table import make_technique, technique_class, technique_entry
@@ -117,6 +119,13 @@ def test_the_entry_of_a_class_in_a_file_comes_from_the_class(file: Path):
     pytest.importorskip("torch")
     entry = technique_entry(f"{file}:Review")
     assert (entry.mechanism, entry.summary[:9]) == ("input", 'p(x_t | "')
+
+
+def test_the_command_lists_the_options_of_a_class_in_a_file(file: Path):
+    shown = CliRunner().invoke(levelfield, ["techniques", f"{file}:WordSalad"])
+    assert shown.exit_code == 0, shown
+    assert "Words of a list for the wanted sentiment" in shown.output
+    assert "length=5" in shown.output
 
 
 def test_a_file_is_not_run_where_files_are_withheld(file: Path):
