@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from levelfield.core.corpus import is_group_name
 from levelfield.core.documents import Document
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.io.ratings import Rated
+from levelfield.io.ratings import Rated, Rating
 from levelfield.io.scores import ScoreColumn
 
 UNNAMED = "(unnamed)"
@@ -31,6 +31,11 @@ class Unmatched(Document):
 
     n: int
     ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ids: Collection[str]) -> Unmatched:
+        """Returns the first of ids by name, and their number."""
+        return cls(len(ids), tuple(sorted(ids)[:_SHOWN]))
 
 
 @dataclass(frozen=True)
@@ -156,32 +161,14 @@ def join(
             of groups alone.
     """
     known_samples = {**rated.samples, **(samples or {})}
-    by_name: dict[str, ScoreColumn] = {}
-    for column in columns:
-        if column.metric in by_name:
-            raise UserError(
-                f"two columns of {column.metric}: {by_name[column.metric].signature} and "
-                f"{column.signature}; correlate one of them at a time"
-            )
-        by_name[column.metric] = column
+    by_name = _by_metric(columns)
     chosen, of_groups = of_texts(
         by_name, metrics, lambda: {*known_samples, *(r.id for r in rated.ratings)}
     )
     turned = set(chosen_names("metric", list(by_name), flip)) if flip else set()
-    ratings: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
-    raters: dict[str, set[str]] = {}
-    for rating in rated.ratings:
-        aspect_values = ratings.setdefault(rating.aspect, {})
-        earlier = aspect_values.get(rating.id)
-        if earlier is None:
-            aspect_values[rating.id] = rating.value
-        elif isinstance(earlier, list):
-            earlier.append(rating.value)
-        else:
-            aspect_values[rating.id] = [earlier, rating.value]
-        raters.setdefault(rating.aspect, set()).add(rating.rater)
-    names = chosen_names("aspect", list(ratings), aspects)
-    rated_ids = set().union(*(ratings[aspect] for aspect in names))
+    means, raters = _mean_ratings(rated.ratings)
+    names = chosen_names("aspect", list(means), aspects)
+    rated_ids = set().union(*(means[aspect] for aspect in names))
     scored_ids = set().union(*(by_name[metric].values for metric in chosen))
     only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
     ids = tuple(sorted(scored_ids if unrated else rated_ids & scored_ids))
@@ -191,39 +178,68 @@ def join(
             f"the ratings have {_some(only_rated)}; ids must be equal; --map id=COLUMN names "
             "another column, and id=system+segment joins several with /"
         )
-    if unrated:
-        only_scored = set()
     del rated_ids, scored_ids
     row_samples = [known_samples.get(id) for id in ids]
-    every = {s.shared for s in row_samples if s}
-    codes = {key: i for i, key in enumerate(sorted(key for key in every if key))}
+    shared = sorted({s.shared for s in row_samples if s and s.shared})
+    codes = {key: i for i, key in enumerate(shared)}
     sources = np.array([codes.get(s.shared, -1) if s else -1 for s in row_samples], dtype=np.intp)
 
-    def values(column: ScoreColumn) -> Floats:
-        v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
-        return -v if column.metric in turned else v
+    def column(values: Mapping[str, float]) -> Floats:
+        return np.array([values.get(id, math.nan) for id in ids], dtype=np.float64)
 
     return RatedScores(
         ids=ids,
-        metrics={metric: values(by_name[metric]) for metric in chosen},
-        aspects={
-            a: np.array([_mean(ratings[a].get(id, [])) for id in ids], dtype=np.float64)
-            for a in names
-        },
+        metrics={m: column(by_name[m].values) * (-1 if m in turned else 1) for m in chosen},
+        aspects={aspect: column(means[aspect]) for aspect in names},
         clusters=np.where(sources >= 0, sources, len(codes) + np.arange(len(ids))),
         systems=np.array([s.system if s else "" for s in row_samples], dtype=np.str_),
         datasets=np.array([s.dataset if s else "" for s in row_samples], dtype=np.str_),
         sources=sources,
         samples={id: s for id, s in zip(ids, row_samples, strict=True) if s},
         signatures={metric: by_name[metric].signature for metric in chosen},
-        raters={a: len(raters[a]) for a in names},
-        only_scored=Unmatched(len(only_scored), tuple(sorted(only_scored)[:_SHOWN])),
-        only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
+        raters={aspect: raters[aspect] for aspect in names},
+        only_scored=Unmatched.of(set() if unrated else only_scored),
+        only_rated=Unmatched.of(only_rated),
         same_text=_same_text(row_samples, sources),
         flipped=frozenset(turned),
         of_groups=of_groups,
         notes_of_ratings=rated.notes,
     )
+
+
+def _by_metric(columns: Sequence[ScoreColumn]) -> dict[str, ScoreColumn]:
+    by_name: dict[str, ScoreColumn] = {}
+    for column in columns:
+        first = by_name.setdefault(column.metric, column)
+        if first is not column:
+            raise UserError(
+                f"two columns of {column.metric}: {first.signature} and {column.signature}; "
+                "correlate one of them at a time"
+            )
+    return by_name
+
+
+def _mean_ratings(
+    ratings: Sequence[Rating],
+) -> tuple[dict[str, Mapping[str, float]], dict[str, int]]:
+    """Returns aspect -> id -> mean over its raters, and aspect -> number of raters."""
+    aspects: dict[str, dict[str, Any]] = {}  # a number, or a list where several people rated
+    raters: dict[str, set[str]] = {}
+    for rating in ratings:
+        values = aspects.setdefault(rating.aspect, {})
+        earlier = values.get(rating.id)
+        if earlier is None:
+            values[rating.id] = float(rating.value)
+        elif isinstance(earlier, list):
+            earlier.append(rating.value)
+        else:
+            values[rating.id] = [earlier, rating.value]
+        raters.setdefault(rating.aspect, set()).add(rating.rater)
+    for values in aspects.values():
+        for id, several in values.items():
+            if isinstance(several, list):
+                values[id] = math.fsum(several) / len(several)
+    return dict(aspects), {aspect: len(names) for aspect, names in raters.items()}
 
 
 def of_texts(
@@ -288,12 +304,6 @@ def _same_text(samples: Sequence[Sample | None], sources: Codes) -> int:
         texts = Counter(sample.text for sample in source_samples if sample and sample.text)
         same += sum(n for n in texts.values() if n > 1)
     return same
-
-
-def _mean(values: float | Sequence[float]) -> float:
-    if isinstance(values, float | int):
-        return float(values)
-    return math.fsum(values) / len(values) if values else math.nan
 
 
 def _some(ids: set[str]) -> str:
