@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield.core.direction import Direction
 from levelfield.core.errors import UserError
-from levelfield.core.limits import SEED
 from levelfield.core.options import Options, group, option
 from levelfield.io.reading import pairs
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.stats.resampling import Draws, Family, Resampling, check_margins, margin_option
+from levelfield.stats.resampling import DEFAULT as RESAMPLING
+from levelfield.stats.resampling import Draws, Resampling
 from levelfield.workers.place_options import WorkPlace
 
 if TYPE_CHECKING:
@@ -206,17 +206,10 @@ class ScoreOptions(Options):
         "are a sample of runs; or text, each text by itself, as techniques of levelfield do, so "
         "that texts of several seeds repeat their input.",
     )
-    seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
-    family: Family = option(
-        "metric",
-        "Comparisons that p is adjusted over: those of a metric, or of the run; or those of the "
-        "run, for the false discovery rate.",
-    )
-    margin: Mapping[str, float] = margin_option()
+    resampling: Resampling = group(RESAMPLING, without=("resamples", "permutations", "level"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_margins(self.margin)
         if not self.metrics and not self.task:
             object.__setattr__(self, "metrics", DEFAULT)
         if self.content and not self.task:
@@ -231,11 +224,6 @@ class ScoreOptions(Options):
     def scoring_task(self) -> ScoringTask | None:
         """The task, if any."""
         return TASKS[self.task] if self.task else None
-
-    @property
-    def resampling(self) -> Resampling:
-        """How intervals and tests are drawn."""
-        return Resampling(seed=self.seed, family=self.family, margin=self.margin)
 
 
 _OF_RUNS = ("task", "content", "by", "corpus_by")

@@ -63,17 +63,6 @@ def check_margins(margins: Mapping[str, Any]) -> dict[str, float]:
     return dict(margins)
 
 
-def margin_option() -> Any:
-    """Declares the margins of comparisons."""
-    return option(
-        {},
-        "Difference too small to matter, for all metrics or for one metric or family: comparisons "
-        "report whether two systems are alike within it; may be given again.",
-        metavar="[METRIC=]X",
-        read=margins,
-    )
-
-
 @dataclass(frozen=True)
 class Resampling(Options):
     """How intervals and tests are drawn.
@@ -93,13 +82,19 @@ class Resampling(Options):
         metavar="N",
     )
     level: float = option(0.95, "Level of the intervals.", above=0, below=1)
-    seed: int = option(0, "Seed of every random draw.", least=0, most=SEED, metavar="N")
+    seed: int = option(0, "Seed of resampling.", least=0, most=SEED, metavar="N")
     family: Family = option(
         "metric",
-        "Comparisons over which p is adjusted: those under one metric, or all of the run; or all "
-        "of the run, for the false discovery rate.",
+        "Comparisons that p is adjusted over: those of a metric, or of the run; or those of the "
+        "run, for the false discovery rate.",
     )
-    margin: Mapping[str, float] = margin_option()
+    margin: Mapping[str, float] = option(
+        {},
+        "Difference too small to matter, for all metrics or for one metric or family: comparisons "
+        "report whether two systems are alike within it; may be given again.",
+        metavar="[METRIC=]X",
+        read=margins,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
