@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,16 +61,19 @@ class TechniqueEntry:
 _PACKAGE = "levelfield.generation.techniques"
 
 
-def _read_entries() -> Iterator[tuple[int, TechniqueEntry]]:
-    """Yields the entry of each folder of a technique, and its place in lists."""
-    for folder in files(_PACKAGE).iterdir():
+def _read_entries() -> Iterator[tuple[float, TechniqueEntry]]:
+    """Yields the entry of each folder of a technique, by name, and its place in lists."""
+    for folder in sorted(files(_PACKAGE).iterdir(), key=lambda folder: folder.name):
         if not (file := folder / "entry.toml").is_file():
             continue
         facts = read_toml(file)
         name = folder.name.replace("_", "-")
         target = f"{_PACKAGE}.{folder.name}.technique:{facts.pop('class')}"
         page = f"{_PACKAGE.replace('.', '/')}/{facts.pop('page', f'{folder.name}/page.md')}"
-        yield facts.pop("order"), TechniqueEntry(name, target, **facts, documentation=page)
+        yield (
+            facts.pop("order", math.inf),
+            TechniqueEntry(name, target, **facts, documentation=page),
+        )
 
 
 _ENTRIES = {entry.name: entry for _, entry in sorted(_read_entries(), key=itemgetter(0))}

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import inspect
 import math
+from pathlib import Path
 
 import pytest
 
 from levelfield.core.errors import UserError
+from levelfield.generation import techniques
 from levelfield.generation.table import TECHNIQUES, make_technique, technique_class, technique_entry
 
 pytest.importorskip("torch")
+
+
+def test_every_technique_is_a_folder_with_class_entry_case_and_page():
+    folders = [
+        f for f in Path(techniques.__file__).parent.iterdir() if (f / "__init__.py").exists()
+    ]
+    names = {f.name.replace("_", "-"): f for f in folders if not f.name.startswith("_")}
+    assert names.keys() == {name for name in TECHNIQUES if name != "stub"}
+    for name, folder in names.items():
+        files = {path.name for path in folder.iterdir()}
+        assert {"technique.py", "entry.toml", "case.py"} <= files, name
+        assert "page.md" in files or "page =" in (folder / "entry.toml").read_text("utf-8"), name
 
 
 @pytest.mark.parametrize("name", TECHNIQUES)
