@@ -17,6 +17,7 @@ from levelfield.generation.table import make_technique
 from levelfield.study.ask.systems import technique_identity
 from levelfield.study.plan import TechniqueSource
 from levelfield.study.plan_file import load_plan
+from stub_technique import Stub
 
 REQUESTS = [Request("1", "The lake", {"sentiment": "positive"})]
 SHORT = Decoding(max_new_tokens=4)
@@ -85,6 +86,7 @@ def test_an_instance_inside_best_of_n_has_its_own_base_and_batch():
         (lambda: best_of_n({"technique": "cfg"}, "strength=3"), "inner_options: only"),
         (lambda: cat_paw("caa"), "expected cfg"),
         (lambda: cat_paw(make_technique("caa")), "caa does not act at the logits"),
+        (lambda: cat_paw(Stub()), "stub does not act at the logits"),
     ],
 )
 def test_a_wrong_inner_technique_is_an_error(call: Any, complaint: str):

@@ -64,9 +64,8 @@ def inner_technique(
     if not isinstance(inner, str) and words:
         raise UserError("inner_options: only a technique that is a name has them; leave them out")
     if not isinstance(inner, str | Mapping):
-        if not overrides:
+        if not overrides or not isinstance(inner, Options):
             return inner
-        assert isinstance(inner, Options)
         replaced: Technique = inner.replace(**overrides, loading=loading)
         return replaced
     if isinstance(inner, str):
