@@ -143,29 +143,14 @@ def compare_logs(
         raise InputError([reading.wrong])
     notes = [f"{system}: {note}" for system, log in facts.items() for note in log.notes]
     groups = _Groups(facts.values(), sets)
-    table = _Titles({**groups.sets, **sets}, scores, directions)
-    choice = _Choice(facts, digests, table)
+    choice = _Choice(facts, digests, groups, _Titles({**groups.sets, **sets}, scores, directions))
     summaries: list[MetricSummary] = []
     compared: list[_Compared] = []
     for dataset, logged_set in {**groups.sets, **sets}.items():
-        is_group = dataset in groups.sets
-        if len(logged_set.systems) < 2:
-            if not is_group:
-                notes.append(f"{table.title(dataset, '')}: only in {', '.join(logged_set.systems)}")
-            continue
-        chosen_scores: list[_Compared] = []
-        for score, systems in logged_set.scores():
-            if not table.includes(dataset, score) or (is_group and not groups.has(dataset, score)):
-                continue
-            chosen_scores += choice.compared(dataset, score, systems, logged_set, is_group, notes)
-        if not is_group:
-            prefix = f"{dataset}: " if table.several else ""
-            notes += [f"{prefix}{note}" for note in logged_set.notes()]
-            names = list(dict.fromkeys(c.score.name for c in chosen_scores))
-            notes += [f"{prefix}{note}" for note in _reasons(logged_set, names)]
-        score_summaries = logged_set.summaries([c.score for c in chosen_scores], resampling)
-        summaries += (c.noted(s) for c, s in zip(chosen_scores, score_summaries, strict=True))
-        compared += chosen_scores
+        chosen = choice.scores(dataset, logged_set, notes)
+        score_summaries = logged_set.summaries([c.score for c in chosen], resampling)
+        summaries += (c.noted(s) for c, s in zip(chosen, score_summaries, strict=True))
+        compared += chosen
     if not summaries:
         reason = "; ".join(notes) or "they hold none"
         raise UserError(f"no two of these logs have a score in common: {reason}")
@@ -226,9 +211,9 @@ class _Groups:
             if within and group not in sets:
                 self.sets[group] = LoggedSet.pooled(within)
 
-    def has(self, group: str, score: str) -> bool:
-        """Returns whether a log states a score of a group."""
-        return (group, score) in self._scores
+    def may_have(self, dataset: str, score: str) -> bool:
+        """Returns whether a log states a score of a group; True for data sets."""
+        return dataset not in self.sets or (dataset, score) in self._scores
 
     def parts(self, compared: Sequence[_Compared]) -> dict[str, str]:
         """Returns the title of each score of a member of a group -> that of the group's score."""
@@ -259,14 +244,35 @@ class _Choice:
     Attributes:
         facts: system -> what its log says of all samples.
         digests: system -> what stands for the content of its log.
+        groups: of data sets.
         titles: of the scores.
     """
 
     facts: Mapping[str, LogFacts]
     digests: Mapping[str, str]
+    groups: _Groups
     titles: _Titles
 
-    def compared(
+    def scores(self, dataset: str, logged_set: LoggedSet, notes: list[str]) -> list[_Compared]:
+        """Returns what is compared of a data set or group; what a reader must know is noted."""
+        is_group = dataset in self.groups.sets
+        if len(logged_set.systems) < 2:
+            if not is_group:
+                systems = ", ".join(logged_set.systems)
+                notes.append(f"{self.titles.title(dataset, '')}: only in {systems}")
+            return []
+        chosen: list[_Compared] = []
+        for score, score_systems in logged_set.scores():
+            if self.titles.includes(dataset, score) and self.groups.may_have(dataset, score):
+                chosen += self._compared(dataset, score, score_systems, logged_set, is_group, notes)
+        if not is_group:
+            prefix = f"{dataset}: " if self.titles.several else ""
+            names = list(dict.fromkeys(c.score.name for c in chosen))
+            reasons = _reasons(logged_set, names)
+            notes += (f"{prefix}{note}" for note in (*logged_set.notes(), *reasons))
+        return chosen
+
+    def _compared(
         self,
         dataset: str,
         score: str,
