@@ -117,13 +117,14 @@ class _Known:
 
     Attributes:
         sample: their fields together, without ratings.
-        place: of the first record.
+        source, number: where the first record is.
         texts_in: labels of the files that hold its text.
         varying: names of other fields that differ between records.
     """
 
     sample: Sample
-    place: str
+    source: Input
+    number: int
     texts_in: frozenset[str] = frozenset()
     varying: frozenset[str] = frozenset()
 
@@ -359,7 +360,9 @@ class _RatingReader:
         if record is None:
             if has_text or sample != Sample(sample.id, "", ratings=NO_RATINGS):
                 texts_in = frozenset([row.source.label]) if has_text else frozenset()
-                self._known[sys.intern(sample.id)] = _Known(sample, row.place, texts_in)
+                self._known[sys.intern(sample.id)] = _Known(
+                    sample, row.source, row.number, texts_in
+                )
             return
         if has_text and row.source.label not in record.texts_in:
             record.texts_in |= {row.source.label}
@@ -371,9 +374,10 @@ class _RatingReader:
             if old in ("", (), {}, None):
                 merged[name] = new
             elif new not in ("", (), {}, None) and new != old:
+                place = record.source.place(record.number)
                 row.report(
-                    f"{name}: {shown(new)}, but {shown(old)} at {record.place} for the "
-                    f"same id {shown(sample.id)}; correct one of them, or give other ids"
+                    f"{name}: {shown(new)}, but {shown(old)} at {place} for the same id "
+                    f"{shown(sample.id)}; correct one of them, or give other ids"
                 )
         old_extra, new_extra = record.sample.extra, sample.extra
         shared = old_extra.keys() & new_extra.keys()

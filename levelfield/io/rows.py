@@ -109,10 +109,9 @@ def table_rows(
     is_first, is_empty, blank = True, True, 0
     state = source.state()
     for batch in source.batches():
-        for number, record in batch:
-            if source.is_blank(record):
-                blank += 1
-                continue
+        rows = [row for row in batch if not source.is_blank(row[1])]
+        blank += len(batch) - len(rows)
+        for number, record in rows:
             is_empty = False
             if isinstance(record, Wrong):
                 problems.add(f"{source.place(number)}: {record}")
