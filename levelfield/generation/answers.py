@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from io import RawIOBase
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +18,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.strings import json_text
 from levelfield.generation.contract import Answer, Request
 from levelfield.io import fields
+from levelfield.io.appending import appending, whole_lines
 from levelfield.io.json_input import parse_json
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.writing import STDOUT, atomic_writer, check_writable
@@ -88,13 +88,21 @@ class AnswerFile:
         kept: answers of earlier runs by id.
     """
 
-    def __init__(self, name: str, path: Path, choices: RunChoices, file: RawIOBase) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        choices: RunChoices,
+        answers: Sequence[Answer],
+        write: Callable[[bytes], None],
+    ) -> None:
         self.kept: dict[str, Answer] = {}
-        self._name = name
-        self._path = path
+        for answer in answers:
+            self.kept.setdefault(answer.id, answer)
+        self._name, self._path = name, path
         self._choices = choices
-        self._file = file
-        self._ids: list[str] = []
+        self._write = write
+        self._ids = [answer.id for answer in answers]
 
     def append(self, answer: Answer) -> None:
         """Writes an answer at once.
@@ -102,10 +110,8 @@ class AnswerFile:
         Raises:
             UserError: it can't be written.
         """
-        rest = memoryview(self._line(answer).encode("utf-8", "backslashreplace"))
         with _naming(self._name):
-            while rest:  # on a disk that is nearly full, part of it is written first
-                rest = rest[self._file.write(rest) or 0 :]
+            self._write(self._line(answer).encode("utf-8", "backslashreplace"))
         self._ids.append(answer.id)
 
     def finish(self, answers: Sequence[Answer]) -> None:
@@ -114,42 +120,41 @@ class AnswerFile:
             with _naming(self._name), atomic_writer(self._path) as file:
                 file.writelines(map(self._line, answers))
 
-    def read(self, requests: Sequence[Request]) -> None:
-        """Reads what earlier runs have written, and drops what a crash has torn.
-
-        Raises:
-            UserError: these are texts of other choices or requests, or something else.
-        """
-        content = self._path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        requests_by_id = {request.id: request for request in requests}
-        for number, line in enumerate(whole.split(b"\n")[:-1], 1):
-            where = f"{self._name}:{number}"
-            try:
-                record = parse_json(line.decode())
-                answer = _answer(record)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                problem = "is not an answer of `levelfield generate`"
-                raise UserError(f"{where}: {problem}; {_MEND}") from None
-            if differences := self._choices.differences(record):
-                problem = f"holds texts of other choices ({differences})"
-                raise UserError(f"{self._name}: {problem}; {_MEND}")
-            if answer.text not in (answer.prompt + answer.continuation, answer.continuation):
-                problem = f"the text of {shown(answer.id)} is not its prompt and its continuation"
-                raise UserError(f"{where}: {problem}, so it was edited; {_MEND}")
-            request = requests_by_id.get(answer.id)
-            if request is None:
-                raise UserError(f"{where}: {shown(answer.id)} is not among the requests; {_MEND}")
-            if _request_of(answer) != _request_of(request):
-                fields = "source, references" if request.source or answer.source else "prompt"
-                problem = f"{shown(answer.id)} differs in {fields} or control"
-                raise UserError(f"{where}: {problem}; {_MEND}")
-            self._ids.append(answer.id)
-            self.kept.setdefault(answer.id, answer)
-        self._file.truncate(len(whole))
-
     def _line(self, answer: Answer) -> str:
         return json_text(self._choices.record(answer)) + "\n"
+
+
+def _answers(
+    name: str, lines: Iterable[bytes], choices: RunChoices, requests: Sequence[Request]
+) -> Iterator[Answer]:
+    """Yields the answers that earlier runs have written.
+
+    Raises:
+        UserError: these are texts of other choices or requests, or something else.
+    """
+    requests_by_id = {request.id: request for request in requests}
+    for number, line in enumerate(lines, 1):
+        where = f"{name}:{number}"
+        try:
+            record = parse_json(line.decode())
+            answer = _answer(record)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            problem = "is not an answer of `levelfield generate`"
+            raise UserError(f"{where}: {problem}; {_MEND}") from None
+        if differences := choices.differences(record):
+            problem = f"holds texts of other choices ({differences})"
+            raise UserError(f"{name}: {problem}; {_MEND}")
+        if answer.text not in (answer.prompt + answer.continuation, answer.continuation):
+            problem = f"the text of {shown(answer.id)} is not its prompt and its continuation"
+            raise UserError(f"{where}: {problem}, so it was edited; {_MEND}")
+        request = requests_by_id.get(answer.id)
+        if request is None:
+            raise UserError(f"{where}: {shown(answer.id)} is not among the requests; {_MEND}")
+        if _request_of(answer) != _request_of(request):
+            fields = "source, references" if request.source or answer.source else "prompt"
+            problem = f"{shown(answer.id)} differs in {fields} or control"
+            raise UserError(f"{where}: {problem}; {_MEND}")
+        yield answer
 
 
 def _request_of(entry: Answer | Request) -> tuple[object, ...]:
@@ -230,17 +235,16 @@ def answer_file(
         real.open("ab").close()  # says why it can't be written, which a lock does not
     with _alone(name, real), contextlib.ExitStack() as stack:
         with _naming(name):
-            file = stack.enter_context(real.open("ab", buffering=0))
             stack.callback(_remove_if_empty, real)
-            answers = AnswerFile(name, real, choices, file)
+            lines = list(whole_lines(real))
             try:
-                answers.read(requests)
+                answers = list(_answers(name, lines, choices, requests))
             except UserError:
                 if not force:
                     raise
-                file.truncate(0)
-                answers = AnswerFile(name, real, choices, file)
-        yield answers
+                lines, answers = [], []
+            write = stack.enter_context(appending(real, sum(map(len, lines))))
+        yield AnswerFile(name, real, choices, answers, write)
 
 
 def _remove_if_empty(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,9 +14,9 @@ import textwrap
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from studies import KEY, command, lines, plan
@@ -170,17 +171,23 @@ def test_a_full_disk_stops_the_run_with_a_clear_line_and_keeps_what_was_answered
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = plan(tmp_path, command("slowly", log), seeds=(1, 2))
-    write = journals._write_line
-    written: list[Any] = []
+    appending = journals.appending
+    written: list[bytes] = []
 
-    def nearly_full(file: Any, record: Any) -> None:
-        written.append(record)
-        if len(written) > 3:
-            file.write(b'{"id": "torn')
-            no_room()
-        write(file, record)
+    @contextlib.contextmanager
+    def nearly_full(path: Path, size: int) -> Iterator[Callable[[bytes], None]]:
+        with appending(path, size) as write:
 
-    monkeypatch.setattr(journals, "_write_line", nearly_full)
+            def write_some(content: bytes) -> None:
+                written.append(content)
+                if len(written) > 3:
+                    write(b'{"id": "torn')
+                    no_room()
+                write(content)
+
+            yield write_some
+
+    monkeypatch.setattr(journals, "appending", nearly_full)
     report = run(study)
     assert [cell.state for cell in report.cells] == ["failed", "missing"]
     assert "No space left on device" in report.cells[0].failure

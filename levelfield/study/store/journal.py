@@ -17,11 +17,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from io import RawIOBase
 from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import UserError
+from levelfield.io.appending import appending, whole_lines
 from levelfield.io.json_input import parse_json
 from levelfield.study.ask.requests import TimedAnswer, parse_answer
 from levelfield.study.cells import CellKey, Cost, SystemAnswer
@@ -89,31 +89,26 @@ class Journal:
     Attributes:
         fingerprint: of the answers; None if there is no such file or nothing in it.
         answers: the first to each id.
-        whole_bytes: of the file, up to the end of the last whole line.
+        size: bytes of its whole lines.
         attempts: number of times that the system was started, up to the last answer.
     """
 
     fingerprint: str | None
     answers: list[TimedAnswer]
-    whole_bytes: int
+    size: int
     attempts: int = 0
 
 
 def read_journal(path: Path) -> Journal:
     """Returns the content of a journal; an empty one if there is no such file."""
+    lines = list(whole_lines(path))
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        content = b""
-    whole = content[: content.rfind(b"\n") + 1]
-    head, *lines = whole.split(b"\n")
-    try:
-        fingerprint = str(parse_json(head.decode())["fingerprint"])
-    except (ValueError, KeyError, TypeError):
+        fingerprint = str(parse_json(lines[0].decode())["fingerprint"])
+    except (ValueError, LookupError, TypeError):
         return Journal(None, [], 0)
     answers: dict[str, TimedAnswer] = {}
     attempts = 0
-    for line in lines:
+    for line in lines[1:]:
         # whatever is no answer is a request that is asked again
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, UserError):
             record = without_digest(parse_json(line.decode()))
@@ -122,7 +117,7 @@ def read_journal(path: Path) -> Journal:
             timed = TimedAnswer(answer, float(record["wall_s"]), record["peak_bytes"], attempt)
             attempts = max(attempts, attempt)
             answers.setdefault(answer.id, timed)
-    return Journal(fingerprint, list(answers.values()), len(whole), attempts)
+    return Journal(fingerprint, list(answers.values()), sum(map(len, lines)), attempts)
 
 
 @contextlib.contextmanager
@@ -132,18 +127,15 @@ def journal_writer(path: Path, fingerprint: str) -> Iterator[Callable[[TimedAnsw
     Raises:
         OSError: it can't be written.
     """
-    whole = read_journal(path).whole_bytes
-    with path.open("ab", buffering=0) as file:
-        file.truncate(whole)  # a line that was torn would spoil the next
-        if not whole:
-            _write_line(file, {"fingerprint": fingerprint})
-        yield lambda timed: _write_line(file, with_digest(_timed_record(timed)))
+    size = read_journal(path).size
+    with appending(path, size) as write:
 
+        def write_line(record: Mapping[str, Any]) -> None:
+            write(json.dumps(record).encode() + b"\n")
 
-def _write_line(file: RawIOBase, record: Mapping[str, Any]) -> None:
-    rest = memoryview(json.dumps(record).encode() + b"\n")
-    while rest:  # on a disk that is nearly full, part of it is written first
-        rest = rest[file.write(rest) or 0 :]
+        if not size:
+            write_line({"fingerprint": fingerprint})
+        yield lambda timed: write_line(with_digest(_timed_record(timed)))
 
 
 def answer_record(answer: SystemAnswer) -> dict[str, Any]:

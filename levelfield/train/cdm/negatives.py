@@ -6,17 +6,18 @@ Distribution Methods", section 3.4.1.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io import atomic_writer
+from levelfield.io.appending import appending, whole_lines
 from levelfield.io.json_input import parse_json, read_json
 from levelfield.models.contracts import SegmentSampler
 from levelfield.train.cdm.manipulate import (
@@ -103,11 +104,17 @@ def make_negatives(
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _check_settings(out, settings)
-        with out.open("r+b" if out.exists() else "w+b") as file:
+        lines, size = whole_lines(out), 0
+        write: Callable[[bytes], None] | None = None
+        with contextlib.ExitStack() as stack:
             waiting = iter(documents)
             while chunk := list(itertools.islice(waiting, batch)):
-                same = _unchanged(file, chunk, out)
-                if same is None:
+                held = list(itertools.islice(lines, len(chunk)))
+                same = _unchanged(held, chunk, out)
+                if len(held) == len(chunk):
+                    size += sum(map(len, held))
+                else:
+                    write = write or stack.enter_context(appending(out, size, sync=True))
                     manipulated = manipulate(
                         [turns for _, turns in chunk],
                         sampler,
@@ -118,11 +125,11 @@ def make_negatives(
                         tries=tries,
                         separator=separator,
                     )
-                    same = _append(file, chunk, manipulated)
+                    same = _append(write, chunk, manipulated)
                 total += len(chunk)
                 unchanged += same
                 progress(len(chunk))
-            if file.read(1):
+            if total and not write and out.stat().st_size > size:
                 raise UserError(
                     f"{out} holds more than the {total:,} given documents; name another file, or "
                     "remove it"
@@ -158,17 +165,10 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> int | None:
-    """Returns how many of the chunk's lines, all in the file already, are unchanged; None if it is
-    to be made, and the file then ends before it."""
-    begin = file.tell()
+def _unchanged(lines: list[bytes], chunk: list[tuple[str, Document]], out: Path) -> int:
+    """Returns how many of a chunk's lines in the file are unchanged; it may lack the last ones."""
     unchanged = 0
-    for id, turns in chunk:
-        line = file.readline()
-        if not line.endswith(b"\n"):  # the end, or a line that a crash cut
-            file.seek(begin)
-            file.truncate()
-            return None
+    for line, (id, turns) in zip(lines, chunk, strict=False):
         try:
             record = parse_json(line.decode())
             same = record["id"] == id and record["positive"] == list(turns)
@@ -184,7 +184,9 @@ def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> 
 
 
 def _append(
-    file: BinaryIO, chunk: list[tuple[str, Document]], manipulated: list[Manipulated]
+    write: Callable[[bytes], None],
+    chunk: list[tuple[str, Document]],
+    manipulated: list[Manipulated],
 ) -> int:
     """Writes the lines of a chunk in one go; how many are unchanged."""
     records = [
@@ -200,7 +202,5 @@ def _append(
         for (id, turns), document in zip(chunk, manipulated, strict=True)
     ]
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
-    file.write("".join(lines).encode("utf-8", "surrogatepass"))
-    file.flush()
-    os.fsync(file.fileno())
+    write("".join(lines).encode("utf-8", "surrogatepass"))
     return sum(bool(record["unchanged"]) for record in records)
