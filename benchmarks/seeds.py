@@ -257,7 +257,7 @@ class Study:
         x = rng.normal(0, _TEXT, (seed_sd.size, prompts, seeds))
         x += rng.normal(0, 1, (seed_sd.size, 1, seeds)) * seed_sd[:, None, None]
         components = [component(of_system) for of_system in x]
-        prior = seed_prior([(c.of_one, c.df) for c in components])
+        prior = seed_prior([(c.seed_variance, c.df) for c in components])
         return cls(x.mean(axis=2), components, prior)
 
     def test(self, a: int, b: int, prior: SeedPrior | None) -> Contrast:
@@ -266,7 +266,7 @@ class Study:
         V_p = float(d.var(ddof=1)) / d.size
         of_pair = (self.components[a], self.components[b])
         parts = VarianceParts(V_p, d.size - 1, of_pair, prior)
-        return Contrast(float(d.mean()), *parts.total(), of_seeds=True, parts=parts)
+        return Contrast(float(d.mean()), *parts.total(), samples_seeds=True, parts=parts)
 
 
 def measure_detectable(

@@ -321,7 +321,7 @@ def _group_mean(
         reason = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
         value = float(np.mean(defined)) if defined else math.nan
         e = estimate_from_draws(
-            value, drawn.get(s), n=rows.size, clusters=K, why=reason, level=resampling.level
+            value, drawn.get(s), n=rows.size, clusters=K, reason=reason, level=resampling.level
         )
         if s == "calibrated" and not reason:
             e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")

@@ -163,8 +163,8 @@ def plan_metrics(
     if pilot and not is_given(chosen.ratings):
         raise UserError("the scores of a pilot need its ratings; give --ratings FILE")
     if not pilot:
-        of_pilot = ("ratings", "mapping", "samples", "metrics", "aspects", "lower_is_better")
-        chosen.refuse(of_pilot, "plans without the scores of a pilot")
+        pilot_options = ("ratings", "mapping", "samples", "metrics", "aspects", "lower_is_better")
+        chosen.refuse(pilot_options, "plans without the scores of a pilot")
     if pilot:
         columns, rated, samples = read_all(
             scores, chosen.ratings, chosen.samples, format=None, mapping=chosen.mapping
@@ -359,7 +359,7 @@ def _why_none(
     pairs: Sequence[MetricComparison],
     chosen: MetricPlanOptions,
 ) -> Iterator[str]:
-    """Why there is no number in a row."""
+    """Yields the reasons for rows without a number."""
     if any(row["r"] == 0 for row in metric_rows):
         yield f"{NONE} : an r of 0 is never shown not to be 0"
     if (

@@ -75,16 +75,15 @@ class _Expected:
 def plan_raters(
     ratings: Ratings = (), chosen: RaterPlanOptions | None = None, **words: Any
 ) -> SizePlan:
-    """Plans the number of items and raters that give the agreement of raters an interval of a
-    width.
+    """Plans the numbers of items and raters for an interval of the agreement of a given width.
 
-    The items are those of `items_for_width`. Beside them stands the reliability of the mean of all
-    raters, which is what a metric is held against (`mean_reliability`).
+    The items are those of `items_for_width`. The plan also has the reliability of the mean of all
+    raters, with which a metric is compared (`mean_reliability`).
 
     Args:
-        ratings: of a pilot, as for `agreement`; its α is taken as the true one, and items count by
-            as much as its interval is wider or narrower than that of independent, normal items.
-            Without ratings, the agreement has to be stated.
+        ratings: of a pilot, as for `agreement`; its α is taken as the true one, and the number of
+            items is adjusted for an interval wider or narrower than that of independent, normal
+            items. Without ratings, the agreement is required.
         chosen: what is planned.
         words: options of `RaterPlanOptions`, instead of those there.
 
@@ -154,10 +153,10 @@ def _pilots(ratings: Ratings, chosen: RaterPlanOptions) -> Iterator[_Expected]:
     reading = chosen.reading
     rated = read_ratings(ratings, format=reading.format, mapping=reading.mapping)
     z = float(scipy.special.ndtri(0.975))
-    for aspect, of_aspect in split(
+    for aspect, ratings_of_aspect in split(
         of_aspects(rated.ratings, chosen.aspects), lambda r: r.aspect
     ).items():
-        table = rating_table(of_aspect, rated.samples)
+        table = rating_table(ratings_of_aspect, rated.samples)
         e = krippendorff_alpha(table.values, clusters=table.clusters)
         if reason := e.why_undefined or e.why_no_interval:
             raise UserError(

@@ -23,7 +23,7 @@ class PlanColumn:
         key: of the number in JSON and in data frames.
         name: its head.
         kind: of its values.
-        repeated: whether it stands in every block of a wide table.
+        repeated: whether every block of a wide table has it.
     """
 
     key: str

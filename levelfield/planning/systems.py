@@ -80,23 +80,23 @@ class DifferenceSpread:
         prompts = (self.inputs + self.texts / S) / n
         if S == 1:
             return ErrorOfPlan(math.sqrt(prompts), np.array([prompts]), np.array([n - 1.0]), True)
-        of_seeds, R = (self.seeds or 0.0) / S, self.texts / (n * S)
-        of_one = (of_seeds + R) / 2 * S
+        seed_part, R = (self.seeds or 0.0) / S, self.texts / (n * S)
+        variance = (seed_part + R) / 2 * S
         df = np.array([n - 1, (n - 1) * (S - 1) * 2])
         drawn = np.array([prompts, R]) * scipy.special.chdtri(df, _SHARES) / df
         estimates = [
             VarianceParts(
                 V_p,
                 n - 1,
-                tuple(SeedComponent(of_one * s, 1 / S, texts / 2, S - 1) for s in of_systems[:2]),
-                prior and replace(prior, variance=of_one * prior.variance),
+                tuple(SeedComponent(variance * s, 1 / S, texts / 2, S - 1) for s in variances[:2]),
+                prior and replace(prior, variance=variance * prior.variance),
             ).total()
-            for (V_p, texts), (of_systems, prior) in zip(
+            for (V_p, texts), (variances, prior) in zip(
                 drawn.tolist(), _drawn_seeds(min(systems, _MOST_DRAWN), S), strict=True
             )
         ]
         V, df_V = np.array(estimates).T
-        return ErrorOfPlan(math.sqrt(prompts + of_seeds), V, df_V)
+        return ErrorOfPlan(math.sqrt(prompts + seed_part), V, df_V)
 
 
 _DRAWS = 512
@@ -124,7 +124,7 @@ def _drawn_seeds(systems: int, seeds: int) -> list[tuple[list[float], SeedPrior 
     shares = _latin_hypercube(_DRAWS, 2 + systems)[:, 2:]
     df = seeds - 1
     drawn = (scipy.special.chdtri(df, shares) / df).tolist()
-    return [(of_run, seed_prior([(s2, df) for s2 in of_run])) for of_run in drawn]
+    return [(variances, seed_prior([(s2, df) for s2 in variances])) for variances in drawn]
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def _caption(chosen: SystemPlanOptions, systems: int) -> str:
 
 def _columns(chosen: SystemPlanOptions, pilots: list[_Pilot]) -> tuple[PlanColumn, ...]:
     sizes = {chosen.inputs or pilot.inputs for pilot in pilots}
-    of_inputs = f" with {sizes.pop():,} inputs" if len(sizes) == 1 else ""
+    size = f" with {sizes.pop():,} inputs" if len(sizes) == 1 else ""
     return (
         *([PlanColumn("metric", "metric", str)] if pilots[0].metric else []),
         PlanColumn("seeds", "seeds", repeated=True),
@@ -294,8 +294,8 @@ def _columns(chosen: SystemPlanOptions, pilots: list[_Pilot]) -> tuple[PlanColum
                 PlanColumn("texts_needed", "texts per system"),
             ]
         ),
-        *([] if of_inputs else [PlanColumn("inputs", "inputs here")]),
-        PlanColumn("detectable", f"detectable{of_inputs}", float),
+        *([] if size else [PlanColumn("inputs", "inputs here")]),
+        PlanColumn("detectable", f"detectable{size}", float),
     )
 
 
@@ -337,18 +337,18 @@ def _notes(
     chosen: SystemPlanOptions, pilots: list[_Pilot], rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     for p in pilots:
-        of_metric = f"{p.metric}: " if p.metric else ""
-        of_seeds = p.spread.sd_seeds
-        seeds = "" if of_seeds is None else f", of a system's mean over seeds {of_seeds:.3g}"
+        metric = f"{p.metric}: " if p.metric else ""
+        sd_seeds = p.spread.sd_seeds
+        seeds = "" if sd_seeds is None else f", of a system's mean over seeds {sd_seeds:.3g}"
         texts = f", of texts over seeds {p.spread.sd_texts:.3g}" if p.spread.texts else ""
         source = f" (pilot: {p.inputs:,} inputs, {_seeds(p.seeds)})" if p.metric else ""
         yield (
-            f"{of_metric}standard deviation of the difference over inputs {p.spread.sd:.3g}"
+            f"{metric}standard deviation of the difference over inputs {p.spread.sd:.3g}"
             f"{texts}{seeds}{source}"
         )
         if p.most_seeds >= 0:
             yield (
-                f"{of_metric}{_seeds(p.seeds)} of {p.systems} systems say little about that: it "
+                f"{metric}{_seeds(p.seeds)} of {p.systems} systems say little about that: it "
                 f"may be as high as {p.most_seeds:.3g} (95 % limit); --sd-seeds plans with another "
                 "value"
             )
@@ -365,7 +365,7 @@ def _notes(
 def _why_none(
     chosen: SystemPlanOptions, pilots: list[_Pilot], rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Why there is no number in a row."""
+    """Yields the reasons for rows without a number."""
     for p in pilots:
         systems, level, _ = _tests(p, chosen)
         for row in rows:
@@ -399,13 +399,13 @@ def _pilots(scores: ManyScores, chosen: SystemPlanOptions) -> tuple[list[_Pilot]
     if not samples:
         raise UserError("the pilot's scores don't say who wrote the texts; give --samples FILE")
     columns = [column for column in columns if column.metric in names]
-    of_samples = [c for c in columns if not samples.keys().isdisjoint(c.values)]
-    foreign = [c.metric for c in columns if c not in of_samples]
+    sample_columns = [c for c in columns if not samples.keys().isdisjoint(c.values)]
+    foreign = [c.metric for c in columns if c not in sample_columns]
     reason = f"{', '.join(foreign)}: no id is in both the scores and the samples"
-    if not of_samples:
+    if not sample_columns:
         raise UserError(reason)
     notes = [f"not planned: {reason}"] if foreign else []
-    return [_pilot(c, samples, chosen) for c in of_samples], notes
+    return [_pilot(c, samples, chosen) for c in sample_columns], notes
 
 
 def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPlanOptions) -> _Pilot:
@@ -434,7 +434,7 @@ def _pilot(column: ScoreColumn, samples: Mapping[str, Sample], chosen: SystemPla
         c = None if texts is None else texts.difference(a, b, weights, prior=None)
         if texts is None or c is None or c.parts is None:
             continue
-        S = min(texts.seeds_of(a), texts.seeds_of(b)) if c.of_seeds else 1
+        S = min(texts.seeds_of(a), texts.seeds_of(b)) if c.samples_seeds else 1
         parts.append((c.parts, np.unique(pairing.clusters[shared]).size, S))
         seeds.append(S)
     if not parts:
@@ -464,9 +464,9 @@ def _most_seeds(parts: Sequence[tuple[VarianceParts, int, int]], systems: int) -
 
     The mean V_a of all systems, with S − 1 degrees of freedom each, over its χ² at 5 %.
     """
-    of_seeds = [(sum(p.seeds) / len(p.seeds), p.texts / 2, S) for p, _, S in parts if p.seeds]
-    if not of_seeds:
+    seed_parts = [(sum(p.seeds) / len(p.seeds), p.texts / 2, S) for p, _, S in parts if p.seeds]
+    if not seed_parts:
         return math.nan
-    V_a, R, S = np.mean(of_seeds, axis=0)
+    V_a, R, S = np.mean(seed_parts, axis=0)
     df = systems * (S - 1)
     return math.sqrt(max(0.0, V_a * df / float(scipy.special.chdtri(df, 0.95)) - R) * S)

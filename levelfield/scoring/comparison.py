@@ -756,7 +756,7 @@ def _variances(
         w: (clusters,) weights, which sum to 1.
         of_seeds: the differences at both ends and halfway where seeds are a sample.
     """
-    contrasts = [c for c in of_seeds if c is not None and c.of_seeds]
+    contrasts = [c for c in of_seeds if c is not None and c.samples_seeds]
     if len(contrasts) == 3:
         V_0, V_half, V_1 = (c.variance for c in contrasts)
         return (V_0, 2 * V_half - (V_0 + V_1) / 2, V_1), min(c.df for c in contrasts)

@@ -137,7 +137,7 @@ def mean_with_seeds(
         _, code, counts = np.unique(texts.inputs, return_inverse=True, return_counts=True)
         weights = 1 / (counts.size * counts[code])
     c = texts.mean(weights) if n else None
-    if c is None or not c.of_seeds or not c.variance:
+    if c is None or not c.samples_seeds or not c.variance:
         return None
     K = np.unique(texts.clusters[texts.inputs]).size
     low, high = (
@@ -165,7 +165,7 @@ def difference_tests(
         contrasts: of each comparison; None without one.
         mid: (comparisons,) which have mid-p, as their values are 0 or 1.
     """
-    of_seeds = np.array([c is not None and c.of_seeds and c.variance > 0 for c in contrasts])
+    of_seeds = np.array([c is not None and c.samples_seeds and c.variance > 0 for c in contrasts])
     if not of_seeds.any():
         return sign_flips(S, W, mid=mid, resampling=resampling), of_seeds
     rest = ~of_seeds

@@ -94,7 +94,7 @@ class SeparateTexts:
         parts = [(c.variance, c.df) for c in (c_a, c_b) if c.variance]
         V = sum(v for v, _ in parts)
         df = V**2 / sum(v**2 / df for v, df in parts)
-        difference = Contrast(c_a.value - c_b.value, V, df, c_a.of_seeds or c_b.of_seeds)
+        difference = Contrast(c_a.value - c_b.value, V, df, c_a.samples_seeds or c_b.samples_seeds)
         deviation = self._deviation([rows[shared[self.strata[rows]]] for rows in (of_a, of_b)])
         n = [int(n[shared].sum()) for n in (n_a, n_b)]
         texts = int(np.isin(self.systems, (a, b)).sum())

@@ -1,5 +1,5 @@
-"""The alternative annotator test: whether a judge may stand in for a rater (Calderon, Reichart and
-Dror 2025)."""
+"""The alternative annotator test: whether a judge may replace a rater (Calderon, Reichart and Dror
+2025)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AnnotatorTest:
 
     @property
     def winning_rate(self) -> float:
-        """ω, the share of raters for whom the judge may stand in; NaN without raters."""
+        """ω, the share of raters whom the judge may replace; NaN without raters."""
         return float(np.mean([r.won for r in self.raters])) if self.raters else math.nan
 
     @property
@@ -101,10 +101,13 @@ def alternative_annotator_test(
         if n < FEWEST:
             continue
         others = np.delete(h[rows], j, axis=1)
-        of_judge = _distance(f[rows], others, nominal=nominal)
-        of_rater = _distance(h[rows, j], others, nominal=nominal)
-        tied = np.isclose(of_judge, of_rater, rtol=1e-12, atol=0)
-        judge_wins, rater_wins = tied | (of_judge < of_rater), tied | (of_rater < of_judge)
+        judge_distance = _distance(f[rows], others, nominal=nominal)
+        rater_distance = _distance(h[rows, j], others, nominal=nominal)
+        tied = np.isclose(judge_distance, rater_distance, rtol=1e-12, atol=0)
+        judge_wins, rater_wins = (
+            tied | (judge_distance < rater_distance),
+            tied | (rater_distance < judge_distance),
+        )
         columns.append(j)
         sizes.append(n)
         advantages.append(float(judge_wins.mean()))

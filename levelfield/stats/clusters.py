@@ -135,7 +135,7 @@ def shared_draws(K: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def held_together(chunks: Iterator[Bits], rows: int) -> Iterator[Bits]:
-    """Chunks of rows put together until they are as many as may be held, or so many rows."""
+    """Yields chunks of rows, joined up to the size that may be held, or to this number of rows."""
     held: list[Bits] = []
     for chunk in chunks:
         most = min(rows, 4 * _HELD // chunk.shape[1])
@@ -157,6 +157,6 @@ def bits_times(bits: Bits, X: Floats) -> Floats:
 
 
 def chunks(rows: int, width: int, *, held: int = _SLICE) -> Iterator[slice]:
-    """Slices of so many rows that a chunk of this width stays small."""
+    """Yields slices of rows, short enough to keep a chunk of this width small."""
     step = max(1, held // width)
     return (slice(i, min(i + step, rows)) for i in range(0, rows, step))

@@ -1,10 +1,10 @@
 """Agreement of a metric with ratings: correlations and pairwise accuracy, with intervals.
 
 Every statistic takes the metric's values x and the ratings y of the same n samples, both (n,),
-and is NaN where it is undefined; `measures.why_undefined` says why. Intervals are drawn by
-resampling whole clusters (what samples share: the source or prompt) and computing the statistic
-anew on every resample, ranks and pairs included. Two systems that gave the same text to one source
-have one judgement between them; they share the source, so they are always drawn together.
+and is NaN where it is undefined; `measures.why_undefined` gives the reason. Intervals come from
+resampling whole clusters (samples that share a source or prompt) and recomputing the statistic,
+ranks and pairs included, on every resample. Two systems that gave the same text to one source have
+one judgement between them; they share the source, so they are always drawn together.
 """
 
 from __future__ import annotations
@@ -154,7 +154,12 @@ def shared_estimates(
             for s in plain:
                 reason = why_undefined(s, x, y)
                 e = estimate_from_draws(
-                    value[s], drawn.get(s), n=x.size, clusters=K, why=reason, level=resampling.level
+                    value[s],
+                    drawn.get(s),
+                    n=x.size,
+                    clusters=K,
+                    reason=reason,
+                    level=resampling.level,
                 )
                 if s != "pearson" and not e.why_no_interval and first_order(x.size, K):
                     e = replace(e, note="; ".join(filter(None, (e.note, NOTE))))
@@ -193,14 +198,14 @@ def _drawn(
         sums = np.concatenate([counts @ G for counts in shared_draws(K, *draws)])
         ends = np.cumsum([e.gradients.shape[1] for e in expanded])
         parts = np.split(sums, ends[:-1], axis=1)
-        return [e.of_sums(part) for e, part in zip(expanded, parts, strict=True)]
+        return [e.from_sums(part) for e, part in zip(expanded, parts, strict=True)]
     weighted = [Reweighted(x, y, code) for x, y in pairs]
     chunks = [
         [w.values(counts, kinds) for w in weighted] for counts in cluster_draws(K, *draws, width=n)
     ]
     return [
-        {s: np.concatenate([c[s] for c in of_pair]) for s in kinds}
-        for of_pair in zip(*chunks, strict=True)
+        {s: np.concatenate([c[s] for c in pair_chunks]) for s in kinds}
+        for pair_chunks in zip(*chunks, strict=True)
     ]
 
 

@@ -141,14 +141,14 @@ def swap_test(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> Swapped:
-    """Paired permutation test: the two metrics' values are exchanged at random, whole clusters.
+    """Paired permutation test: exchanges the values of two metrics at random, by whole clusters.
 
     If A and B agree with people equally well, it does not matter which of them a value came from
-    once both are on one scale. So both are standardised (within groups, if there are any), in
-    every permutation the values of each cluster are swapped or not, and the difference of the
-    correlations is taken anew. Where there are no more than `permutations` arrangements, all are
+    once both are on one scale. So both are standardised (within groups, if there are any), every
+    permutation swaps the values of each cluster or leaves them, and the difference of the
+    correlations is computed again. If there are no more than `permutations` arrangements, all are
     tried and p is the share of those that reach the observed difference, never below 2 / 2^K with K
-    clusters; else p = (b + 1) / (m + 1) counts the observed one (Phipson and Smyth 2010). Where
+    clusters; otherwise p = (b + 1) / (m + 1) counts the observed one (Phipson and Smyth 2010). If
     fewer than 0.5 % of the permutations reach the observed difference, p comes from `tilted_p`.
 
     It assumes that, if A and B agree equally well, their standardised values within a cluster are
@@ -231,8 +231,8 @@ def swap_tests(
         for d in differences(np.zeros((1, K), np.uint8))
     ]
     if any(defined):
-        of_one = 6 * max(1, len(columns)) * len(sums)  # sums of one swap, in every group
-        for swap in _swaps(K, permutations, seed, rows=max(1, _MOST_HELD // of_one)):
+        sums_per_swap = 6 * max(1, len(columns)) * len(sums)  # sums of one swap, in every group
+        for swap in _swaps(K, permutations, seed, rows=max(1, _MOST_HELD // sums_per_swap)):
             for tally, d in zip(tallies, differences(swap), strict=True):
                 tally.add(d)
     results = []
@@ -277,12 +277,12 @@ def _sign_flips(
     G, group = coded(groups)
     if ranks:
         y, *columns = (ranked_within(v, group) for v in (y, *columns))
-    of_group = np.zeros(G, np.intp)
-    of_group[group] = cluster
+    group_cluster = np.zeros(G, np.intp)
+    group_cluster[group] = cluster
     r = [r_within(v, y, group, G) for v in columns]
     d = np.stack([r[a] - r[b] for a, b in pairs], axis=1)
     parts = (~np.isnan(d)).sum(axis=0)
-    S = cluster_sums(np.nan_to_num(d), of_group, K) / np.maximum(parts, 1)
+    S = cluster_sums(np.nan_to_num(d), group_cluster, K) / np.maximum(parts, 1)
     flips = sign_flips(S, np.ones_like(S), resampling=resampling)
     p, se = flips.p, flips.se * K  # of the sum over clusters, as the difference is
     results = []
@@ -391,9 +391,9 @@ class _Swappable:
         steps = _STEP * np.diag(np.maximum(np.abs(self.gap).sum(axis=0), 1e-12))
         ends = self.statistic(np.concatenate([half + steps, half - steps]))
         slope = np.subtract(*np.split(ends, 2)) / (2 * np.diag(steps))
-        of_all = np.zeros(K)
-        of_all[self.clusters] = -self.gap @ np.nan_to_num(slope) / 2
-        return of_all
+        cluster_slopes = np.zeros(K)
+        cluster_slopes[self.clusters] = -self.gap @ np.nan_to_num(slope) / 2
+        return cluster_slopes
 
 
 @dataclass(frozen=True)
@@ -420,14 +420,16 @@ class _GroupSums:
         """(r,) r(A') − r(B')."""
         gained = np.zeros((len(swapped[a]), 6))
         gained[:, _OF_X] = swapped[b] - swapped[a]
-        return self._of_gained(a, b, fisher)(gained)
+        return self._difference_of_gained(a, b, fisher)(gained)
 
     def swappable(self, a: int, b: int, fisher: bool) -> _Swappable:
         return _Swappable(
-            self.clusters, self.moments[b] - self.moments[a], self._of_gained(a, b, fisher)
+            self.clusters,
+            self.moments[b] - self.moments[a],
+            self._difference_of_gained(a, b, fisher),
         )
 
-    def _of_gained(self, a: int, b: int, fisher: bool) -> Callable[[Floats], Floats]:
+    def _difference_of_gained(self, a: int, b: int, fisher: bool) -> Callable[[Floats], Floats]:
         total_a, total_b = self.moments[a].sum(axis=0), self.moments[b].sum(axis=0)
 
         def difference(gained: Floats) -> Floats:

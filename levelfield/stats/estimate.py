@@ -34,15 +34,15 @@ ONE_CLUSTER = "one cluster"
 class Estimate(Document):
     """A statistic with its confidence interval.
 
-    There is no interval without a width, or with an end that is infinite.
+    An interval always has a width and finite ends.
 
     Attributes:
         value: NaN where `why_undefined` gives a reason.
         low, high: ends of the interval; NaN where `why_no_interval` gives a reason.
-        n: how many samples (of a mean: values; at system level: systems) it rests on.
-        clusters: how many independent clusters they form.
+        n: number of samples (of a mean: values; at system level: systems).
+        clusters: number of independent clusters that they form.
         why_no_interval: the same reason where the value is undefined.
-        note: what a reader must know of the numbers; empty if nothing.
+        note: what a reader must know about the numbers; may be empty.
     """
 
     value: float
@@ -82,7 +82,7 @@ def undefined(reason: str, *, n: int, clusters: int) -> Estimate:
 
 
 def too_few_clusters(clusters: int) -> str:
-    """Why a value of so many clusters has no interval; empty if it may have one.
+    """Returns why a value of this number of clusters has no interval; empty if it may have one.
 
     >>> too_few_clusters(1), too_few_clusters(2), too_few_clusters(5)
     ('one cluster', 'fewer than 5 independent inputs', '')
@@ -112,33 +112,33 @@ def estimate_from_draws(
     *,
     n: int,
     clusters: int,
-    why: str = "",
+    reason: str = "",
     level: float = 0.95,
-    what: str = "samples",
+    unit: str = "samples",
 ) -> Estimate:
-    """A statistic with the expanded percentile interval of its resamples.
+    """Returns a statistic with the expanded percentile interval of its resamples.
 
     Args:
         value: of the statistic.
         drawn: (resamples,) its values on the resamples, NaN where undefined; None without any.
-        why: why the statistic is undefined; empty if it is not.
+        reason: reason for which the statistic is undefined; empty if it is defined.
         level: share of the resamples inside the interval.
-        what: the name of what `n` counts.
+        unit: name of what `n` counts.
     """
-    if why:
-        return undefined(why, n=n, clusters=clusters)
+    if reason:
+        return undefined(reason, n=n, clusters=clusters)
     nan = math.nan
-    note = f"two {what}: only the ends of its range are possible" if n == 2 else ""
+    note = f"two {unit}: only the ends of its range are possible" if n == 2 else ""
     few = ONE_CLUSTER if drawn is None else too_few_clusters(clusters)
     if n == 2 and clusters == 2:
-        few = f"two {what}"
+        few = f"two {unit}"
     if drawn is None or few:
         return Estimate(value, nan, nan, n, clusters, "", few, note)
     defined = drawn[~np.isnan(drawn)]
     lost = drawn.size - defined.size
     if lost > drawn.size // 2:
-        reason = f"undefined in {lost:,} of {drawn.size:,} resamples"
-        return Estimate(value, nan, nan, n, clusters, "", reason, note)
+        why_not = f"undefined in {lost:,} of {drawn.size:,} resamples"
+        return Estimate(value, nan, nan, n, clusters, "", why_not, note)
     if lost:
         left = f"{lost:,} of {drawn.size:,} resamples are undefined and left out of the interval"
         note = "; ".join(filter(None, (note, left)))
@@ -151,7 +151,7 @@ def estimates_from_draws(
     *,
     n: Sequence[int],
     clusters: int,
-    whys: Sequence[str],
+    reasons: Sequence[str],
     level: float = 0.95,
 ) -> list[Estimate]:
     """`estimate_from_draws` of several statistics of equally many clusters.
@@ -159,12 +159,12 @@ def estimates_from_draws(
     Args:
         values: (statistics,).
         drawn: (statistics, resamples).
-        n, whys: of each.
+        n, reasons: of each.
     """
     whole = np.zeros(len(values), dtype=np.bool_)  # those with nothing to report
     ends = np.full((2, len(values)), math.nan)
     if drawn is not None and not too_few_clusters(clusters):
-        whole = ~np.isnan(drawn).any(axis=1) & (np.asarray(n) > 2) & (np.asarray(whys) == "")
+        whole = ~np.isnan(drawn).any(axis=1) & (np.asarray(n) > 2) & (np.asarray(reasons) == "")
         ends[:, whole] = np.quantile(drawn[whole], _expanded(level, clusters), axis=1)
     return [
         Estimate(float(value), low, high, n[i], clusters)
@@ -174,7 +174,7 @@ def estimates_from_draws(
             None if drawn is None else drawn[i],
             n=n[i],
             clusters=clusters,
-            why=whys[i],
+            reason=reasons[i],
             level=level,
         )
         for i, (value, low, high) in enumerate(zip(values, *ends.tolist(), strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_sums
 from levelfield.stats.estimands import Statistic
-from levelfield.stats.measures import OF_PAIRS, of_pairs
+from levelfield.stats.measures import OF_PAIRS, pair_statistics
 from levelfield.stats.moments import moments, r_of_moments, standardised
 from levelfield.stats.reweighted import SortedPair
 
@@ -17,7 +17,7 @@ MOST_EXACT = 50_000
 """Of more samples than these, ranks and pairs of resamples are of first order."""
 
 FEWEST_CLUSTERS = 2000
-"""Fewer clusters than these always have resamples that are computed anew."""
+"""With fewer clusters, every resample is computed exactly."""
 
 NOTE = "resamples of ranks and pairs to first order"
 
@@ -44,7 +44,7 @@ class FirstOrder:
     def __init__(self, x: Floats, y: Floats, code: Codes, kinds: Sequence[Statistic]) -> None:
         K = int(code.max()) + 1
         self._kinds = kinds
-        of_moments = moments(standardised(x), standardised(y), code, K)
+        moment_gradients = moments(standardised(x), standardised(y), code, K)
         pair = SortedPair(x, y)
         cluster = code[pair.order]
         ranks = _rank_sums(pair) if "spearman" in kinds else np.empty((x.size, 0))
@@ -52,30 +52,31 @@ class FirstOrder:
         # sums of squares of ranks are of degree 3 in w, counts of pairs of degree 2
         self._ranks_at_0 = ranks.sum(axis=0) * (1 / 3 - 1)
         self._pairs_at_0 = pairs.sum(axis=0) * (1 / 2 - 1)
-        of_samples = np.concatenate([ranks, pairs], axis=1)
+        sample_gradients = np.concatenate([ranks, pairs], axis=1)
         self.gradients: Floats = np.concatenate(
-            [of_moments, *(cluster_sums(g, cluster, K)[:, None] for g in of_samples.T)], axis=1
+            [moment_gradients, *(cluster_sums(g, cluster, K)[:, None] for g in sample_gradients.T)],
+            axis=1,
         )
 
     def values(self, counts: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
         """(r,) of every statistic wanted, as `Reweighted.values`; counts: (r, K)."""
-        results = self.of_sums(counts @ self.gradients)
+        results = self.from_sums(counts @ self.gradients)
         return {s: results[s] for s in kinds}
 
-    def of_sums(self, sums: Floats) -> dict[Statistic, Floats]:
-        """(r,) of every statistic; sums: (r, p) counts @ gradients."""
-        of_moments, ranks, pairs = np.split(sums, np.cumsum([6, self._ranks_at_0.size]), axis=1)
+    def from_sums(self, sums: Floats) -> dict[Statistic, Floats]:
+        """Returns the (r,) values of every statistic; sums: (r, p) counts @ gradients."""
+        moment_sums, ranks, pairs = np.split(sums, np.cumsum([6, self._ranks_at_0.size]), axis=1)
         results: dict[Statistic, Floats] = {}
         if "pearson" in self._kinds:
-            results["pearson"] = r_of_moments(of_moments)
+            results["pearson"] = r_of_moments(moment_sums)
         if "spearman" in self._kinds:
             covariance, vx, vy = (self._ranks_at_0 + ranks).T
             with np.errstate(invalid="ignore", divide="ignore"):
                 r = covariance / np.sqrt(vx * vy)
             results["spearman"] = np.where((vx > 0) & (vy > 0), np.clip(r, -1, 1), np.nan)
         if pairs.shape[1]:
-            of_counts = of_pairs(*(self._pairs_at_0 + pairs).T)
-            results |= {s: v for s, v in of_counts.items() if s in self._kinds}
+            by_kind = pair_statistics(*(self._pairs_at_0 + pairs).T)
+            results |= {s: v for s, v in by_kind.items() if s in self._kinds}
         return results
 
 

@@ -8,8 +8,8 @@ from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.moments import moments, r_of_moments
 
 
-def of_groups(group: Codes, G: int) -> list[Codes]:
-    """The samples of each of G groups, in their order. group: (n,) codes."""
+def group_rows(group: Codes, G: int) -> list[Codes]:
+    """Returns the rows of each of G groups, in their order. group: (n,) codes."""
     order = np.argsort(group, kind="stable")
     return np.split(order, np.searchsorted(group[order], np.arange(1, G)))
 
@@ -42,7 +42,7 @@ def standardised_within(v: Floats, group: Codes, G: int) -> Floats:
 
 
 def ranked_within(v: Floats, group: Codes) -> Floats:
-    """(n,) ranks within groups; equal values share the mean of their ranks."""
+    """Returns the (n,) ranks within groups; equal values share the mean of their ranks."""
     order = np.lexsort((v, group))
     s, g = v[order], group[order]
     first = np.r_[True, (s[1:] != s[:-1]) | (g[1:] != g[:-1])][: s.size]
@@ -50,9 +50,9 @@ def ranked_within(v: Floats, group: Codes) -> Floats:
     ends = np.r_[starts[1:], s.size]
     group_first = np.r_[True, g[1:] != g[:-1]][: s.size]
     group_start = np.flatnonzero(group_first)[np.cumsum(group_first) - 1]
-    of_run = np.cumsum(first) - 1
+    run = np.cumsum(first) - 1
     ranks = np.empty(v.size)
-    ranks[order] = ((starts + ends + 1) / 2)[of_run] - group_start
+    ranks[order] = ((starts + ends + 1) / 2)[run] - group_start
     return ranks
 
 

@@ -53,8 +53,8 @@ def intraclass(
     complete = (m == raters) & (raters > 1)
     frequency = np.bincount(m[m >= 2], minlength=3)
     k = len(frequency) - 1 - int(np.argmax(frequency[::-1]))
-    of_k = m == k
-    alike = v[of_k]
+    has_k_ratings = m == k
+    alike = v[has_k_ratings]
     one_way = _OneWay(alike[~np.isnan(alike)].reshape(-1, k), level)
     two_way = _TwoWay(v[complete], level)
     why_one = why_incomparable(v[m >= 2], raters) or one_way.why_undefined
@@ -62,7 +62,7 @@ def intraclass(
     by_name = {}
     for several in (False, True):
         for form in (1, 2, 3):
-            rows, reason = (of_k, why_one) if form == 1 else (complete, why_two)
+            rows, reason = (has_k_ratings, why_one) if form == 1 else (complete, why_two)
             items, K = int(rows.sum()), len(np.unique(cluster[rows]))
             estimate = undefined(reason, n=items, clusters=K)
             if not reason:
@@ -80,7 +80,7 @@ def intraclass(
 
 
 _ValueAndEnds = tuple[float, float, float, str, str]
-"""Value, low, high, why there is no value, why there is no interval."""
+"""Value, low, high, reason for a missing value, reason for a missing interval."""
 
 _NO_VARIANCE = "no variance between items"
 _NOTHING = (math.nan, math.nan, math.nan)
@@ -120,10 +120,10 @@ class _TwoWay:
             return
         v = scaled(v)
         n, k, mean = self.n, self.k, v.mean()
-        of_items, of_raters = v.mean(axis=1) - mean, v.mean(axis=0) - mean
-        residual = v - mean - of_items[:, None] - of_raters
-        self.BMS = k * float((of_items**2).sum()) / (n - 1)
-        self.JMS = n * float((of_raters**2).sum()) / (k - 1)
+        item_effects, rater_effects = v.mean(axis=1) - mean, v.mean(axis=0) - mean
+        residual = v - mean - item_effects[:, None] - rater_effects
+        self.BMS = k * float((item_effects**2).sum()) / (n - 1)
+        self.JMS = n * float((rater_effects**2).sum()) / (k - 1)
         self.EMS = float((residual**2).sum()) / ((n - 1) * (k - 1))
         if self.BMS + self.JMS + self.EMS <= TINY:
             self.why_undefined = "all ratings are equal"
@@ -161,12 +161,12 @@ class _TwoWay:
         if math.isnan(low) or math.isnan(high):
             return value, math.nan, math.nan, "", "too few degrees of freedom"
         if several:
-            low, high = (_of_mean(end, k) for end in (low, high))
+            low, high = (_mean_reliability(end, k) for end in (low, high))
         return value, low, high, "", ""
 
 
-def _of_mean(single: float, k: int) -> float:
-    """Reliability of the mean of k ratings from that of one (Spearman and Brown)."""
+def _mean_reliability(single: float, k: int) -> float:
+    """Returns the reliability of the mean of k ratings from that of one (Spearman and Brown)."""
     share = 1 + (k - 1) * single
     return k * single / share if share > TINY else -math.inf
 

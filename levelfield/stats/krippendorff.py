@@ -41,20 +41,20 @@ def krippendorff_alpha(
     those of items with at least two ratings. (Krippendorff 2011, "Computing Krippendorff's
     Alpha-Reliability"; Hayes and Krippendorff 2007.)
 
-    No pairs need be visited: where δ is a difference, Σ_{i≠j} δ² = 2 m SS, SS the sum of squares
+    No pair needs to be visited: where δ is a difference, Σ_{i≠j} δ² = 2 m SS, SS the sum of squares
     around the mean, so D_o = (1/n) Σ_u 2 m_u SS_u / (m_u − 1) and D_e = 2 SS / (n − 1). That is
     the interval level. At the ordinal level, δ(c, k) = Σ_{g=c..k} n_g − (n_c + n_k) / 2, n_g the
     frequency of the value g, is the difference of mid-ranks, so the same formula holds for ranks.
     At the nominal level δ is whether two ratings differ, and pairs of equal ones are counted.
 
-    The interval draws clusters of items and takes frequencies and ranks anew in each resample.
+    The interval draws clusters of items and recomputes frequencies and ranks in each resample.
     Labels (the nominal level, and two different values at any) have the interval of a Bayesian
-    bootstrap (Rubin 1981): clusters weighted by exponential draws, and beside them two items of
-    two ratings each, with Gamma(1/2) weights: one that agrees on the rarest label, and one that
-    differs between it and the most frequent. Where a label is rare, α rests on the few items that
-    have it, and this is Jeffreys' interval of the share of them that agree (Brown, Cai and
-    DasGupta 2001, "Interval Estimation for a Binomial Proportion"); resamples of such items would
-    be all alike. The interval always holds the value.
+    bootstrap (Rubin 1981): clusters weighted by exponential draws, and with them two items of two
+    ratings each, with Gamma(1/2) weights: one that agrees on the rarest label, and one that differs
+    between it and the most frequent. If a label is rare, α depends on the few items that have it,
+    and this is Jeffreys' interval of the share of them that agree (Brown, Cai and DasGupta 2001,
+    "Interval Estimation for a Binomial Proportion"); resamples of such items would all be equal.
+    The interval always contains the value.
 
     Args:
         values: (items, raters); NaN is missing.
@@ -109,8 +109,8 @@ def mean_alpha(
     items = sum(len(v) for v, _ in pairable)
     if not defined:
         return undefined(next(iter(reasons.values())), n=items, clusters=K)
-    of_labels = [level == "nominal" or _has_two_values(v) for v, _ in defined]
-    labels = any(of_labels)
+    has_labels = [level == "nominal" or _has_two_values(v) for v, _ in defined]
+    labels = any(has_labels)
     make = {"nominal": _nominal, "ordinal": _ordinal, "interval": _interval}[level]
     variants = [
         make(*(_with_pseudo_items(v, part, K) if labels else (v, part)), K + 2 * labels)
@@ -122,7 +122,7 @@ def mean_alpha(
         # an aspect of which a resample has no item has no α there
         with np.errstate(invalid="ignore", divide="ignore"):
             alphas = [
-                alpha(np.hstack([w[:, :K], w[:, K + 2 * n : K + 2 * n + 2] * of_labels[n]]))
+                alpha(np.hstack([w[:, :K], w[:, K + 2 * n : K + 2 * n + 2] * has_labels[n]]))
                 if labels
                 else alpha(w)
                 for n, (alpha, _) in enumerate(variants)

@@ -80,13 +80,13 @@ def cluster_mean(
         values: (n,); NaN is left out.
         clusters: (n,) anything that sorts; equal entries are one cluster.
         weights: (n,) above 0; all 1 by default.
-        votes: of how many the values are shares, as `votes_of` tells; 0 if they are none.
+        votes: number of votes that the values are shares of, from `votes_of`; 0 if they are not.
         limits: of the values; the interval stays within them.
         level: of the interval.
 
-    Undefined: no ends with fewer than `FEWEST_CLUSTERS`, or where all clusters have one mean and
-    values are no shares: nothing then shows how clusters differ; no mean without a value.
-    `Estimate.why_no_interval` says so.
+    Undefined: the ends with fewer than `FEWEST_CLUSTERS`, or where all clusters have one mean and
+    values are not shares, since nothing then shows how clusters differ; the mean without values.
+    `Estimate.why_no_interval` gives the reason.
     """
     defined = ~np.isnan(np.asarray(values, dtype=np.float64))
     values, clusters = defined_rows(values, clusters)

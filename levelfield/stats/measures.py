@@ -39,10 +39,10 @@ class PairCounts(NamedTuple):
     tied_both: int
 
 
-def of_pairs(
+def pair_statistics(
     C: Floats, D: Floats, T_x: Floats, T_y: Floats, T_xy: Floats
 ) -> dict[Statistic, Floats]:
-    """(r,) statistics of counts of pairs, each (r,)."""
+    """Returns the (r,) statistics from counts of pairs, each (r,)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         tau_like = (C - D - T_x) / (C + D + T_x)
         return {

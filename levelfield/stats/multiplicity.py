@@ -89,10 +89,10 @@ def adjusted_by_family(
     """
     if family == "metric":
         return [adjusted(p, correction).tolist() for p in p_values]
-    whole = [p for of_metric in p_values for p in of_metric]
-    of_run = false_discovery_rate(whole) if family == "fdr" else adjusted(whole, correction)
-    p = iter(of_run.tolist())
-    return [[next(p) for _ in of_metric] for of_metric in p_values]
+    whole = [p for metric_p in p_values for p in metric_p]
+    adjusted_p = false_discovery_rate(whole) if family == "fdr" else adjusted(whole, correction)
+    p = iter(adjusted_p.tolist())
+    return [[next(p) for _ in metric_p] for metric_p in p_values]
 
 
 def rank_clusters(names: Sequence[str], better: Callable[[str, str], bool]) -> list[list[str]]:

@@ -99,10 +99,10 @@ def powered_mean(
     y = np.where(has_rating, ratings - y_mean, 0.0)
     f = np.where(has_score, scores - f_mean, 0.0)
     sums = np.stack([np.ones_like(f), f, w, w * y, w * f, w * f * f, w * y * f], axis=1)
-    of_cluster = cluster_sums(sums, code, K)
-    total = of_cluster.sum(axis=0)
+    sums_per_cluster = cluster_sums(sums, code, K)
+    total = sums_per_cluster.sum(axis=0)
     value, weight, imbalance = _values(total)
-    left_out, _, imbalance_left = _values(total - of_cluster)
+    left_out, _, imbalance_left = _values(total - sums_per_cluster)
     changes = left_out - value
     variance = _variance(imbalance_left - imbalance)
     return PoweredMean(
@@ -135,11 +135,11 @@ def _variance(changes: Floats) -> float:
 
 
 def estimate_of(mean: PoweredMean, *, level: float = 0.95) -> PoweredEstimate:
-    """A mean with its intervals.
+    """Returns a mean with its intervals.
 
-    The standard error is that of the jackknife that leaves out clusters one by one, λ computed anew
-    without each, and Student's t has one degree of freedom fewer than there are clusters with a
-    rating. No interval from one such cluster, or if all ratings are equal.
+    The standard error is that of the jackknife that leaves out clusters one by one and recomputes λ
+    without each. Student's t has one degree of freedom fewer than there are clusters with a rating.
+    One such cluster, or equal ratings, give no interval.
     """
     df = int(mean.has_ratings.sum()) - 1
     return _estimate(mean.value, mean.changes, mean.has_ratings, df, mean.rated, level, mean.value)

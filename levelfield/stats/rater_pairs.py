@@ -44,7 +44,7 @@ _EXACT = 1 << 24
 """Whole numbers up to this are exact in single precision."""
 
 _ITEMS_OF_CELL = 200
-"""A cell of a table of so many items takes as long as a rank of one item."""
+"""A cell of a table of this number of items takes as long as a rank of one item."""
 
 _PAIRS_OF_RANK = 50
 """Products of two ranks that take as long as a rank."""
@@ -97,17 +97,17 @@ def rater_pairs(
     categories = np.zeros(v.shape, np.intp)
     categories[rated] = category
     results: list[PairEstimates] = []
-    of_tables: dict[int, list[_Pair]] = {}
+    table_pairs: dict[int, list[_Pair]] = {}
     for pairs in on_items.values():
         K = pairs[0].K
         if first_order(pairs[0].rows.size, K):
             results += (_plain(v, cluster, pair, weights, resampling) for pair in pairs)
         elif _prefer_tables(pairs, unique.size):
-            of_tables.setdefault(K, []).extend(pairs)
+            table_pairs.setdefault(K, []).extend(pairs)
         else:
             for block in _blocks(pairs, width=K):
                 results += _estimated(_Ranked(block, v, weights), block, resampling)
-    for K, pairs in of_tables.items():
+    for K, pairs in table_pairs.items():
         for block in _blocks(pairs, width=K * unique.size**2):
             tables = _Tables(block, categories, unique, weights)
             results += _estimated(tables, block, resampling)
@@ -131,22 +131,22 @@ def _plain(
     weights: KappaWeights,
     resampling: Resampling,
 ) -> PairEstimates:
-    """A pair of so many items that its resamples are of first order."""
-    x, y, of_rows = v[pair.rows, pair.a], v[pair.rows, pair.b], cluster[pair.rows]
-    r = estimates(x, y, of_rows, wanted=("pearson", "spearman"), resampling=resampling)
-    kappa = cohen_kappa(x, y, weights=weights, clusters=of_rows, resampling=resampling)
+    """Returns the estimates of a pair with enough items for resamples of first order."""
+    x, y, clusters = v[pair.rows, pair.a], v[pair.rows, pair.b], cluster[pair.rows]
+    r = estimates(x, y, clusters, wanted=("pearson", "spearman"), resampling=resampling)
+    kappa = cohen_kappa(x, y, weights=weights, clusters=clusters, resampling=resampling)
     return PairEstimates(pair.a, pair.b, x.size, r["pearson"], r["spearman"], kappa)
 
 
 def _prefer_tables(pairs: Sequence[_Pair], V: int) -> bool:
-    """Whether tables of V × V values take less time than ranks, for pairs on the same items."""
+    """Returns whether tables of V × V values are faster than ranks, for pairs on the same items."""
     n, raters = pairs[0].rows.size, len({column for pair in pairs for column in pair[:2]})
-    of_tables = len(pairs) * V * V * (1 + n / _ITEMS_OF_CELL)
-    return of_tables < n * (raters + len(pairs) / _PAIRS_OF_RANK)
+    table_cost = len(pairs) * V * V * (1 + n / _ITEMS_OF_CELL)
+    return table_cost < n * (raters + len(pairs) / _PAIRS_OF_RANK)
 
 
 def _blocks(pairs: Sequence[_Pair], *, width: int) -> Iterator[Sequence[_Pair]]:
-    """The pairs, so many at a time that `width` sums of each may be held."""
+    """Yields the pairs in blocks small enough to hold `width` sums of each."""
     step = min(_MOST_PAIRS, max(1, _SUMS // width))
     return (pairs[start : start + step] for start in range(0, len(pairs), step))
 
@@ -175,7 +175,7 @@ class _Spread(NamedTuple):
     deviation: Floats
 
 
-class _OfPairs(Protocol):
+class _PairSums(Protocol):
     """What `_estimated` needs to know of pairs."""
 
     x: _Spread
@@ -206,19 +206,19 @@ class _Tables:
         most = K * max(int(np.bincount(pair.code).max()) for pair in pairs)  # items of a resample
         self._T = T.astype(np.float32 if most <= _EXACT else np.float64)
         N = T.sum(axis=1).reshape(self._shape)
-        self.x, x = _of_counts(N.sum(axis=2), unique)
-        self.y, y = _of_counts(N.sum(axis=1), unique)
+        self.x, x = _spread_of_counts(N.sum(axis=2), unique)
+        self.y, y = _spread_of_counts(N.sum(axis=1), unique)
         x, y = np.broadcast_arrays(x[:, :, None], y[:, None, :])
         powers = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
         # how often each value occurs, and its centred mid-rank: ½ Σ_u sign(v − u) n(u)
         counts_x, counts_y = np.repeat(np.eye(V), V, axis=1), np.tile(np.eye(V), V)
         half = np.tri(V, k=-1) / 2
         counts = np.stack([counts_x, counts_y])
-        of_values = np.concatenate([counts, (half - half.T) @ counts])
+        value_sums = np.concatenate([counts, (half - half.T) @ counts])
         self._linear = np.concatenate(
             [
                 powers.reshape(P, 6, V * V),
-                np.broadcast_to(of_values.reshape(4 * V, V * V), (P, 4 * V, V * V)),
+                np.broadcast_to(value_sums.reshape(4 * V, V * V), (P, 4 * V, V * V)),
             ],
             axis=1,
         )
@@ -275,9 +275,10 @@ class _Ranked:
         ranks = np.concatenate([self._rank_sums(w[part]) for part in step], axis=2)
         alike = None
         if self._counts:
-            of_value = [counts @ w.T for counts in self._counts]  # (V, resamples) each
+            value_counts = [counts @ w.T for counts in self._counts]  # (V, resamples) each
             by_chance = [
-                np.einsum("vr,vr->r", of_value[i], of_value[j]) for i, j in zip(a, b, strict=True)
+                np.einsum("vr,vr->r", value_counts[i], value_counts[j])
+                for i, j in zip(a, b, strict=True)
             ]
             alike = equal, np.stack(by_chance)
         return _Sums(np.moveaxis(moments, 1, -1), ranks, alike)
@@ -287,8 +288,8 @@ class _Ranked:
         a, b = self._a, self._b
         R = np.empty((len(self._ranks), len(w), self._code.size))
         w = np.asfortranarray(w)  # sparse products copy its transpose otherwise
-        for ranks, of_rater in zip(self._ranks, R, strict=True):
-            ranks(w, out=of_rater)
+        for ranks, rater_ranks in zip(self._ranks, R, strict=True):
+            ranks(w, out=rater_ranks)
         weighted = R * w[:, self._code]
         squares = np.einsum("mri,mri->mr", weighted, R)
         left, right = (slice(which.min(), which.max() + 1) for which in (a, b))
@@ -297,13 +298,13 @@ class _Ranked:
         return np.stack([covariance, squares[a], squares[b]])
 
 
-def _of_counts(counts: Codes, unique: Floats) -> tuple[_Spread, Floats]:
-    """As `_spread`, of values that occur (pairs, V) times."""
+def _spread_of_counts(counts: Codes, unique: Floats) -> tuple[_Spread, Floats]:
+    """Returns `_spread` of values that occur (pairs, V) times."""
     return _spread(np.where(counts > 0, _within_range(unique), np.nan), counts)
 
 
 def _spread(v: Floats, counts: npt.NDArray[np.number]) -> tuple[_Spread, Floats]:
-    """The spread of each row of values, and the values standardised; 0 where all are equal.
+    """Returns the spread of each row and the standardised values; 0 where all are equal.
 
     Args:
         v: (rows, values); NaN where a value does not occur.
@@ -318,8 +319,8 @@ def _spread(v: Floats, counts: npt.NDArray[np.number]) -> tuple[_Spread, Floats]
     centred = above - mean
     deviation = np.sqrt((centred**2 * counts).sum(axis=1, keepdims=True) / n)
     z = np.divide(centred, deviation, out=np.zeros_like(centred), where=varies[:, None])
-    of_unit = np.where(varies, (unit * deviation)[:, 0], 0)
-    return _Spread(low, high, (unit * mean)[:, 0], of_unit), z
+    scaled_deviation = np.where(varies, (unit * deviation)[:, 0], 0)
+    return _Spread(low, high, (unit * mean)[:, 0], scaled_deviation), z
 
 
 def _within_range(v: Floats) -> Floats:
@@ -327,9 +328,9 @@ def _within_range(v: Floats) -> Floats:
     return v / 4 if np.abs(v).max() > LARGE else v
 
 
-def _statistics(of_pairs: _OfPairs, w: Floats) -> Floats:
-    """(3, pairs, resamples) of r, ρ and κ."""
-    moments, (covariance, vx, vy), alike = of_pairs.sums(w)
+def _statistics(pair_sums: _PairSums, w: Floats) -> Floats:
+    """Returns r, ρ and κ: (3, pairs, resamples)."""
+    moments, (covariance, vx, vy), alike = pair_sums.sums(w)
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = np.where((vx > 0) & (vy > 0), np.clip(covariance / np.sqrt(vx * vy), -1, 1), np.nan)
     n = moments[..., 0]
@@ -337,7 +338,7 @@ def _statistics(of_pairs: _OfPairs, w: Floats) -> Floats:
         equal, by_chance = alike[0] / n, alike[1] / n**2
         kappa = ratio(equal - by_chance, 1 - by_chance)
     else:
-        kappa = _quadratic(moments, of_pairs.x, of_pairs.y)
+        kappa = _quadratic(moments, pair_sums.x, pair_sums.y)
     return np.stack([r_of_moments(moments), rho, kappa])
 
 
@@ -357,32 +358,32 @@ def _quadratic(moments: Floats, x: _Spread, y: _Spread) -> Floats:
 
 
 def _estimated(
-    of_pairs: _OfPairs, pairs: Sequence[_Pair], resampling: Resampling
+    pair_sums: _PairSums, pairs: Sequence[_Pair], resampling: Resampling
 ) -> Iterator[PairEstimates]:
     K, n = pairs[0].K, [pair.rows.size for pair in pairs]
-    values = _statistics(of_pairs, np.ones((1, K)))[:, :, 0]
+    values = _statistics(pair_sums, np.ones((1, K)))[:, :, 0]
     drawn: Sequence[Floats | None] = (None, None, None)
     if K > 1:
         draws = shared_draws(K, resampling.resamples, resampling.seed)
         parts = [
-            _statistics(of_pairs, w[part])
+            _statistics(pair_sums, w[part])
             for w in draws
-            for part in chunks(len(w), of_pairs.width, held=_HELD)
+            for part in chunks(len(w), pair_sums.width, held=_HELD)
         ]
         drawn = list(np.concatenate(parts, axis=2))
-    x, y = of_pairs.x, of_pairs.y
+    x, y = pair_sums.x, pair_sums.y
     constant = ((x.low == x.high) | (y.low == y.high)).tolist()
     low, high = np.minimum(x.low, y.low).tolist(), np.maximum(x.high, y.high).tolist()
     why_no_r = [
         too_few(k) or "constant ratings" * same for k, same in zip(n, constant, strict=True)
     ]
     why_not = [
-        why_no_kappa(*of_pair) or "hardly any variance" * undefined
-        for *of_pair, undefined in zip(n, low, high, np.isnan(values[2]).tolist(), strict=True)
+        why_no_kappa(*pair_range) or "hardly any variance" * undefined
+        for *pair_range, undefined in zip(n, low, high, np.isnan(values[2]).tolist(), strict=True)
     ]
     by_statistic = (
-        estimates_from_draws(value, d, n=n, clusters=K, whys=whys, level=resampling.level)
-        for value, d, whys in zip(values, drawn, (why_no_r, why_no_r, why_not), strict=True)
+        estimates_from_draws(value, d, n=n, clusters=K, reasons=reasons, level=resampling.level)
+        for value, d, reasons in zip(values, drawn, (why_no_r, why_no_r, why_not), strict=True)
     )
-    for pair, k, *of_pair in zip(pairs, n, *by_statistic, strict=True):
-        yield PairEstimates(pair.a, pair.b, k, *of_pair)
+    for pair, k, *estimates_of_pair in zip(pairs, n, *by_statistic, strict=True):
+        yield PairEstimates(pair.a, pair.b, k, *estimates_of_pair)

@@ -57,7 +57,7 @@ def resampled(
         drawn,
         n=items,
         clusters=clusters,
-        why="hardly any variance" if math.isnan(value) else "",
+        reason="hardly any variance" if math.isnan(value) else "",
         level=resampling.level,
     )
     if pseudo:

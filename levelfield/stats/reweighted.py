@@ -9,7 +9,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.estimands import Statistic
-from levelfield.stats.measures import OF_PAIRS, of_pairs
+from levelfield.stats.measures import OF_PAIRS, pair_statistics
 from levelfield.stats.moments import moments, r_of_moments, standardised
 
 
@@ -36,7 +36,7 @@ class Reweighted:
         if "spearman" in kinds:
             results["spearman"] = self._spearman(counts)
         if set(OF_PAIRS) & set(kinds):
-            values = of_pairs(*self.pairs(counts))
+            values = pair_statistics(*self.pairs(counts))
             results |= {s: v for s, v in values.items() if s in kinds}
         return results
 
@@ -61,11 +61,11 @@ class Reweighted:
     def _spearman(self, counts: Floats) -> Floats:
         W = self._weights(counts)
         n = W.sum(axis=0)
-        of_x, of_y = self._pair.x.sums(W), self._pair.y.sums(W[self._pair.by_y])
-        rank_x, rank_y = (np.cumsum(g, axis=0) - g / 2 - n / 2 for g in (of_x, of_y))  # centred
+        sums_x, sums_y = self._pair.x.sums(W), self._pair.y.sums(W[self._pair.by_y])
+        rank_x, rank_y = (np.cumsum(g, axis=0) - g / 2 - n / 2 for g in (sums_x, sums_y))  # centred
         covariance = np.einsum("ir,ir,ir->r", W, rank_x[self._pair.x.of], rank_y[self._pair.rank_y])
-        vx = np.einsum("ir,ir,ir->r", of_x, rank_x, rank_x)
-        vy = np.einsum("ir,ir,ir->r", of_y, rank_y, rank_y)
+        vx = np.einsum("ir,ir,ir->r", sums_x, rank_x, rank_x)
+        vy = np.einsum("ir,ir,ir->r", sums_y, rank_y, rank_y)
         with np.errstate(invalid="ignore", divide="ignore"):
             r = covariance / np.sqrt(vx * vy)
         return np.where((vx > 0) & (vy > 0), np.clip(r, -1, 1), np.nan)
@@ -75,14 +75,14 @@ class Reweighted:
 
 
 class SortedPair:
-    """What the sorted order of two variables of n samples tells.
+    """Order and runs of two variables of n samples, sorted once.
 
     Attributes:
         order: (n,) the samples in the order of x, then y, which all else is in.
         x, xy: runs of samples with equal x, and with both equal.
         by_y: (n,) the samples in the order of y. y: their runs.
-        rank_y: (n,) which run of y each is in.
-        inverted: ranks whose inversions are the discordant pairs, and the samples behind them.
+        rank_y: (n,) the run of y that each is in.
+        inverted: ranks whose inversions are the discordant pairs, and the samples that have them.
     """
 
     def __init__(self, x: Floats, y: Floats) -> None:
@@ -122,7 +122,7 @@ class _Level(NamedTuple):
     """One bit of the ranks: rows in the order of the higher bits, then of the other variable.
 
     ones: the rows whose bit is 1, in that order. zeros: the rows with bit 0 that have ones before
-    them in their group. before, base: how many ones stand before such a row, and before its group.
+    them in their group. before, base: number of ones before such a row, and before its group.
     """
 
     ones: Codes
@@ -132,10 +132,10 @@ class _Level(NamedTuple):
 
 
 def _levels(ranks: Codes, rows: Codes) -> list[_Level]:
-    """What counts inversions of `ranks`, bit by bit from the highest.
+    """Returns the levels that count inversions of `ranks`, from the highest bit.
 
-    Two ranks are inverted where, at the first bit in which they differ, the earlier one has 1 and
-    the later one 0; before that bit they are in one group. rows: the samples behind the ranks.
+    Two ranks are inverted if, at the first bit in which they differ, the earlier one has 1 and the
+    later one 0; before that bit they are in one group. rows: the samples that have the ranks.
     """
     levels = []
     order = np.arange(ranks.size)

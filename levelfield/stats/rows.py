@@ -8,7 +8,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.estimands import Statistic
-from levelfield.stats.measures import of_pairs
+from levelfield.stats.measures import pair_statistics
 
 
 def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
@@ -36,7 +36,7 @@ def row_statistics(X: Floats, Y: Floats, kinds: Sequence[Statistic]) -> dict[Sta
     results: dict[Statistic, Floats] = {}
     i, j = np.triu_indices(X.shape[1], k=1)
     sx, sy = np.sign(X[:, i] - X[:, j]), np.sign(Y[:, i] - Y[:, j])
-    counts = of_pairs(
+    counts = pair_statistics(
         *(
             v.sum(axis=1).astype(np.float64)
             for v in (

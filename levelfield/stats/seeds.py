@@ -1,8 +1,8 @@
 """Means of systems, and their differences, with prompts and seeds as samples.
 
 Another run of a system draws other seeds, as another study draws other prompts. A test that flips
-the signs of prompts holds the seeds fixed: it tells how sure a difference of these runs is, not of
-these systems.
+the signs of prompts holds the seeds fixed: it says how certain a difference between these runs is,
+not between these systems.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Contrast:
         value: of the sum.
         variance: its square root is the standard error; 0 if nothing varies.
         df: degrees of freedom of the t distribution that `value / √variance` follows under 0.
-        of_seeds: whether seeds are a sample: a system has two on an input.
+        samples_seeds: whether seeds are a sample: a system has two on an input.
         parts: what the variance is made of.
     """
 
     value: float
     variance: float
     df: float
-    of_seeds: bool
+    samples_seeds: bool
     parts: VarianceParts | None = None
 
     @property
@@ -48,7 +48,7 @@ class Contrast:
         """The variance of one seed of each system whose seeds differ, with its degrees of freedom;
         empty where nothing varies."""
         sampled = () if self.parts is None else self.parts.sampled
-        return tuple((c.of_one, c.df) for c in sampled if c.of_one)
+        return tuple((c.seed_variance, c.df) for c in sampled if c.seed_variance)
 
     @property
     def p(self) -> float:
@@ -63,11 +63,11 @@ class Contrast:
 
 @dataclass(frozen=True)
 class SeedPrior:
-    """What all systems of a run say of how far the seeds of one system differ.
+    """The variance between seeds of one system, as all systems of a run suggest it.
 
     Attributes:
         variance: of one seed, pooled over the systems.
-        df: d_0, of how many degrees of freedom that is worth to one system.
+        df: d_0, the degrees of freedom that this is worth to one system.
         pooled_df: of all systems together.
     """
 
@@ -118,32 +118,32 @@ class SeedComponent(NamedTuple):
     """What the seeds of a system add to a variance.
 
     Attributes:
-        of_one: variance of one seed, `Σ_s u_s² / ‖A‖²`.
-        weight: `Σ_s W_s²`; V_a is `weight * of_one`.
+        seed_variance: variance of one seed, `Σ_s u_s² / ‖A‖²`.
+        weight: `Σ_s W_s²`; V_a is `weight * seed_variance`.
         residual: R_a.
         df: degrees of freedom of V_a.
     """
 
-    of_one: float
+    seed_variance: float
     weight: float
     residual: float
     df: float
 
     def moderated(self, prior: SeedPrior) -> SeedComponent:
-        """Returns it with the variance of one seed drawn towards the prior's."""
+        """Returns the component with its seed variance drawn towards the prior's."""
         df = self.df + prior.df
-        of_one = (prior.df * prior.variance + self.df * self.of_one) / df
-        return self._replace(of_one=of_one, df=min(df, prior.pooled_df))
+        variance = (prior.df * prior.variance + self.df * self.seed_variance) / df
+        return self._replace(seed_variance=variance, df=min(df, prior.pooled_df))
 
     @property
     def noise(self) -> float:
-        """The part of `of_one` that texts make."""
+        """The part of the seed variance that is noise of texts."""
         return self.residual / self.weight
 
     def scaled(self, *, inputs: float, seeds: float) -> SeedComponent:
-        """Returns it for so many times the inputs and seeds."""
+        """Returns the component to expect of multiples of the inputs and seeds."""
         return SeedComponent(
-            _with_inputs(self.of_one, self.noise, inputs),
+            _with_inputs(self.seed_variance, self.noise, inputs),
             self.weight / seeds,
             self.residual / (inputs * seeds),
             max(1.0, (self.df + 1) * seeds - 1),
@@ -174,7 +174,7 @@ class VarianceParts:
     @property
     def seeds(self) -> tuple[float, ...]:
         """V_a of each system with several seeds, whatever the prior; it holds R_a."""
-        return tuple(c.weight * c.of_one for c in self.sampled)
+        return tuple(c.weight * c.seed_variance for c in self.sampled)
 
     @property
     def seeds_df(self) -> tuple[float, ...]:
@@ -185,18 +185,18 @@ class VarianceParts:
     def error_df(self) -> float:
         """Degrees of freedom that the variance has at most as an estimate: those of all seeds.
 
-        Where seeds seem to add little, those of `total` are the prompts', and so is the variance;
-        that they seem to is itself an estimate from few seeds.
+        Where seeds seem to add little, `total` has the prompts' degrees of freedom and variance;
+        but that impression is itself an estimate from few seeds.
         """
-        of_seeds = sum(self.seeds_df) if self.prior is None else self.prior.pooled_df
-        return min(self.total()[1], of_seeds) if of_seeds else self.prompts_df
+        seeds_df = sum(self.seeds_df) if self.prior is None else self.prior.pooled_df
+        return min(self.total()[1], seeds_df) if seeds_df else self.prompts_df
 
     def total(self) -> tuple[float, float]:
         """Returns V and its degrees of freedom."""
         V_p, df_p, prior = self.prompts, self.prompts_df, self.prior
-        differing = [c for c in self.sampled if c.of_one]
+        differing = [c for c in self.sampled if c.seed_variance]
         parts = differing if prior is None else [c.moderated(prior) for c in differing]
-        V_a = np.array([c.weight * c.of_one for c in parts])
+        V_a = np.array([c.weight * c.seed_variance for c in parts])
         df_a = np.array([c.df for c in parts])
         V = V_p + max(0.0, float(V_a.sum()) - self.texts)
         if not parts:
@@ -232,9 +232,9 @@ class VarianceParts:
         return VarianceParts(prompts, (self.prompts_df + 1) * inputs - 1, sampled, prior)
 
 
-def _with_inputs(of_one: float, noise: float, inputs: float) -> float:
-    """Returns the variance of one seed on so many times the inputs: its noise of texts falls."""
-    return of_one - min(of_one, noise) * (1 - 1 / inputs)
+def _with_inputs(variance: float, noise: float, inputs: float) -> float:
+    """Returns the variance of one seed on a multiple of the inputs: its noise of texts falls."""
+    return variance - min(variance, noise) * (1 - 1 / inputs)
 
 
 def contrast(
@@ -315,10 +315,10 @@ def contrast(
     df_p = _pooled_df(by_stratum, np.maximum(prompts.sizes - 1, 1)) if V_p else math.inf
     parts = VarianceParts(V_p, df_p, tuple(sampled), prior)
     V, df = parts.total()
-    value, of_seeds = float(weights @ values), bool(sampled)
+    value = float(weights @ values)
     if math.sqrt(V) <= _ROUNDING * float(np.abs(weights * values).sum()):
-        return Contrast(value, 0.0, float((prompts.sizes - 1).sum()), of_seeds)
-    return Contrast(value, V, df, of_seeds, parts)
+        return Contrast(value, 0.0, float((prompts.sizes - 1).sum()), bool(sampled))
+    return Contrast(value, V, df, bool(sampled), parts)
 
 
 def _pooled_df(variances: Floats, df: Floats) -> float:
@@ -340,7 +340,7 @@ class _Clusters(NamedTuple):
     stratum: Codes
 
     @property
-    def of_clusters(self) -> Codes:
+    def cluster_strata(self) -> Codes:
         """(K,) the stratum of each cluster."""
         stratum = np.zeros(self.K, dtype=np.intp)
         stratum[self.code] = self.stratum
@@ -349,11 +349,11 @@ class _Clusters(NamedTuple):
     @property
     def sizes(self) -> Floats:
         """(D,) the number of clusters in each stratum."""
-        return np.bincount(self.of_clusters, minlength=self.D).astype(np.float64)
+        return np.bincount(self.cluster_strata, minlength=self.D).astype(np.float64)
 
     def variances(self, z: Floats) -> Floats:
         """(D,) `K_d / (K_d − 1) Σ_{k∈d} (z_k − z̄_d)²` of (K,); 0 if K_d is 1."""
-        cluster = self.of_clusters
+        cluster = self.cluster_strata
         centred = z - (cluster_sums(z, cluster, self.D) / self.sizes)[cluster]
         return self._factors * cluster_sums(centred**2, cluster, self.D)
 
@@ -365,10 +365,12 @@ class _Clusters(NamedTuple):
             names, code = np.unique(cluster * S + seed, return_inverse=True)
             return cluster_sums(deviation, code, names.size) ** 2, names // S
 
-        of_clusters, k = squares(self.code[rows])
-        of_strata, d = squares(self.stratum[rows])
-        within = cluster_sums(of_clusters, self.of_clusters[k], self.D)
-        return float(self._factors @ (within - cluster_sums(of_strata, d, self.D) / self.sizes))
+        cluster_squares, k = squares(self.code[rows])
+        stratum_squares, d = squares(self.stratum[rows])
+        within = cluster_sums(cluster_squares, self.cluster_strata[k], self.D)
+        return float(
+            self._factors @ (within - cluster_sums(stratum_squares, d, self.D) / self.sizes)
+        )
 
     @property
     def _factors(self) -> Floats:

@@ -10,7 +10,7 @@ import scipy
 from levelfield.core.arrays import Floats
 
 MOST_VOTES = 12
-"""A value is a share of so many votes at most."""
+"""The greatest number of votes that a value may be a share of."""
 
 
 def votes_of(values: Floats) -> int:

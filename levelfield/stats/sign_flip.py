@@ -45,7 +45,7 @@ class SignFlips:
         low, high: (comparisons,) ends of the intervals; NaN where no p can be as small as
             1 − level, so that no difference can be excluded, and where all differences are equal,
             so that the two ends would be one.
-        least: (comparisons,) the smallest p that any differences of so many clusters can have.
+        least: (comparisons,) the smallest p that differences of this number of clusters can have.
         se, df: (comparisons,) standard errors and their degrees of freedom, for what a test can
             detect; see `cluster_errors`.
     """
@@ -61,15 +61,15 @@ class SignFlips:
 def sign_flips(
     S: Floats, W: Floats, *, mid: Bools | None = None, resampling: Resampling = DEFAULT
 ) -> SignFlips:
-    """Tests and intervals of weighted mean differences, over the same clusters, at once.
+    """Returns tests and intervals of several weighted mean differences over the same clusters.
 
     If differences are symmetric about δ, as those of two exchangeable systems are about 0, each
-    could as well lie as far on the other side of it; those of one cluster go together. The
+    could just as well be as far on its other side; those of one cluster change sides together. The
     statistic is `|Σ_k g_k (S_k − δ W_k)|`, S_k and W_k the weighted sum of the differences of
     cluster k and its weight, g_k = ±1. p is the share of sign patterns that reach what is observed,
     at δ = 0 (Dror, Baumer, Shlomov and Reichart 2018, section 3). The interval holds the δ that the
     same patterns do not reject at 1 − level: its ends are quantiles of the means over random
-    subsets of clusters, `Σ_F S_k / Σ_F W_k` (Hartigan 1969). So it excludes 0 exactly where
+    subsets of clusters, `Σ_F S_k / Σ_F W_k` (Hartigan 1969). So it excludes 0 exactly if
     p ≤ 1 − level.
 
     Patterns of K clusters whose sums are not 0 are enumerated if `2^K <= permutations`; p is then
@@ -80,10 +80,10 @@ def sign_flips(
 
     The test is exact if differences are symmetric; skewed differences of few clusters are not.
 
-    Differences of values that are 0 or 1 have so many ties that the test rejects half as often as
-    it might. With mid-p, patterns that tie with what is observed count half (Lancaster 1961); of
-    single clusters this is the mid-p test of McNemar (Fagerland, Lydersen and Laake 2013), but for
-    a difference of 0. Its p is 1, twice the mid-p of either side: their 1 − f / 2, f the
+    Differences of values that are 0 or 1 have ties enough to let the test reject half as often as
+    it might. With mid-p, patterns that tie with the observed one count half (Lancaster 1961); for
+    single clusters this is the mid-p test of McNemar (Fagerland, Lydersen and Laake 2013), except
+    for a difference of 0. Its p is 1, twice the mid-p of either side: their 1 − f / 2, f the
     probability of the tie, is 0.5 where no input differs. An end of the interval may be 0 where
     p <= 1 − level, and small p, which `small_p_of_sum` gives, are not halved.
 
@@ -144,14 +144,14 @@ def _tested(
     total, weight, tie = S.sum(axis=0), W.sum(axis=0), _TIE * np.abs(S).sum(axis=0)
     mid = mid & (total > tie)
     if len(S) > MANY:
-        of_patterns = _sums_of_many(patterns, S, W)
+        pattern_sums = _sums_of_many(patterns, S, W)
     else:
-        of_patterns = (
+        pattern_sums = (
             (plus.astype(np.float64) @ S, plus.astype(np.float64) @ W) for plus in patterns
         )
     lower, upper = [], []  # of the two means that a pattern parts the clusters into
     reached, ties = (np.zeros(S.shape[1], dtype=np.intp) for _ in range(2))
-    for sums, weights in of_patterns:
+    for sums, weights in pattern_sums:
         sums = np.stack([sums, total - sums])
         weights = np.stack([weights, weight - weights])
         sums[np.abs(sums) <= tie] = 0.0

@@ -23,13 +23,13 @@ def soft_pairwise_accuracy(
     *,
     resampling: Resampling = DEFAULT,
 ) -> Estimate:
-    """How alike a metric and ratings are sure of which system is better.
+    """Agreement of a metric and ratings on how certain each pairwise ranking of systems is.
 
-    For every two systems i, j, p_ij is the one-sided p of i being better, of a paired permutation
-    test in which the clusters that both have change sides; permutations as far as observed count
-    one half, so that p_ij + p_ji = 1 and equal systems have 1 / 2. With p^x of the metric and p^y
+    For every two systems i, j, p_ij is the one-sided p of i being better, from a paired permutation
+    test that swaps the clusters that both have; permutations that equal the observed difference
+    count one half, so p_ij + p_ji = 1 and equal systems have 1 / 2. With p^x of the metric and p^y
     of the ratings, the accuracy is the mean over pairs of `1 − |p^x − p^y|`. Pairwise accuracy has
-    0 or 1 there, and so rests on differences that ratings do not show. A system's texts of one
+    0 or 1 there, and so depends on differences that ratings do not show. A system's texts of one
     cluster are averaged. The metric and the ratings have the same permutations.
 
     Args:
@@ -37,13 +37,13 @@ def soft_pairwise_accuracy(
         cluster, system: (n,) codes.
         resampling: its permutations and seed.
 
-    Undefined: no two systems share a cluster. A pair that shares none is left out, and the note
-    says so. There is no interval.
+    Undefined: no two systems share a cluster. A pair that shares none is left out and counted in
+    the note. The accuracy has no interval.
     """
     S, K = int(system.max()) + 1, int(cluster.max()) + 1
     code = system * K + cluster
     sizes = np.bincount(code, minlength=S * K).reshape(S, K)
-    of_pairs = []
+    pair_p = []
     has = sizes > 0
     pairs = [(i, j) for i, j in itertools.combinations(range(S), 2) if (has[i] & has[j]).any()]
     if not pairs:
@@ -52,8 +52,8 @@ def soft_pairwise_accuracy(
         with np.errstate(invalid="ignore"):
             means = np.bincount(code, v, minlength=S * K).reshape(S, K) / sizes
         differences = np.stack([means[i] - means[j] for i, j in pairs], axis=1)  # (K, pairs)
-        of_pairs.append(_p_values(np.nan_to_num(differences, nan=0.0), resampling))
-    p_x, p_y = of_pairs
+        pair_p.append(_p_values(np.nan_to_num(differences, nan=0.0), resampling))
+    p_x, p_y = pair_p
     left = S * (S - 1) // 2 - len(pairs)
     return Estimate(
         float(np.mean(1 - np.abs(p_x - p_y))), float("nan"), float("nan"), S, K,

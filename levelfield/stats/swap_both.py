@@ -33,9 +33,9 @@ def swap_both(
     """The permutation test PERM-BOTH of Deutsch, Dror and Roth 2021, section 4.
 
     Both metrics are standardised. In a permutation the values of each system are exchanged or not,
-    then those of each source, so that a value changes sides where one of the two does and the other
-    does not; the difference of the correlations is taken anew. p = (b + 1) / (m + 1), b of m random
-    permutations reaching the observed difference (Phipson and Smyth 2010).
+    then those of each source, so that a value changes sides if one of the two does and the other
+    does not; the difference of the correlations is computed again. p = (b + 1) / (m + 1), b of m
+    random permutations reaching the observed difference (Phipson and Smyth 2010).
 
     Args:
         a, b, y: (n,) the metrics and the ratings, no NaN.
@@ -57,11 +57,11 @@ def swap_both(
     gaps = np.stack([x_b - x_a, x_b**2 - x_a**2, (x_b - x_a) * y], axis=1)
     cells = cluster_sums(gaps, system * K + source, S * K).reshape(S, K, 3)
 
-    def differences(of_systems: Floats, of_sources: Floats) -> Floats:
-        """(r,) from (r, S) and (r, K), 1 where a unit is exchanged."""
-        gained = of_systems @ cells.sum(axis=1) + of_sources @ cells.sum(axis=0)
+    def differences(system_swaps: Floats, source_swaps: Floats) -> Floats:
+        """Returns (r,) differences from (r, S) and (r, K), 1 where a unit is exchanged."""
+        gained = system_swaps @ cells.sum(axis=1) + source_swaps @ cells.sum(axis=0)
         for j in range(3):
-            gained[:, j] -= 2 * ((of_systems @ cells[:, :, j]) * of_sources).sum(axis=1)
+            gained[:, j] -= 2 * ((system_swaps @ cells[:, :, j]) * source_swaps).sum(axis=1)
         ones = np.ones(len(gained))
 
         def r(sign: float) -> Floats:

@@ -46,16 +46,16 @@ def swap_systems(
     level where they are high. Swapping inputs keeps the systems: of metrics that agree equally well
     over the population it calls a pair different in 4 to 81 % of simulations.
     """
-    of_a, of_b, of_y = (means_of(v, systems) for v in (a, b, y))
-    if reason := too_few_systems(of_y.size):
+    means_a, means_b, means_y = (means_of(v, systems) for v in (a, b, y))
+    if reason := too_few_systems(means_y.size):
         nan = math.nan
-        return Swapped(nan, nan, nan, of_y.size, of_y.size, 0, reason)
+        return Swapped(nan, nan, nan, means_y.size, means_y.size, 0, reason)
     swapped = swap_test(
-        of_a, of_b, of_y, np.arange(of_y.size),
+        means_a, means_b, means_y, np.arange(means_y.size),
         ranks=ranks, fisher=True, permutations=permutations, seed=seed,
     )  # fmt: skip
     s: Statistic = "spearman" if ranks else "pearson"
-    r_a, r_b = (statistics(v, of_y, (s,))[s] for v in (of_a, of_b))
+    r_a, r_b = (statistics(v, means_y, (s,))[s] for v in (means_a, means_b))
     # of z; dr / dz = 1 − r²
     return replace(swapped, difference=r_a - r_b, se=swapped.se * (1 - ((r_a + r_b) / 2) ** 2))
 

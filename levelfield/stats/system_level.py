@@ -42,7 +42,7 @@ FEWEST_LIKE_THESE = 6
 """Systems that a claim about systems like these needs."""
 
 FEW = 8
-"""Below so many systems ranks have no interval, and a note says that little can be said."""
+"""With fewer systems, ranks have no interval, and a note warns that little can be said."""
 
 _GRID = np.concatenate([[-1.0], np.tanh(np.linspace(-3.5, 3.5, 57)), [1.0]])
 """Correlations at which the distribution of a rank statistic is simulated."""
@@ -164,13 +164,13 @@ def _ends(
             if s in ("pearson", "calibrated") or math.isnan(v):
                 continue
             tau = 2 * v - 1 if s == "accuracy" else v
-            of_means = _copula_ends(tau, s == "spearman", len(moments.means), resampling.level)
+            bounds = _copula_ends(tau, s == "spearman", len(moments.means), resampling.level)
             low, high = (
                 float(np.clip((ρ * math.sqrt(cx * cy) - exy)
                               / math.sqrt((cx - ex) * (cy - ey)), -1, 1))
-                for ρ in of_means
+                for ρ in bounds
             )  # fmt: skip
-            ends[s] = (of_normal(s, low), of_normal(s, high))
+            ends[s] = (normal_statistic(s, low), normal_statistic(s, high))
     return ends
 
 
@@ -186,8 +186,8 @@ def _drawn_r(
     return np.asarray(r_of_covariances(T - E)[:, 0, 1])
 
 
-def of_normal(s: Statistic, ρ: float) -> float:
-    """A rank statistic of the normal distribution with correlation ρ (Kendall; Spearman)."""
+def normal_statistic(s: Statistic, ρ: float) -> float:
+    """Returns a rank statistic of normal pairs with correlation ρ (Kendall; Spearman)."""
     if s == "spearman":
         return 6 / math.pi * math.asin(ρ / 2)
     tau = 2 / math.pi * math.asin(ρ)
@@ -222,11 +222,11 @@ def _copula_quantiles(S: int, level: float) -> Floats:
             "spearman": 1 - 6 * (moves**2).sum(axis=1) / (n * (n * n - 1)),
             "kendall": 2 * np.mean(y[:, i] < y[:, j], axis=1) - 1,
         }
-        for of_statistic, (s, values) in zip(table, drawn.items(), strict=True):
+        for quantiles, (s, values) in zip(table, drawn.items(), strict=True):
             ends = (
                 np.quantile(values, (1 - level) / 2, method="lower"),
                 np.quantile(values, (1 + level) / 2, method="higher"),
             )
-            center = of_normal(s, float(ρ))
-            of_statistic[k] = center + (np.array(ends) - center) * math.sqrt(n / S)
+            center = normal_statistic(s, float(ρ))
+            quantiles[k] = center + (np.array(ends) - center) * math.sqrt(n / S)
     return table

@@ -79,8 +79,8 @@ def calibrated(
     With ties `in-sample`, ε is chosen and used on all pairs, as WMT's `acc*eq` has it; this has no
     interval.
 
-    Undefined: fewer than two clusters, or a half without a pair. Of more than `MOST_CALIBRATED`
-    samples, whole clusters are taken at random until there are so many; the note says so.
+    Undefined: fewer than two clusters, or a half without a pair. If there are more than
+    `MOST_CALIBRATED` samples, clusters are drawn at random up to that number; the note says so.
     """
     x, y = finite_pair(x, y)
     K, code = coded(clusters)

@@ -22,7 +22,7 @@ from levelfield.stats.dependent import Swapped
 from levelfield.stats.estimands import Statistic, TieChoice
 from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.first_order import FirstOrder
-from levelfield.stats.grouped import of_groups, ranked_within, standardised_within, varies_within
+from levelfield.stats.grouped import group_rows, ranked_within, standardised_within, varies_within
 from levelfield.stats.measures import (
     INFINITE,
     OF_PAIRS,
@@ -34,14 +34,14 @@ from levelfield.stats.measures import (
 from levelfield.stats.moments import moments, r_of_moments
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.reweighted import Reweighted
-from levelfield.stats.system_level import of_normal, too_few_systems
+from levelfield.stats.system_level import normal_statistic, too_few_systems
 from levelfield.stats.ties import calibrated
 
 _SAME = 1e-9
 """Statistics nearer than this are equal but for rounding."""
 
 _EXACT = 64
-"""Up to so many units are left out exactly, more of them to first order."""
+"""Up to this number of units, leaving one out is exact; beyond it, of first order."""
 
 _WEIGHTS = 1 << 22
 """Weights of samples held at a time: 32 MB."""
@@ -123,11 +123,11 @@ class Deleted:
         of freedom are Satterthwaite's, `V² / (V_system² / (S − 1) + V_source² / (K − 1))`, and at
         least those of the dimension with fewer units.
         """
-        (of_systems, S), (of_sources, K), (of_cells, _) = map(
+        (V_systems, S), (V_sources, K), (V_cells, _) = map(
             _jackknife, (self.systems, self.sources, self.cells)
         )
-        V = max(of_systems + of_sources - of_cells, _LEAST_SHARE * max(of_systems, of_sources))
-        spread = of_systems**2 / max(S - 1, 1) + of_sources**2 / max(K - 1, 1)
+        V = max(V_systems + V_sources - V_cells, _LEAST_SHARE * max(V_systems, V_sources))
+        spread = V_systems**2 / max(S - 1, 1) + V_sources**2 / max(K - 1, 1)
         least = max(1, min(S, K) - 1)
         return Variance(V, max(V * V / spread, least) if spread > 0 else least)
 
@@ -172,10 +172,10 @@ def deletions(
     G, group = (1, np.zeros(x.size, np.intp)) if groups is None else coded(groups)
     results: dict[Statistic, Deleted] = {}
     if "pearson" in kinds:
-        results["pearson"] = _of_pearson(x, y, crossed, group, G)
+        results["pearson"] = _pearson_deleted(x, y, crossed, group, G)
     ranked: tuple[Statistic, ...] = tuple(s for s in kinds if s not in ("pearson", "calibrated"))
     if ranked:
-        results |= _of_ranks(*ordered_pair(x, y), crossed, group, G, ranked)
+        results |= _ranks_deleted(*ordered_pair(x, y), crossed, group, G, ranked)
     return {s: results[s] for s in kinds if s in results}
 
 
@@ -191,7 +191,7 @@ def _axes(crossed: Crossed) -> tuple[Codes, Codes, Codes]:
     return crossed.system, crossed.source, crossed.cell
 
 
-def _of_pearson(x: Floats, y: Floats, crossed: Crossed, group: Codes, G: int) -> Deleted:
+def _pearson_deleted(x: Floats, y: Floats, crossed: Crossed, group: Codes, G: int) -> Deleted:
     varies = varies_within(x, group, G) & varies_within(y, group, G)
     for v in (x, y):
         varies[group[np.isinf(v)]] = False
@@ -217,22 +217,22 @@ def _positive(M: Floats) -> Floats:
     return np.concatenate([np.maximum(M[:, :1], 1e-9), M[:, 1:]], axis=1)
 
 
-def _of_ranks(
+def _ranks_deleted(
     x: Floats, y: Floats, crossed: Crossed, group: Codes, G: int, kinds: Sequence[Statistic]
 ) -> dict[Statistic, Deleted]:
     whole = {s: np.full(G, np.nan) for s in kinds}
     parts: list[list[tuple[Codes, int, dict[Statistic, Floats]]]] = [[], [], []]
-    for g, rows in enumerate(of_groups(group, G)):
+    for g, rows in enumerate(group_rows(group, G)):
         if rows.size < 2:
             continue
-        of_group = _Statistics(x[rows], y[rows], kinds)
+        statistics_of_group = _Statistics(x[rows], y[rows], kinds)
         for s in kinds:
-            whole[s][g] = of_group.value[s]
+            whole[s][g] = statistics_of_group.value[s]
         earlier: list[tuple[Codes, dict[Statistic, Floats]]] = []
         for axis, part in zip(_axes(crossed), parts, strict=True):
             names, code = np.unique(axis[rows], return_inverse=True)
             same = next((v for c, v in earlier if np.array_equal(c, code)), None)
-            values = of_group.without(code, names.size) if same is None else same
+            values = statistics_of_group.without(code, names.size) if same is None else same
             earlier.append((code, values))
             part.append((names, g, values))
     results = {}
@@ -277,7 +277,7 @@ class _Statistics:
             if self._first is None:
                 self._first = FirstOrder(self._x, self._y, np.arange(self._x.size), self._kinds)
             G = self._first.gradients
-            values = self._first.of_sums(G.sum(axis=0) - cluster_sums(G, code, N))
+            values = self._first.from_sums(G.sum(axis=0) - cluster_sums(G, code, N))
         left = self._x.size - np.bincount(code, minlength=N)
         few = (left < 2) | np.array([s in self._undefined for s in self._kinds])[:, None]
         return {s: np.where(f, np.nan, values[s]) for s, f in zip(self._kinds, few, strict=True)}
@@ -323,12 +323,12 @@ def spread_shift(
     *,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Pearson's r, and r if systems differed as much as their population may.
+    """Returns Pearson's r, and r if systems differed as much as their population may.
 
-    r depends on how far apart systems are, and a few of them say little of that: S systems show a
-    variance between systems that may be `S / χ²` times as large in the population, χ² the quantile
-    at (1 − level) / 2 with S − 1 degrees of freedom. The second r is that of the covariance matrix
-    whose part between systems is so many times as large. Both are taken within groups.
+    r depends on how far apart systems are, which a few of them show poorly: the variance between S
+    systems may be `S / χ²` times as large in the population, χ² the quantile at (1 − level) / 2
+    with S − 1 degrees of freedom. The second r is that of the covariance matrix whose part between
+    systems is larger by that factor. Both are taken within groups.
     """
     x, y = ordered_pair(x, y)
     G, group = (1, np.zeros(x.size, np.intp)) if groups is None else coded(groups)
@@ -401,8 +401,8 @@ def crossed_estimates(
             if reason == INFINITE
             else calibrated(x, y, sources, ties=ties, resampling=once).estimate
         )
-        of_ties = e.why_no_interval if ties == "in-sample" else ""
-        held = of_ties or "its thresholds are held out by sources only"
+        why_no_ties = e.why_no_interval if ties == "in-sample" else ""
+        held = why_no_ties or "its thresholds are held out by sources only"
         no = e.why_undefined or too_few_systems(S) or held
         results["calibrated"] = replace(
             e, low=math.nan, high=math.nan, why_no_interval=no, note=e.note
@@ -415,8 +415,8 @@ def _ends(
 ) -> tuple[float, float]:
     V, df = deleted.variance()
     half = float(scipy.special.stdtrit(df, (1 + level) / 2)) * math.sqrt(V)
-    of_r: Statistic = "accuracy" if s == "calibrated" else "kendall" if s == "tau-like" else s
-    now, spread = (_z_of_normal(of_r, r) for r in shift)
+    statistic: Statistic = "accuracy" if s == "calibrated" else "kendall" if s == "tau-like" else s
+    now, spread = (_z_of_normal(statistic, r) for r in shift)
     move = 0.0 if math.isnan(spread - now) else spread - now
     low, high = -math.hypot(half, min(move, 0.0)), math.hypot(half, max(move, 0.0))
     ends = math.tanh(deleted.z + low), math.tanh(deleted.z + high)
@@ -426,7 +426,7 @@ def _ends(
 
 
 def _z_of_normal(s: Statistic, r: float) -> float:
-    v = r if s == "pearson" else of_normal(s, r)
+    v = r if s == "pearson" else normal_statistic(s, r)
     v = 2 * v - 1 if s == "accuracy" else v
     return math.atanh(max(-1 + 1e-12, min(1 - 1e-12, v)))
 
@@ -465,7 +465,7 @@ def crossed_tests(
     if ranks:
         y, *columns = (ranked_within(v, group) for v in (y, *columns))
     few = too_few_systems(crossed.systems)
-    pearsons = [] if few else [_of_pearson(v, y, crossed, group, G) for v in columns]
+    pearsons = [] if few else [_pearson_deleted(v, y, crossed, group, G) for v in columns]
     results = []
     for a, b in pairs:
         K = crossed.sources

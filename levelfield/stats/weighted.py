@@ -27,10 +27,10 @@ class MeanAndDeviation(NamedTuple):
 
 
 def mean_and_deviation(v: npt.ArrayLike, w: npt.ArrayLike) -> MeanAndDeviation:
-    """`m = Σ w v / Σ w` and `s = √(Σ w (v − m)² / Σ w)`, as the study prints them (section 7).
+    """Returns `m = Σ w v / Σ w` and `s = √(Σ w (v − m)² / Σ w)`, as in section 7 of the study.
 
-    s is the deviation of the runs' values, over datasets as much as over seeds; it is no standard
-    error, and says nothing of how sure m is.
+    s is the deviation of the runs' values, over datasets as much as over seeds. It is not a
+    standard error: it does not say how certain m is.
 
     >>> mean_and_deviation([80.0, 90.0], [1, 3])
     MeanAndDeviation(mean=87.5, deviation=4.330127018922194)

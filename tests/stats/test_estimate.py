@@ -69,10 +69,10 @@ def test_undefined_resamples_are_left_out_and_counted():
 
 
 def test_a_record_has_null_for_nan_and_only_the_reasons_there_are():
-    record = undefined("one sample", n=1, clusters=1).to_dict(why_undefined="undefined")
+    record = undefined("one sample", n=1, clusters=1).to_dict()
     assert record == {
         "value": None, "low": None, "high": None, "n": 1, "clusters": 1,
-        "undefined": "one sample", "why_no_interval": "one sample",
+        "why_undefined": "one sample", "why_no_interval": "one sample",
     }  # fmt: skip
     assert set(Estimate(1, 0, 2, 3, 3).to_dict()) == {"value", "low", "high", "n", "clusters"}
     json.dumps(record, allow_nan=False)
@@ -91,7 +91,7 @@ def test_resamples_of_fewer_than_five_clusters_are_no_interval(clusters):
     drawn = np.linspace(-1, -0.56, 99)
     e = estimate_from_draws(-0.56, drawn, n=9, clusters=clusters)
     (several,) = estimates_from_draws(
-        np.array([-0.56]), drawn[None], n=[9], clusters=clusters, whys=[""]
+        np.array([-0.56]), drawn[None], n=[9], clusters=clusters, reasons=[""]
     )
     assert repr(e) == repr(several)
     assert e.why_no_interval == "fewer than 5 independent inputs"

@@ -88,7 +88,7 @@ def test_an_error_that_is_sure_has_the_detectable_difference_of_the_t_test():
 
 def test_the_error_of_seeds_has_no_more_degrees_of_freedom_than_all_seeds():
     """Also where seeds seem to add nothing, so that the test takes those of the prompts."""
-    component = SeedComponent(of_one=1e-6, weight=0.5, residual=4e-7, df=1)
+    component = SeedComponent(seed_variance=1e-6, weight=0.5, residual=4e-7, df=1)
     for prior, df in ((None, 2), (SeedPrior(1e-6, 1.0, 5.0), 5)):
         parts = VarianceParts(1.0, 39, (component, component), prior)
         assert parts.total()[1] > 30
@@ -202,7 +202,7 @@ def test_more_seeds_have_a_smaller_part_of_the_moderated_variance_with_more_free
     V, df = parts.scaled(seeds=2).total()
     V_a, squares = 0.0, 0.0
     for c in parts.sampled:
-        s2 = (PRIOR.df * PRIOR.variance + 5 * c.of_one) / (PRIOR.df + 5)  # 6 seeds
+        s2 = (PRIOR.df * PRIOR.variance + 5 * c.seed_variance) / (PRIOR.df + 5)  # 6 seeds
         V_a += s2 / 6
         squares += (s2 / 6) ** 2 / (PRIOR.df + 5)
     V_p = parts.prompts - parts.texts / 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from levelfield.stats import seeds as of_seeds
+from levelfield.stats import seeds as seed_statistics
 from levelfield.stats.multiplicity import holm
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.seeds import SeedPrior, contrast, seed_prior
@@ -274,7 +274,7 @@ def test_one_seed_each_leaves_the_variance_of_the_prompts():
     x = balanced(10, 1, 0.3, np.random.default_rng(6))
     c = contrast(x.ravel(), weights(10, 1), **codes(10, 1))
     assert c is not None
-    assert not c.of_seeds
+    assert not c.samples_seeds
     assert c.variance == pytest.approx(np.var((x[0] - x[1])[:, 0], ddof=1) / 10)
 
 
@@ -283,7 +283,7 @@ def test_seeds_that_share_no_input_are_no_sample():
     rows = codes(10, 1)
     c = contrast(x.ravel(), weights(10, 1), **(rows | {"seeds": rows["inputs"]}))
     assert c is not None
-    assert not c.of_seeds
+    assert not c.samples_seeds
 
 
 def test_a_seed_a_text_takes_no_time():
@@ -297,7 +297,7 @@ def test_a_seed_a_text_takes_no_time():
     )  # fmt: skip
     assert time.process_time() - start < 1
     assert c is not None
-    assert not c.of_seeds
+    assert not c.samples_seeds
 
 
 def test_many_seeds_that_share_inputs_with_few_others_take_little_time():
@@ -311,7 +311,7 @@ def test_many_seeds_that_share_inputs_with_few_others_take_little_time():
     )  # fmt: skip
     assert time.process_time() - start < 1
     assert c is not None
-    assert c.of_seeds
+    assert c.samples_seeds
     by_prompt = x.reshape(-1, 4).mean(axis=1)  # seeds of one prompt show nothing besides
     assert c.variance == pytest.approx(np.var(by_prompt, ddof=1) / by_prompt.size)
 
@@ -324,7 +324,7 @@ def test_degrees_of_freedom_of_many_seeds_are_exact_in_a_balanced_design(
     seeds = rows["seeds"] if crossed else np.arange(rows["seeds"].size)
     x = balanced(6, 4, 2.0, np.random.default_rng(10)).ravel()
     exact = contrast(x, weights(6, 4), **(rows | {"seeds": seeds}))
-    monkeypatch.setattr(of_seeds, "_MOST_SEEDS", 0)
+    monkeypatch.setattr(seed_statistics, "_MOST_SEEDS", 0)
     bound = contrast(x, weights(6, 4), **(rows | {"seeds": seeds}))
     assert exact is not None
     assert bound is not None
@@ -337,7 +337,7 @@ def test_degrees_of_freedom_of_many_seeds_are_at_most_the_exact_ones(
 ):
     v, w, rows = unbalanced(np.random.default_rng(seed))
     exact = contrast(v, w, **rows)
-    monkeypatch.setattr(of_seeds, "_MOST_SEEDS", 0)
+    monkeypatch.setattr(seed_statistics, "_MOST_SEEDS", 0)
     bound = contrast(v, w, **rows)
     assert exact is not None
     assert bound is not None
