@@ -30,7 +30,7 @@ def environment() -> None:
 @_PATH
 def create(name: str, path: str | None) -> None:
     """Make the environment NAME with pip, from the sources that pip is configured for."""
-    new = environments.create(name, path or "", said=say)
+    new = environments.create(name, path or "", report=say)
     tell(f"{new.name}: {environments.recipe(name).package} {new.version} in {new.path}")
 
 

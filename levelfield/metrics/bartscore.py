@@ -38,7 +38,7 @@ from levelfield.metrics.sample_metric import (
     AgainstReferences,
     SampleValue,
     in_groups,
-    of_defined,
+    map_defined,
     rule_weights,
     weighted_sum,
 )
@@ -97,14 +97,19 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
             parts = [direction.part for direction in flat]
             log_p = [log_p for (log_p,) in likelihood.log_p]
             cuts = zip(likelihood.source_cut, likelihood.target_cut, strict=True)
-            cut = [of_source or any(of_target) for of_source, of_target in cuts]
+            cut = [source_cut or any(target_cuts) for source_cut, target_cuts in cuts]
             return map(ScoredDirection, parts, log_p, cut)
 
-        def averages(of_samples: list[list[list[Direction]]]) -> Iterable[SampleValue | Undefined]:
-            flat = [[direction for group in groups for direction in group] for groups in of_samples]
-            return map(self._average, in_groups(flat, scored), map(len, of_samples))
+        def averages(
+            groups_per_sample: list[list[list[Direction]]],
+        ) -> Iterable[SampleValue | Undefined]:
+            flat = [
+                [direction for group in groups for direction in group]
+                for groups in groups_per_sample
+            ]
+            return map(self._average, in_groups(flat, scored), map(len, groups_per_sample))
 
-        return of_defined(
+        return map_defined(
             (
                 self._directions(sample) if sample.text.strip() else Undefined(EMPTY_TEXT)
                 for sample in samples
@@ -113,12 +118,12 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         )
 
     def _average(self, scored: Sequence[ScoredDirection], groups: int) -> SampleValue | Undefined:
-        """The mean over groups of equal size of the mean in each."""
+        """Returns the mean over groups of equal size of the mean within each."""
         if reason := next(filter(None, (unfit(direction.log_p) for direction in scored)), ""):
             return Undefined(reason)
         s = np.array([direction.log_p.mean() for direction in scored]).reshape(groups, -1)
-        of_groups = rule_weights(s.mean(axis=1), self._rule)
-        weights = np.repeat(of_groups / s.shape[1], s.shape[1])
+        group_weights = rule_weights(s.mean(axis=1), self._rule)
+        weights = np.repeat(group_weights / s.shape[1], s.shape[1])
         parts = [direction.part for direction in scored]
         cut = any(direction.cut for direction in scored)
         return weighted_sum(parts, s.ravel(), weights, cut=cut)

@@ -2,8 +2,8 @@
 
 Lorandi and Belz, "Evaluating Controlled Text Generation on a Level Playing Field" (LPF), sections
 3.2 and 6.2. A judge (levelfield.metrics.judges) votes for one label of an attribute; a text is
-right when the vote is the label that its control wants. `keywords` are no label and not judged
-here.
+right when the vote is the label that its control asks for. `keywords` are not a label and not
+judged here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from levelfield.metrics.sample_metric import (
     ChoiceSignature,
     SampleMetric,
     SampleValue,
-    of_defined,
+    map_defined,
 )
 from levelfield.models.languages import ENGLISH
 from levelfield.models.loading import LoadingOptions
@@ -66,13 +66,13 @@ class AttributeVerdicts(NamedTuple):
     """The verdicts of the judges on one attribute of a sample."""
 
     attribute: str
-    wanted: str
+    label: str
     verdicts: tuple[JudgeVerdict, ...]
 
     @property
     def right(self) -> list[bool]:
         """Whether each judge voted for the wanted label."""
-        return [verdict.vote == self.wanted for verdict in self.verdicts]
+        return [verdict.vote == self.label for verdict in self.verdicts]
 
     @property
     def cut(self) -> bool:
@@ -80,8 +80,8 @@ class AttributeVerdicts(NamedTuple):
 
 
 def verdict_on_nothing(judge: str) -> JudgeVerdict:
-    """Returns the verdict on an empty output, which no judge is asked about: it is of no label that
-    could be wanted.
+    """Returns the verdict on an empty output, which no judge reads: a vote for no label of an
+    attribute.
 
     >>> verdict_on_nothing("vader").vote
     '(empty)'
@@ -126,10 +126,10 @@ KEYWORDS = "keywords"
 
 
 class WantedLabel(NamedTuple):
-    """The label that one attribute of a sample wants, as the judges spell it."""
+    """The label that a control asks for in one attribute, as the judges spell it."""
 
     attribute: str
-    wanted: str
+    label: str
     judges: tuple[LoadedJudge, ...]
 
 
@@ -208,7 +208,7 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
 
     def _judge(self, samples: Sequence[Sample]) -> list[list[AttributeVerdicts] | Undefined]:
         """Returns the verdicts on each sample, attribute by attribute."""
-        return of_defined((self._question(sample) for sample in samples), verdicts_of)
+        return map_defined((self._question(sample) for sample in samples), verdicts_of)
 
     def _question(self, sample: Sample) -> tuple[str, list[WantedLabel]] | Undefined:
         """Returns the text to judge, which is `""` where an empty output counts, and the label that
@@ -279,7 +279,7 @@ def verdicts_of(
 
     return [
         [
-            AttributeVerdicts(w.attribute, w.wanted, tuple(verdict(j, text) for j in w.judges))
+            AttributeVerdicts(w.attribute, w.label, tuple(verdict(j, text) for j in w.judges))
             for w in labels
         ]
         for text, labels in questions
@@ -295,9 +295,7 @@ class JudgedSampleMetric(JudgedMetric, SampleMetric, abc.ABC):
         """Returns the value of a sample from the verdicts on its attributes."""
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return of_defined(
-            self._judge(samples), lambda of_samples: map(self._sample_value, of_samples)
-        )
+        return map_defined(self._judge(samples), lambda panels: map(self._sample_value, panels))
 
 
 def mean_of(
@@ -345,17 +343,17 @@ class ControlProbability(JudgedSampleMetric):
 
     Mean over the J judges of P(wanted | text), with several attributes over all their judges: the
     confidence of a style classifier (Lai et al. 2021; Mao 2021, sections 2.2.2 and 3.2.2), which
-    tells texts apart that get the same vote. In [0, 1]; the parts are each judge's. An empty output
+    distinguishes texts that get the same vote. In [0, 1]; each judge is a part. An empty output
     is 0, as for control.average.
 
-    Undefined: as for control.average, and `a judge can't read the text`: there is no probability.
+    Undefined: as for control.average, and `a judge can't read the text`: it gives no probability.
     """
 
     name: ClassVar[str] = "control.probability"
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
         p = [
-            (f"{panel.attribute}/{v.judge}: P({panel.wanted})", probability(v, panel.wanted))
+            (f"{panel.attribute}/{v.judge}: P({panel.label})", probability(v, panel.label))
             for panel in judged
             for v in panel.verdicts
         ]
@@ -383,7 +381,7 @@ class _MajorityMetric(JudgedSampleMetric, abc.ABC):
         if self.rule == "study" and () in labels:
             return Undefined(NO_MAJORITY)
         pairs = [*zip(judged, labels, strict=True)]
-        right = [1 / len(first) if panel.wanted in first else 0.0 for panel, first in pairs]
+        right = [1 / len(first) if panel.label in first else 0.0 for panel, first in pairs]
         parts = [
             (
                 part_name(f"{panel.attribute}/majority", first or [UNDECIDED]),
@@ -473,7 +471,7 @@ class ControlVotes(JudgedSampleMetric):
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue:
         votes = [
-            (json.dumps([panel.attribute, verdict.judge, panel.wanted]), float(is_right))
+            (json.dumps([panel.attribute, verdict.judge, panel.label]), float(is_right))
             for panel in judged
             for verdict, is_right in zip(panel.verdicts, panel.right, strict=True)
         ]
@@ -528,5 +526,7 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
         shares: dict[tuple[str, str], list[float]] = {}
         for (attribute, judge, _), (n_right, n) in state.right.items():
             shares.setdefault((attribute, judge), []).append(n_right / n)
-        of_judges = [math.fsum(of_labels) / len(of_labels) for of_labels in shares.values()]
-        return CorpusValue(math.fsum(of_judges) / len(of_judges), truncated=state.truncated)
+        judge_shares = [
+            math.fsum(label_shares) / len(label_shares) for label_shares in shares.values()
+        ]
+        return CorpusValue(math.fsum(judge_shares) / len(judge_shares), truncated=state.truncated)

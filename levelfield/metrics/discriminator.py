@@ -23,7 +23,7 @@ from levelfield.metrics.sample_metric import (
     ChoiceSignature,
     SampleMetric,
     SampleValue,
-    of_defined,
+    map_defined,
 )
 from levelfield.models.contracts import Classifier
 from levelfield.models.load import load
@@ -110,7 +110,7 @@ class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
         return classifier
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return of_defined((self._text(sample) for sample in samples), self._values)
+        return map_defined((self._text(sample) for sample in samples), self._values)
 
     def _values(self, texts: Sequence[str]) -> list[SampleValue | Undefined]:
         p, cut = self._classifier.probabilities(texts)

@@ -34,7 +34,7 @@ def tokenizer_label(name: str) -> str:
     """Returns the name of a tokenizer in signatures.
 
     Raises:
-        ModelError: there is no such model.
+        ModelError: the model does not exist.
     """
     if name == "words":
         return "words-casefold"
@@ -60,7 +60,7 @@ def token_ids(name: str) -> TokenIds:
     """
     if name == "words":
         return _word_ids
-    return _gpt2() if name == "gpt2" else _of_model(name)
+    return _gpt2() if name == "gpt2" else _model_token_ids(name)
 
 
 def _word_ids(texts: Sequence[str]) -> list[Hashes]:
@@ -91,7 +91,7 @@ def _gpt2() -> TokenIds:
     return ids
 
 
-def _of_model(name: str) -> TokenIds:
+def _model_token_ids(name: str) -> TokenIds:
     from levelfield.models.files import load_tokenizer
     from levelfield.models.resolve import resolve
     from levelfield.models.tokens import Tokens

@@ -39,7 +39,7 @@ from levelfield.core.undefined import (
     Undefined,
     holds_gap_token,
 )
-from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue, of_defined
+from levelfield.metrics.sample_metric import ChoiceSignature, SampleMetric, SampleValue, map_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.metrics.unigram import SHIPPED, Unigrams
 from levelfield.metrics.unigram import count as count_unigrams
@@ -72,10 +72,10 @@ def perplexity(log_p: Floats) -> float:
 
 
 def slor(log_p: Floats, log_p_u: Floats) -> float:
-    """(Σ_i log p(t_i) − Σ_i log p_u(t_i)) / n of n tokens; −∞ where a token is impossible."""
+    """Returns (Σ_i log p(t_i) − Σ_i log p_u(t_i)) / n of n tokens; −∞ if a token is impossible."""
     log_p_S = log_p.sum()
     if np.isneginf(log_p_S):
-        return -math.inf  # also where p_u finds it impossible, and the difference is no number
+        return -math.inf  # also where p_u is 0, too, and the difference is not a number
     return float((log_p_S - log_p_u.sum()) / len(log_p))
 
 
@@ -131,7 +131,7 @@ class _FluencyMetric(LoadingOptions, ChoiceSignature, abc.ABC):
             likelihoods = self._model().log_likelihood([sample.text for sample in readable])
             return map(self._stretch, readable, likelihoods)
 
-        return of_defined((self._readable(sample) for sample in samples), stretches)
+        return map_defined((self._readable(sample) for sample in samples), stretches)
 
     def _readable(self, sample: Sample) -> Sample | Undefined:
         """Returns the sample, or the reason that rules a value out before the model reads it."""
@@ -174,7 +174,7 @@ class _FluencySampleMetric(_FluencyMetric, SampleMetric, abc.ABC):
         return ()
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return of_defined(
+        return map_defined(
             self._stretches(samples),
             lambda stretches: [
                 SampleValue(self._value(s), self._parts(s), s.cut) for s in stretches
@@ -246,11 +246,11 @@ class SLOR(_FluencySampleMetric):
     direction: ClassVar[Direction] = "higher"
 
     def counting(self, texts: Iterable[str]) -> Self:
-        """The same metric with the unigrams of these texts; itself where it has counts or needs
-        none.
+        """Returns the same metric with the unigrams of these texts, or itself if it has counts or
+        needs none.
 
         Raises:
-            UserError: there is no token in the texts.
+            UserError: the texts have no tokens.
         """
         if self.unigram == "bos" or self._corpus:
             return self
@@ -424,7 +424,7 @@ class InfillingPerplexity(Seq2SeqMetric):
                 return Undefined(holds_gap_token(model.gap_token))
             return Target(text, end=self.end)
 
-        return of_defined((target(sample.text) for sample in samples), scored)
+        return map_defined((target(sample.text) for sample in samples), scored)
 
     def _value(self, log_p: Floats, cut: bool) -> SampleValue | Undefined:
         if reason := unfit(log_p):

@@ -50,11 +50,11 @@ def metric(function: Value | None = None, *, name: str = "", direction: Directio
     if function is None:
         return lambda decorated: metric(decorated, name=name, direction=direction)
     parameters = inspect.signature(function).parameters
-    known = {field.name for field in fields(Sample)}
-    if unknown := [parameter for parameter in parameters if parameter not in known]:
+    field_names = {field.name for field in fields(Sample)}
+    if unknown := [parameter for parameter in parameters if parameter not in field_names]:
         raise UserError(
             f"metric '{name or function.__name__}': {', '.join(unknown)}: not a field of samples; "
-            f"parameters can be {', '.join(sorted(known))}"
+            f"parameters can be {', '.join(sorted(field_names))}"
         )
     optional = {
         n for n, parameter in parameters.items() if parameter.default is not parameter.empty

@@ -42,12 +42,12 @@ _NO_SLIPS = {
     "sentence-fragment": ("", r"[^.!?]*\?"),  # Which of them is it?
     "space-before-punctuation": ("", r"\s+[:;]['’-]*(?:[][()/|*]|[DPpO3]\b)"),  # Thanks :)
 }
-"""Rule -> what stands right before and right after the beginning of a hit that is no error."""
+"""Rule -> what directly precedes and follows the beginning of a hit that is not an error."""
 _WINDOW = 100
 
 
 class Slip(NamedTuple):
-    """An error that a rule finds, and where it stands in the text."""
+    """An error that a rule finds, and its place in the text."""
 
     category: str
     rule: str
@@ -125,8 +125,8 @@ class GrammarErrors(Options, ChoiceSignature, SampleMetric):
     The rules are for English. They are narrow: they find few of the errors that a reader finds,
     and a text without any may still be ungrammatical (docs/grammar.md has the figures).
 
-    A text may stop at a token limit. So a missing mark at the end is no error, and the last word
-    of a text that ends without one is not read, since it may be half a word. With
+    A text may stop at a token limit. So a missing mark at the end is not an error, and the last
+    word of a text that ends without one is not read, since it may be half a word. With
     text=continuation an error counts if the prompt alone does not have it.
 
     Undefined: `empty text`; `no word in the text`, such as one of punctuation, emoji or another

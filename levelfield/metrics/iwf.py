@@ -132,10 +132,10 @@ def count(
 ) -> Floats:
     """Returns IWF of every token of a vocabulary from the sentences of a corpus: (vocabulary,).
 
-    Undefined (0) for tokens that no sentence holds.
+    Undefined (0) for tokens that no sentence contains.
 
     Raises:
-        UserError: there is no sentence.
+        UserError: the corpus has no sentences.
     """
     holding = np.zeros(vocabulary, np.int64)
     total = 0

@@ -206,9 +206,9 @@ class KeywordsCov(_LemmaCoverage):
     """Cov: the share of the wanted keywords that are lemmas of the text.
 
     |keywords ∩ lemmas(text)| / |keywords|; in [0, 1] (CommonGen, Lin et al. 2020; Table 12 of
-    Lorandi and Belz 2026). The keywords are taken as written, so one that is no lemma itself
-    ("courts", "Linux" where the text says "linux") is never found, and typographic variants
-    differ. For what a reader would count, take `keywords.coverage` with match=lemma.
+    Lorandi and Belz 2026). The keywords are taken as written, so one that is not a lemma itself
+    ("courts", "Linux" where the text says "linux") never matches, and typographic variants differ.
+    To count what a reader would count, use `keywords.coverage` with match=lemma.
 
     With lemmas=lemminflect a word has all lemmas that it can have.
 
@@ -258,7 +258,7 @@ class KeywordsExtCov(_LemmaCoverage):
 
 
 def _found_by_lemmas(text: str, spelled: Mapping[str, str], hyphens: Sequence[str]) -> Found:
-    """Which keywords share lemmas with a text; both as they are matched, keyword -> spelling.
+    """Returns which keywords share lemmas with a text, as they are matched: keyword -> spelling.
 
     Args:
         hyphens: what a soft hyphen may be; the first in every word, the others only where a keyword
@@ -269,12 +269,12 @@ def _found_by_lemmas(text: str, spelled: Mapping[str, str], hyphens: Sequence[st
         spellings = [spelling.replace(SOFT_HYPHEN, hyphen) for hyphen in hyphens]
         return [[_lemmas(word) for word in words(s, fold=False)] for s in spellings]
 
-    of_text = readings(text)
+    text_readings = readings(text)
     return {
         keyword: any(
             _in_a_row(phrase, tokens)
             for phrase in readings(spelling)
-            for tokens in (of_text if {"-", SOFT_HYPHEN} & {*spelling} else of_text[:1])
+            for tokens in (text_readings if {"-", SOFT_HYPHEN} & {*spelling} else text_readings[:1])
         )
         for keyword, spelling in spelled.items()
     }

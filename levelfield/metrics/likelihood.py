@@ -34,17 +34,17 @@ class Span(NamedTuple):
 
 
 class SpanLikelihood(NamedTuple):
-    """What a causal model says of a span.
+    """Log-probabilities of a span from a causal model.
 
     Attributes:
-        given: (tokens,) log P(token | BOS, everything before it); empty where the model has no
+        in_context: (tokens,) log P(token | BOS, everything before it); empty where the model has no
             token for the span, or reads none.
-        alone: the same of the span as a text of its own, whose tokens may be others.
-        cut: whether the text was longer than the model takes and the span is not read to its
-            end. Then both hold only what both passes read.
+        alone: the same of the span as a text of its own, whose tokens may differ.
+        cut: whether the text exceeds the model's limit and the span is not read to its end. Then
+            both arrays hold only what both passes read.
     """
 
-    given: Floats
+    in_context: Floats
     alone: Floats
     cut: bool
 
@@ -54,7 +54,7 @@ class LabelScores(NamedTuple):
 
     Attributes:
         part: the name under which the evaluator is reported.
-        log_p: (labels,) in the aspect's order; NaN where there is no token to score.
+        log_p: (labels,) in the aspect's order; NaN where no token can be scored.
         cut: whether the model did not see all.
     """
 
@@ -66,12 +66,12 @@ class LabelScores(NamedTuple):
 class LabelPrompt(NamedTuple):
     """A prompt whose gap follows the text, with the words of one verbalizer.
 
-    What stands behind the gap is not read.
+    What follows the gap is not read.
 
     Attributes:
         part: the name under which the evaluator is reported.
-        prefix: what stands before the text.
-        between: what stands between text and gap.
+        prefix: what precedes the text.
+        between: what separates the text from the gap.
         words: one per label, in the aspect's order.
     """
 
@@ -152,30 +152,30 @@ class LikelihoodScorer:
     def spans(
         self, texts: Sequence[str], spans_per_text: Sequence[Sequence[Span]], *, alone: bool
     ) -> list[list[SpanLikelihood]]:
-        """What the model says of each span of each text, from one pass over the text.
+        """Returns the likelihood of each span of each text, from one pass over the text.
 
         Args:
-            alone: whether spans are also read alone, in passes of their own. The beginning of a
-                text needs none: nothing stands before it. Without, `alone` is `given`.
+            alone: whether spans are also read alone, in separate passes. The beginning of a text
+                needs none: nothing precedes it. Otherwise `alone` is `in_context`.
 
         Raises:
             ModelError: the tokenizer does not say where tokens are.
         """
-        of_texts = self._model.log_likelihood(texts)
+        likelihoods = self._model.log_likelihood(texts)
         needed = [
             [text[s.begin : s.end] if alone and s.after else "" for s in spans]
             for text, spans in zip(texts, spans_per_text, strict=True)
         ]
-        distinct = list(
-            dict.fromkeys(span_text for of_text in needed for span_text in of_text if span_text)
-        )
+        distinct = list(dict.fromkeys(span for span_texts in needed for span in span_texts if span))
         by_text = dict(zip(distinct, self._model.log_likelihood(distinct), strict=True))
         return [
             [
-                _likelihood(of_text, span, by_text.get(span_text))
-                for span, span_text in zip(spans, of_spans, strict=True)
+                _likelihood(likelihood, span, by_text.get(span_text))
+                for span, span_text in zip(spans, span_texts, strict=True)
             ]
-            for of_text, spans, of_spans in zip(of_texts, spans_per_text, needed, strict=True)
+            for likelihood, spans, span_texts in zip(
+                likelihoods, spans_per_text, needed, strict=True
+            )
         ]
 
     def words_after(
@@ -186,32 +186,32 @@ class LikelihoodScorer:
         *,
         calibrated: bool,
     ) -> list[list[LabelScores]]:
-        """log P(word | text, what stands between it and the gap), for every prompt's words.
+        """Returns log P(word | text, what separates it from the gap), for every prompt's words.
 
         Args:
-            calibrated: whether log P(word | what stands between) without the text is subtracted.
+            calibrated: whether to subtract log P(word | what precedes the gap, without the text).
         """
         # one pass a text and prefix; most prompts begin with the text
         prefixes = [list(dict.fromkeys(p.prefix for p in prompts)) for prompts in prompts_per_text]
         frames = [
-            [[p.frame for p in prompts if p.prefix == prefix] for prefix in of_text]
-            for prompts, of_text in zip(prompts_per_text, prefixes, strict=True)
+            [[p.frame for p in prompts if p.prefix == prefix] for prefix in text_prefixes]
+            for prompts, text_prefixes in zip(prompts_per_text, prefixes, strict=True)
         ]
         likelihoods = iter(
             self._model.words_after(
                 [prefix + t for t, ps in zip(texts, prefixes, strict=True) for prefix in ps],
-                [of_prefix for of_text in frames for of_prefix in of_text],
+                [prefix_frames for text_frames in frames for prefix_frames in text_frames],
             )
         )
         scores_per_text = []
-        for prompts, of_text in zip(prompts_per_text, prefixes, strict=True):
-            by_prefix = {prefix: zip(*next(likelihoods), strict=True) for prefix in of_text}
-            of_prompts = []
+        for prompts, text_prefixes in zip(prompts_per_text, prefixes, strict=True):
+            by_prefix = {prefix: zip(*next(likelihoods), strict=True) for prefix in text_prefixes}
+            label_scores = []
             for prompt in prompts:
                 words, cut = next(by_prefix[prompt.prefix])
                 log_p = np.array([reduced(word, normalize) for word in words])
-                of_prompts.append(LabelScores(prompt.part, log_p, cut))
-            scores_per_text.append(of_prompts)
+                label_scores.append(LabelScores(prompt.part, log_p, cut))
+            scores_per_text.append(label_scores)
         if not calibrated:
             return scores_per_text
         priors = self._priors(prompts_per_text, normalize)
@@ -219,9 +219,9 @@ class LikelihoodScorer:
             return [
                 [
                     scores._replace(log_p=scores.log_p - priors[prompt.frame_alone])
-                    for prompt, scores in zip(prompts, of_text, strict=True)
+                    for prompt, scores in zip(prompts, prompt_scores, strict=True)
                 ]
-                for prompts, of_text in zip(prompts_per_text, scores_per_text, strict=True)
+                for prompts, prompt_scores in zip(prompts_per_text, scores_per_text, strict=True)
             ]
 
     def _priors(
@@ -241,29 +241,29 @@ class LikelihoodScorer:
         contexts_per_text: Sequence[LabelContexts],
         normalize: Normalize,
     ) -> list[LabelScores]:
-        """log P(text | context), for the context of every label; one blank stands between them.
+        """Returns log P(text | context), for the context of every label; one blank separates them.
 
-        Where a text is longer than the model takes behind a context, as many tokens of it are
-        scored after each of them as after the one that leaves least room.
+        If a text exceeds what the model takes after a context, only as many of its tokens are
+        scored after each context as fit after the longest.
         """
         scores: dict[tuple[str, LabelContexts], LabelScores] = {}
         for contexts in dict.fromkeys(contexts_per_text):
             distinct = list(
                 dict.fromkeys(
                     text
-                    for text, of_text in zip(texts, contexts_per_text, strict=True)
-                    if of_text == contexts
+                    for text, label_contexts in zip(texts, contexts_per_text, strict=True)
+                    if label_contexts == contexts
                 )
             )
-            of_contexts = self._model.log_likelihood_after(
+            likelihoods = self._model.log_likelihood_after(
                 contexts.contexts, [f" {text}" for text in distinct]
             )
-            for text, of_text in zip(distinct, zip(*of_contexts, strict=True), strict=True):
-                tokens = min(likelihood.log_p.size for likelihood in of_text)
+            for text, per_context in zip(distinct, zip(*likelihoods, strict=True), strict=True):
+                tokens = min(likelihood.log_p.size for likelihood in per_context)
                 log_p = np.array(
-                    [reduced(likelihood.log_p[:tokens], normalize) for likelihood in of_text]
+                    [reduced(likelihood.log_p[:tokens], normalize) for likelihood in per_context]
                 )
-                cut = any(likelihood.cut for likelihood in of_text)
+                cut = any(likelihood.cut for likelihood in per_context)
                 scores[text, contexts] = LabelScores(contexts.part, log_p, cut)
         return [scores[key] for key in zip(texts, contexts_per_text, strict=True)]
 
@@ -275,22 +275,24 @@ def _without_end(text: str) -> tuple[str, str]:
 
 
 def _likelihood(
-    of_text: CausalLikelihood, span: Span, alone: CausalLikelihood | None
+    in_text: CausalLikelihood, span: Span, alone: CausalLikelihood | None
 ) -> SpanLikelihood:
-    ends = _ends(of_text)
+    ends = _ends(in_text)
     within = (ends > span.after) & (ends <= span.end)
-    cut = of_text.cut and span.end > ends.max(initial=0)
+    cut = in_text.cut and span.end > ends.max(initial=0)
     if alone is None:
-        log_p = of_text.log_p[within]
+        log_p = in_text.log_p[within]
         return SpanLikelihood(log_p, log_p, cut)
-    given_ends, alone_ends = ends[within] - span.begin, _ends(alone)
+    context_ends, alone_ends = ends[within] - span.begin, _ends(alone)
     # what is not scored alone is not compared
-    both = (given_ends > alone.unscored) | (alone.unscored == 0)
+    compared = (context_ends > alone.unscored) | (alone.unscored == 0)
     if not (cut or alone.cut):
-        return SpanLikelihood(of_text.log_p[within][both], alone.log_p, cut=False)
-    read = min(given_ends.max(initial=0), alone_ends.max(initial=0))
-    both &= given_ends <= read
-    return SpanLikelihood(of_text.log_p[within][both], alone.log_p[alone_ends <= read], cut=True)
+        return SpanLikelihood(in_text.log_p[within][compared], alone.log_p, cut=False)
+    read = min(context_ends.max(initial=0), alone_ends.max(initial=0))
+    compared &= context_ends <= read
+    return SpanLikelihood(
+        in_text.log_p[within][compared], alone.log_p[alone_ends <= read], cut=True
+    )
 
 
 def _ends(likelihood: CausalLikelihood) -> Ints:

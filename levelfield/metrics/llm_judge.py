@@ -35,7 +35,7 @@ from levelfield.metrics.sample_metric import (
     ChoiceSignature,
     SampleMetric,
     SampleValue,
-    of_defined,
+    map_defined,
 )
 from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
 from levelfield.models.chat.client import ChatClient
@@ -52,7 +52,7 @@ UNRESOLVED_AT_MOST = 0.01
 """Of the mass on numbers; what is left out of that could move a value by 1 % of the scale."""
 
 SAMPLES = 20
-"""Answers that are drawn where there are no log-probabilities, as G-Eval does."""
+"""Number of answers drawn from a model without log-probabilities, as G-Eval does."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         rate = self._ask_server if self.base_url else self._ask_model
-        return of_defined((self._shown(sample) for sample in samples), rate)
+        return map_defined((self._shown(sample) for sample in samples), rate)
 
     def _shown(self, sample: Sample) -> dict[str, str] | Undefined:
         """What is shown of a sample."""
@@ -232,7 +232,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
                 for row, (_, cut) in zip(log_p, fitted, strict=True)
             )
 
-        return of_defined((self._fit(blocks, model) for blocks in shown), expectations)
+        return map_defined((self._fit(blocks, model) for blocks in shown), expectations)
 
     def _fit(self, blocks: dict[str, str], model: ChoosingModel) -> tuple[str, bool] | Undefined:
         """The prompt, and whether the end of its longest block was cut to make it fit."""
@@ -341,9 +341,9 @@ class LLMJudgeOverall(_LLMJudge):
       anything may follow but a digit, so that 1 is not also 10.
     - a server that gives log-probabilities, that of the alternatives for the tokens of the number
       in the answer. One that may be the beginning of a longer number (1 of 10) is split by the
-      next token's alternatives where the answer went that way; where it did not, and the longer
-      one is no token of its own in the list, it is left out, and the value is undefined if that
-      is more than 1 % of what is left.
+      next token's alternatives where the answer went that way; where it did not, and the list has
+      no token for the longer number, it is left out, and the value is undefined if that is more
+      than 1 % of what is left.
     - a server that gives none, the share of s among the answers that are numbers: V is their mean.
 
     An answer must be a number of the scale and nothing else, as `7`, `Score: 7` or `7/10`; others

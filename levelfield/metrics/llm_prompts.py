@@ -44,7 +44,7 @@ class Template:
     Attributes:
         name: `text.coherence`, or that of the file.
         instructions: what the model is told first.
-        form: the word that stands before the number.
+        form: the word before the number.
         scale: the numbers, lowest first.
         shows: fields of the sample with the headings above them.
     """
@@ -71,8 +71,8 @@ class Template:
         return {field: SHOWN[field](sample) for field, _ in self.shows}
 
     def prompt(self, blocks: Mapping[str, str]) -> str:
-        """What is asked. Each block stands between lines that occur in none of them, so that no
-        text can pretend to be the end of itself."""
+        """Returns the question. Lines that occur in no block separate the blocks, so no text can
+        pretend to be the end of its block."""
         fence = _fence(blocks.values())
         shown = "\n\n".join(
             f"{heading}:\n{fence}\n{blocks[field]}\n{fence}" for field, heading in self.shows
@@ -169,8 +169,8 @@ def _along(steps: Sequence[AnswerToken], numbers: Set[str]) -> Masses:
 
 
 def _digits(token: str, begun: str) -> tuple[str, bool]:
-    """A number of which `begun` stands already with the digits of a token, and whether the token
-    also ends it; no digits if the token does not go on with the number."""
+    """Returns the number that begins with `begun` and goes on with the digits of a token, and
+    whether the token also ends it; no digits if the token does not continue the number."""
     digits = re.match("[0-9]+", token if begun else token.lstrip(_BEFORE))
     return (begun + digits[0], digits.end() < len(digits.string)) if digits else ("", True)
 
@@ -221,7 +221,8 @@ def read_template(file: str) -> Template:
     """Returns the template in a TOML file.
 
     Raises:
-        UserError: there is no such file, or it is no template; names the field and the mend.
+        UserError: the file does not exist or is not a template; the message names the field and the
+            fix.
     """
     path = user_path(file)
     return _template(f"template {file}", path.stem, read_toml(path, file, kind="template"))

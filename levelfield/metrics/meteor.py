@@ -103,7 +103,7 @@ class METEOR(Options, WordComparison):
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
         words = self._tokens(text)
         values = np.array(
-            [self._of_alignment(words, self._tokens(other)) for other in references.values()]
+            [self._alignment_score(words, self._tokens(other)) for other in references.values()]
         )
         return weighted_sum([*references], values, rule_weights(values, "max"), cut=False)
 
@@ -111,7 +111,7 @@ class METEOR(Options, WordComparison):
         cut = treebank_words(text) if self.variant == "nltk" else text.split()
         return [word.lower() for word in cut]
 
-    def _of_alignment(self, words: Sequence[str], reference: Sequence[str]) -> float:
+    def _alignment_score(self, words: Sequence[str], reference: Sequence[str]) -> float:
         wordnet = self._wordnet()
         synonyms = _synonyms(wordnet, repeat=self.variant == "lai-2022") if wordnet else _none
         matches = aligned(words, reference, self.variant, synonyms)
@@ -184,11 +184,11 @@ def _matches(
 def _unmatched(
     left: dict[int, str], right: dict[int, str], matches: Sequence[Match]
 ) -> tuple[dict[int, str], dict[int, str]]:
-    of_text = {match.text for match in matches}
-    of_reference = {match.reference for match in matches}
+    text_places = {match.text for match in matches}
+    reference_places = {match.reference for match in matches}
     return (
-        {place: word for place, word in left.items() if place not in of_text},
-        {place: word for place, word in right.items() if place not in of_reference},
+        {place: word for place, word in left.items() if place not in text_places},
+        {place: word for place, word in right.items() if place not in reference_places},
     )
 
 

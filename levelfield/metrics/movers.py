@@ -141,9 +141,11 @@ class _WMD(ComparisonMetric, abc.ABC):
         vectors = self._vectors(sorted({word for bag in bags.values() for word in bag}))
         for text, bag in bags.items():
             bags[text] = Counter({word: n for word, n in bag.items() if word in vectors})
-        return [self._of_bags(pair, bags[pair.text], bags[pair.other], vectors) for pair in pairs]
+        return [
+            self._bag_distance(pair, bags[pair.text], bags[pair.other], vectors) for pair in pairs
+        ]
 
-    def _of_bags(
+    def _bag_distance(
         self, pair: ComparedTexts, text: Bag, other: Bag, vectors: Mapping[str, Floats]
     ) -> PairValue | Undefined:
         if not text or not other:
@@ -155,10 +157,10 @@ class _WMD(ComparisonMetric, abc.ABC):
         """Returns the vectors of the words that have one."""
         vectors = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
         if new := [word for word in vocabulary if word not in vectors]:
-            of_model = self.vectors == "input-embeddings"
+            from_model = self.vectors == "input-embeddings"
             source = (
                 load("states", self.model, self.loading, layer=0).input_vectors
-                if of_model
+                if from_model
                 else word_vectors(self.vectors).of
             )
             for word, vector in zip(new, source(new), strict=True):

@@ -209,8 +209,8 @@ class _OfCorpus(ChoiceSignature, OfGroups, abc.ABC):
         """Returns the metric of sacreBLEU."""
 
     @abc.abstractmethod
-    def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns those of the sums that say how long the texts are."""
+    def _text_lengths(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns those of the sums that are lengths of the texts."""
 
     def state(self, samples: Sequence[Sample]) -> OverlapCounts:
         """Returns the statistics of these texts."""
@@ -242,7 +242,7 @@ class _OfCorpus(ChoiceSignature, OfGroups, abc.ABC):
             missing = no_field("source") if self.against == "source" else NO_REFERENCES
             reason = texts_without(state.without, state.texts, missing)
             return CorpusValue(float("nan"), reason)
-        if not any(self._of_texts(state.sums)):
+        if not any(self._text_lengths(state.sums)):
             return CorpusValue(float("nan"), NO_TEXT_WITH_TOKEN)
         for where, seen in zip(("the texts", f"the {self.against}"), state.seen, strict=True):
             if not seen.most:
@@ -293,7 +293,7 @@ class CorpusBLEU(Options, _OfCorpus):
     def _sacrebleu(self) -> BLEU:
         return _bleu(self.tokenize, self.lowercase, effective_order=False)
 
-    def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+    def _text_lengths(self, sums: tuple[int, ...]) -> tuple[int, ...]:
         return sums[:1]
 
 
@@ -309,7 +309,7 @@ class CorpusCHRF(_CHRF, _OfCorpus):
     text of the group has a character.
     """
 
-    def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+    def _text_lengths(self, sums: tuple[int, ...]) -> tuple[int, ...]:
         return sums[::3]
 
 

@@ -38,7 +38,7 @@ from levelfield.core.undefined import (
     no_field,
 )
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.sample_metric import SampleValue, in_groups, map_defined
 from levelfield.metrics.scorers import have_tokens
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.models.contracts import EncoderDecoderModel, Gapped, Target
@@ -223,8 +223,8 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
             cut = np.logical_or(dropped, likelihood.source_cut)
             return zip((question_input.part for question_input in flat), expit(z), cut, strict=True)
 
-        return of_defined(
-            inputs, lambda of_samples: map(self._sample_value, in_groups(of_samples, answers_of))
+        return map_defined(
+            inputs, lambda questions: map(self._sample_value, in_groups(questions, answers_of))
         )
 
     def _sample_value(self, answers: Sequence[tuple[str, float, bool]]) -> SampleValue | Undefined:

@@ -160,22 +160,22 @@ class ROUGE(Options, WordComparison, abc.ABC):
         """Returns what the sentences of a text and of a reference share."""
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
-        of_text = self._sentences(text)
-        if not of_text:
+        text_sentences = self._sentences(text)
+        if not text_sentences:
             return Undefined(NO_TOKEN)
         all_of = {name: self._sentences(reference) for name, reference in references.items()}
         shared = {
-            name: self._shared(of_text, sentences)
+            name: self._shared(text_sentences, sentences)
             for name, sentences in all_of.items()
             if sentences
         }
         return (
-            self._of_several(shared)
+            self._several_references(shared)
             if shared
             else Undefined(no_unit("token", f"the {self.against}"))
         )
 
-    def _of_several(self, shared: Mapping[str, Overlap]) -> SampleValue | Undefined:
+    def _several_references(self, shared: Mapping[str, Overlap]) -> SampleValue | Undefined:
         """Returns the value over several references; one whose value is 0/0 is left out."""
         defined = [
             (name, value, f)

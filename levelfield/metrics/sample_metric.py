@@ -104,12 +104,12 @@ class SampleMetric(abc.ABC):
         )
 
 
-def of_defined(
+def map_defined(
     inputs: Iterable[X | Undefined], compute: Callable[[list[X]], Iterable[Y]]
 ) -> list[Y | Undefined]:
     """Computes the results of all defined inputs in one call; reasons keep their places.
 
-    >>> of_defined([3, Undefined("empty text"), 4], lambda numbers: [n**2 for n in numbers])
+    >>> map_defined([3, Undefined("empty text"), 4], lambda numbers: [n**2 for n in numbers])
     [9, Undefined(reason='empty text'), 16]
     """
     kept = list(inputs)
@@ -305,9 +305,9 @@ class PairComparison(ChoiceSignature, SampleMetric):
         def scored(pairs: list[ComparedTexts]) -> Iterable[tuple[str, PairValue | Undefined]]:
             return zip((pair.part for pair in pairs), self._compared(pairs), strict=True)
 
-        return of_defined(
+        return map_defined(
             (self._pairs(sample) for sample in samples),
-            lambda of_samples: map(self._combined, in_groups(of_samples, scored)),
+            lambda pairs_per_sample: map(self._combined, in_groups(pairs_per_sample, scored)),
         )
 
     def _combined(

@@ -55,8 +55,8 @@ class StyleDegenerate(Options, ChoiceSignature, SampleMetric):
     """Share of outputs that are not rewrites: empty, a copy of the source, or one word.
 
     1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
-    has all of the content and a perfect score of every content metric against the source, which is
-    why this share stands beside them. The part of a sample names the kind.
+    has all of the content and a perfect score of every content metric against the source, so report
+    this share with them. The part of a sample names the kind.
 
     Undefined: `empty source`. An empty text is defined here: 1.
     """

@@ -17,7 +17,7 @@ from levelfield.metrics.sample_metric import (
     ChoiceSignature,
     SampleMetric,
     SampleValue,
-    of_defined,
+    map_defined,
 )
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
@@ -28,11 +28,11 @@ from levelfield.models.resolve import CONTINUATION, Resolved, resolve
 class TopicalityProbability(LoadingOptions, ChoiceSignature, SampleMetric):
     """P(the continuation belongs to its prompt), by a linear head on a causal model's states.
 
-    P = σ(w · h + b), with h the mean of the states of the continuation's tokens, read behind the
-    prompt, for each of some layers, one after the other. The head learnt passages that people wrote
-    against the same prompts with what follows another prompt of the same kind of text, as many of
-    each, so 0.5 is what a coin says. In [0, 1], higher is better. No model's texts and nobody's
-    ratings are in it.
+    P = σ(w · h + b), with h the mean of the states of the continuation's tokens, read after the
+    prompt, concatenated over several layers. The head was trained to distinguish passages that
+    people wrote from the same prompts with what follows another prompt of the same kind of text, as
+    many of each, so 0.5 is chance. In [0, 1], higher is better. It was trained on no model's texts
+    and on no ratings.
 
     White space between prompt and continuation belongs to the continuation. If a continuation is
     longer than half of the model's limit, its beginning is read, and the text counts as truncated;
@@ -65,7 +65,7 @@ class TopicalityProbability(LoadingOptions, ChoiceSignature, SampleMetric):
         return resolved
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return of_defined(map(_pair, samples), self._values)
+        return map_defined(map(_pair, samples), self._values)
 
     def _values(self, pairs: Sequence[tuple[str, str]]) -> list[SampleValue | Undefined]:
         _ = self._resolved()

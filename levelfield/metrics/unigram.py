@@ -78,7 +78,7 @@ def count(texts: Iterable[str], tokens: CausalVocabulary, *, batch: int = 4096) 
     """Returns the counts over texts; a text that occurs twice counts twice.
 
     Raises:
-        UserError: there is no token in the texts.
+        UserError: the texts have no tokens.
     """
     counts = np.zeros(tokens.vocabulary_size, np.int64)
     texts = iter(texts)
@@ -108,12 +108,12 @@ def load(files: Sequence[str], tokens: CausalVocabulary) -> Unigrams:
     from levelfield.io.opening import corpus_texts
 
     counted = [file for file in files if _holds_counts(file)]
-    of_texts = [file for file in files if file not in counted]
+    text_files = [file for file in files if file not in counted]
     counts = np.zeros(tokens.vocabulary_size, np.int64)
     for file in counted:
         counts += _read(file, tokens)
-    if of_texts:
-        counts += count(corpus_texts(of_texts), tokens).counts
+    if text_files:
+        counts += count(corpus_texts(text_files), tokens).counts
     return Unigrams(counts, tokens.digest)
 
 

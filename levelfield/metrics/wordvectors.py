@@ -20,16 +20,15 @@ from levelfield.io.streams import copy_limited, open_bytes
 
 
 class WordVectors:
-    """The vectors of a file, each read when its word is asked for.
+    """The vectors of a file, each read when its word is looked up.
 
-    The file is read once to learn where its words stand, so that millions of vectors need
-    the memory of their words only. Formats: word2vec's text (its first line says how many words
-    and dimensions), GloVe's (the same without that line), and word2vec's binary, named `*.bin`;
-    each also as `*.gz`, which is unpacked into a temporary file. Of a word that stands twice the
-    first vector counts.
+    The file is read once to locate its words, so millions of vectors need the memory of their
+    words only. Formats: word2vec's text (its first line gives the numbers of words and dimensions),
+    GloVe's (the same without that line), and word2vec's binary, named `*.bin`; each also as `*.gz`,
+    which is unpacked into a temporary file. If a word occurs twice, the first vector counts.
 
     Raises:
-        UserError: the file can't be read or is of no such format; says where.
+        UserError: the file can't be read or has another format; the message says where.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +41,7 @@ class WordVectors:
         if not counted and (self._binary or len(first) < 3):
             self._wrong(1, "the numbers of words and dimensions, or a word and its numbers")
         self._dimension = int(first[1]) if counted else len(first) - 1
-        entries = self._of_binary if self._binary else self._of_text
+        entries = self._binary_entries if self._binary else self._text_entries
         self._places: dict[bytes, int] = {}
         words = 0
         for word, place in entries(end + 1 if counted else 0, 2 if counted else 1):
@@ -89,8 +88,8 @@ class WordVectors:
                 "the format of word2vec or GloVe"
             ) from error
 
-    def _of_binary(self, start: int, _: int) -> Iterator[tuple[bytes, int]]:
-        """Every word, and where its numbers begin."""
+    def _binary_entries(self, start: int, _: int) -> Iterator[tuple[bytes, int]]:
+        """Yields every word, and where its numbers begin."""
         size = 4 * self._dimension
         while (blank := self._data.find(b" ", start)) >= 0:
             if blank + 1 + size > len(self._data):
@@ -98,14 +97,14 @@ class WordVectors:
             yield self._data[start:blank].lstrip(b"\n"), blank + 1
             start = blank + 1 + size
 
-    def _of_text(self, start: int, number: int) -> Iterator[tuple[bytes, int]]:
-        """Every word, and where its numbers begin. A word may hold blanks, as some of GloVe's."""
+    def _text_entries(self, start: int, number: int) -> Iterator[tuple[bytes, int]]:
+        """Yields every word, and where its numbers begin. A word may hold blanks, as in GloVe."""
         while start < len(self._data):
             end = self._end_of_line(start)
             word, *numbers = self._data[start:end].rstrip().rsplit(b" ", self._dimension)
             if len(numbers) == self._dimension:
                 yield word, start + len(word)
-            elif word or numbers:  # an empty line, as at the end of some files, is no word
+            elif word or numbers:  # some files end with an empty line
                 self._wrong(number, f"a word and {self._dimension} numbers")
             start, number = end + 1, number + 1
 

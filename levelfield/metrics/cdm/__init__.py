@@ -48,7 +48,7 @@ from levelfield.metrics.sample_metric import (
     ChoiceSignature,
     SampleMetric,
     SampleValue,
-    of_defined,
+    map_defined,
     rule_weights,
 )
 from levelfield.models.causal_tokens import BOS, WITHOUT, Bos, reads_bos
@@ -62,7 +62,7 @@ from levelfield.text import segmenter
 
 @dataclass(frozen=True)
 class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
-    r"""Momentum of each text: how much likelier a large model finds its tokens than a small one.
+    r"""Momentum of each text: how much likelier its tokens are for a large model than a small one.
 
     m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
     al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution Methods", section 3.4.2 and
@@ -72,9 +72,9 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
 
     Undefined: `empty text`; `prompt is not a prefix of the text`; `nothing after the prompt`;
     `control has no keywords`; `no context` (turns=last); `one sentence only` and `one turn only`
-    where form=infilling has nothing to show around it; a text that holds the models' gap token;
-    nothing that the models have tokens for; what stands before the text is longer than the models
-    take; log-probabilities that are not finite.
+    where form=infilling has nothing to show around it; a text that contains the models' gap
+    token; nothing that the models have tokens for; what precedes the text is longer than the
+    models' limit; log-probabilities that are not finite.
 
     The models are of one family, with one vocabulary: two encoder-decoders or two causal models.
     The default pair needs no network: SmolLM2 of 135 million parameters, and its first 2 layers of
@@ -85,7 +85,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
 
     The parts of a value are its tokens with their momentum: "12: lake" is the twelfth. Their
     weights are those of the pooling (`max` and `min`: all on one token); those of `sum` and
-    `classifier`, which is no weighted mean, are equal.
+    `classifier`, which is not a weighted mean, are equal.
     """
 
     amateur: str = option(
@@ -179,7 +179,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
 
     def momentum(self, samples: Sequence[Sample]) -> list[list[UnitMomentum] | Undefined]:
         """Returns what is pooled of each sample: the momentum of its units, in order."""
-        return of_defined(
+        return map_defined(
             (self._reading(sample) for sample in samples),
             lambda readings: map(_checked, readings, self._pair.momentum(readings)),
         )
@@ -332,9 +332,7 @@ class CDMMomentum(LoadingOptions, ChoiceSignature, SampleMetric):
         return Reading(condition, (rest,), joiner)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return of_defined(
-            self.momentum(samples), lambda of_samples: map(self._sample_value, of_samples)
-        )
+        return map_defined(self.momentum(samples), lambda momenta: map(self._sample_value, momenta))
 
     def _sample_value(self, units: Sequence[UnitMomentum]) -> SampleValue:
         sequences = [u.m for u in units if u.m.size]

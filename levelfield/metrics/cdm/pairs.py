@@ -23,9 +23,9 @@ class Reading(NamedTuple):
     """What the models read of a sample.
 
     Attributes:
-        before: what stands before the text and is not scored: a prompt, keywords, earlier turns.
-        units: what is scored, in order: sentences, turns, or all of it as one.
-        joiner: stands between all of these.
+        before: precedes the text and is not scored: a prompt, keywords, earlier turns.
+        units: what is scored, in order: sentences, turns, or the whole text as one unit.
+        joiner: separates all of these.
     """
 
     before: tuple[str, ...]
@@ -79,8 +79,8 @@ class EncoderDecoderPair:
     target, the rest its source.
 
     Args:
-        form: `infilling` shows what stands before and after a unit, `conditional` what stands
-            before it.
+        form: `infilling` shows what precedes and follows a unit, `conditional` only what precedes
+            it.
         gap: whether the place of the unit is marked in the source.
     """
 
@@ -106,16 +106,16 @@ class EncoderDecoderPair:
         if self._amateur.token_ids(units) != self._expert.token_ids(units):
             raise _reads_differently()
         targets = [[Target(unit, False)] for unit in units]
-        of_a = self._amateur.log_likelihood(sources, targets)
-        of_e = self._expert.log_likelihood(sources, targets)
+        amateur = self._amateur.log_likelihood(sources, targets)
+        expert = self._expert.log_likelihood(sources, targets)
         ends = self._amateur.token_ends(units)
         momenta = iter(
             UnitMomentum(
-                m := _difference(of_e.log_p[i][0], of_a.log_p[i][0]),
+                m := _difference(expert.log_p[i][0], amateur.log_p[i][0]),
                 _pieces(unit, 0, ends[i], len(m)),
                 any(
                     likelihood.source_cut[i] or likelihood.target_cut[i][0]
-                    for likelihood in (of_a, of_e)
+                    for likelihood in (amateur, expert)
                 ),
             )
             for i, unit in enumerate(units)

@@ -50,7 +50,7 @@ class CompositeCoherence(CompositeMetric):
             surprisal that goes when they are read together;
         log-p: the same with form=log-p: the mean log-probability of the text's tokens.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text, half of it intact
-    and half degraded on purpose. The parts are the standard scores, which mean: so many standard
+    and half degraded on purpose. The parts are the standard scores: the number of standard
     deviations above the average. Unbounded; higher is better.
 
     Undefined: where a part is: `empty text`, `one sentence only`, a text that a model can't read.

@@ -183,7 +183,7 @@ class CompositeMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
                 for label, key in part.component.keys.items()
             }
         equal = len(set(itertools.chain(*weights))) == 1
-        sums = " ".join("+".join(map(str, of_parts)) for of_parts in weights)
+        sums = " ".join("+".join(map(str, part_weights)) for part_weights in weights)
         made_of = {
             "parts": " ".join(words),
             "weights": "equal" if equal else sums,

@@ -82,13 +82,13 @@ def scales_digest(scales: Scales) -> str:
 
 
 def read_scales(choice: str) -> Scales:
-    """The shipped scales, and before them those of a user's file.
+    """Returns the shipped scales, overridden by those of a user's file.
 
     Args:
         choice: `shipped`, or a file of `levelfield train scales`.
 
     Raises:
-        UserError: the file can't be read, or is no file of scales.
+        UserError: the file can't be read, or is not a file of scales.
     """
     shipped = _shipped()
     return shipped if choice == SHIPPED else {**shipped, **_own(choice)}

@@ -128,16 +128,16 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
 
     def _choices(self) -> Mapping[str, object]:
         form = self._chosen_form()
-        of_scorer: Mapping[str, object] = AS_TEXT
+        scorer_choices: Mapping[str, object] = AS_TEXT
         if form:
             tokens = load("causal-tokens", self.model, self.loading, bos=self.bos)
-            of_scorer = {"form": form, "bos": tokens.begin}
+            scorer_choices = {"form": form, "bos": tokens.begin}
         elif self._infills:
-            of_scorer = {"patterns": self.patterns, "normalize": self.normalize}
+            scorer_choices = {"patterns": self.patterns, "normalize": self.normalize}
         return {
             "model": self._resolved.label,
             "scorer": self._read_as,
-            **of_scorer,
+            **scorer_choices,
             **self._own(),
         }
 

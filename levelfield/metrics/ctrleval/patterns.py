@@ -37,7 +37,7 @@ from levelfield.core.undefined import (
 from levelfield.metrics import iwf as iwf_lists
 from levelfield.metrics.ctrleval.base import CTRLEvalMetric, ScoredEvaluator, ensemble
 from levelfield.metrics.likelihood import LikelihoodScorer, Span, SpanLikelihood
-from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.sample_metric import SampleValue, in_groups, map_defined
 from levelfield.metrics.scorers import Evaluator, Scorer
 from levelfield.models.contracts import Gapped
 from levelfield.text import segmenter
@@ -112,9 +112,11 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
             parts = [evaluator.part for evaluator in evaluators]
             return map(ScoredEvaluator, parts, s, self._masses(evaluators, scorer), cut)
 
-        return of_defined(
+        return map_defined(
             [self._evaluators(sample, scorer.gap_token) for sample in samples],
-            lambda of_samples: map(self._ensemble, in_groups(of_samples, scored)),
+            lambda evaluators_per_sample: map(
+                self._ensemble, in_groups(evaluators_per_sample, scored)
+            ),
         )
 
     def _likelihood_values(
@@ -122,7 +124,7 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
     ) -> list[SampleValue | Undefined]:
         texts = [self._text_spans(sample, form) for sample in samples]
         scorer = self._likelihood_scorer()
-        values = of_defined(texts, lambda defined: span_values(defined, form, scorer))
+        values = map_defined(texts, lambda defined: span_values(defined, form, scorer))
         return [*values]
 
     def _masses(self, evaluators: Sequence[Evaluator], scorer: Scorer) -> Floats:
@@ -152,8 +154,8 @@ class CTRLEvalCoherence(_PatternMetric):
     sentence against a source that is only the gap, as the published numbers have it (encoders
     can't: they have nothing to compare with).
 
-    A causal model reads the text once, sentences where they stand in it, white space around the
-    text left out; a token belongs to the sentence in which it ends. With log P(Y_j | Y_<j) of a
+    A causal model reads the whole text once, without the white space around it; a token belongs to
+    the sentence in which it ends. With log P(Y_j | Y_<j) of a
     sentence after those before it, log P(Y_j) of the sentence alone, and |Y_j| its tokens, S is
 
         share     1 − Σ_j log P(Y_j | Y_<j) / Σ_j log P(Y_j)
@@ -166,8 +168,8 @@ class CTRLEvalCoherence(_PatternMetric):
     the same quotient of one sentence, and β_j its part of the sum below the fraction line. The
     first sentence has nothing before it, so its s_1 of `share` and `nats` is 0 and both grow with
     the number of sentences: compare texts of like length. `evidence` is the pointwise mutual
-    information of the sentence that fits worst and what stands before it; like any sum of |Y_j|
-    terms it spreads by chance in proportion to √|Y_j|, so the quotient is as reliable for a short
+    information of the sentence that fits worst and what precedes it; like any sum of |Y_j|
+    terms it varies by chance in proportion to √|Y_j|, so the quotient is as reliable for a short
     sentence as for a long one. If a text is longer than the model's limit, the sentences that it
     reads are scored, the last as far as it is read.
 
@@ -318,13 +320,13 @@ def span_values(
     likelihoods = scorer.spans(
         [text.text for text in texts], [text.spans for text in texts], alone=form != "log-p"
     )
-    return [_value(text, form, of_text) for text, of_text in zip(texts, likelihoods, strict=True)]
+    return [_value(text, form, spans) for text, spans in zip(texts, likelihoods, strict=True)]
 
 
 def _value(
     text: TextSpans, form: Form, likelihoods: Sequence[SpanLikelihood]
 ) -> SampleValue | Undefined:
-    unread = [span.cut and not (span.given.size and span.alone.size) for span in likelihoods]
+    unread = [span.cut and not (span.in_context.size and span.alone.size) for span in likelihoods]
     if any(unread) and unread.count(False) < text.least:
         return Undefined(text.too_long)
     value = combined(
@@ -338,16 +340,16 @@ def _value(
 def combined(
     form: Form, spans: Sequence[Span], likelihoods: Sequence[SpanLikelihood]
 ) -> SampleValue | Undefined:
-    """S = Σ_j β_j s_j over spans of a text; β_j is proportional to a mass.
+    """Returns S = Σ_j β_j s_j over spans of a text; β_j is proportional to a mass.
 
         form      s_j                                             mass
         share     (log P(Y_j | Y_<j) − log P(Y_j)) / −log P(Y_j)  −log P(Y_j)
         nats      (log P(Y_j | Y_<j) − log P(Y_j)) / |Y_j|        |Y_j|
         log-p     log P(Y_j | Y_<j) / |Y_j|                       |Y_j|
 
-    So S is the sum of what stands above the fraction line, divided by the sum of what stands below.
-    Of `evidence`, s_j = (log P(Y_j | Y_<j) − log P(Y_j)) / √|Y_j|, S is the least of the spans with
-    something before them.
+    So S is the sum of the numerators divided by the sum of the denominators. For `evidence`,
+    s_j = (log P(Y_j | Y_<j) − log P(Y_j)) / √|Y_j|, and S is the least s_j of the spans that
+    something precedes.
     """
     scored = []
     for span, (in_text, alone, cut) in zip(spans, likelihoods, strict=True):

@@ -32,7 +32,7 @@ from levelfield.metrics.likelihood import (
     label_contexts,
     label_prompts,
 )
-from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.sample_metric import SampleValue, in_groups, map_defined
 from levelfield.metrics.scorers import LabelEvaluator, Scorer, have_tokens, label_evaluators
 
 ATTRIBUTE = option(
@@ -68,11 +68,11 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         after-calibrated  the same with P(v_j(a) | T, B_j) / P(v_j(a) | B_j) in place of P
         channel           S = P(T | C(a)) / Σ_a' P(T | C(a'))
 
-    with T the text and B_j what stands between it and the gap. The first two have the prompts
-    whose gap follows the text; what stands after the gap is not read, and all evaluators weigh
-    alike. `channel` (Min et al. 2022, the noisy channel) is one evaluator: C(a) is all prompts
+    with T the text and B_j what separates it from the gap. The first two have the prompts whose gap
+    follows the text; what follows the gap is not read, and all evaluators have the same weight.
+    `channel` (Min et al. 2022, the noisy channel) is one evaluator: C(a) is all prompts
     whose gap precedes the text, without the text, joined by one blank, prompt i filled with the
-    word of verbalizer i mod (number of verbalizers); one blank stands between C(a) and T. P of a
+    word of verbalizer i mod (number of verbalizers); one blank separates C(a) and T. P of a
     word and of T is the exponential of the mean log-probability of its tokens. With normalize=none
     it is that of the sum, which for most texts makes S of `channel` 0 or 1.
 
@@ -127,7 +127,7 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             self._question(sample, scorer.gap_token, readable=is_read)
             for sample, is_read in zip(samples, readable, strict=True)
         ]
-        values = of_defined(questions, lambda defined: self._relevances(defined, scorer))
+        values = map_defined(questions, lambda defined: self._relevances(defined, scorer))
         if self.empty == "undefined":
             return values
         nothing = SampleValue(0.0, (), cut=False)
@@ -140,9 +140,9 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             scored = self._likelihoods(questions, scorer)
         else:
             scored = self._logits(questions, scorer)
-        for question, of_question in zip(questions, scored, strict=True):
-            parts, of_words, cut = zip(*of_question, strict=True)
-            log_p = np.stack(of_words)  # (evaluators, labels)
+        for question, evaluators in zip(questions, scored, strict=True):
+            parts, label_log_p, cut = zip(*evaluators, strict=True)
+            log_p = np.stack(label_log_p)  # (evaluators, labels)
             if np.isnan(log_p).any():
                 yield Undefined(self._no_number(question.aspect, scorer))
                 continue
@@ -160,8 +160,8 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         self, questions: Sequence[LabelQuestion], scorer: Scorer
     ) -> Sequence[Sequence[LabelScores]]:
         def logits(evaluators: list[LabelEvaluator]) -> Iterable[LabelScores]:
-            of_words, cut = scorer.label_logits(evaluators)
-            return map(LabelScores, [e.part for e in evaluators], of_words, cut)
+            word_logits, cut = scorer.label_logits(evaluators)
+            return map(LabelScores, [e.part for e in evaluators], word_logits, cut)
 
         evaluators = [label_evaluators(question.text, question.aspect) for question in questions]
         return in_groups(evaluators, logits)
@@ -176,8 +176,8 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             contexts = {digest: label_contexts(aspect) for digest, aspect in aspects.items()}
             for digest, aspect in aspects.items():
                 self._check_read(aspect, "before", has_prompts=any(contexts[digest].contexts))
-            of_texts = [contexts[question.aspect.digest] for question in questions]
-            return [[scores] for scores in scorer.text_after(texts, of_texts, self.normalize)]
+            text_contexts = [contexts[question.aspect.digest] for question in questions]
+            return [[scores] for scores in scorer.text_after(texts, text_contexts, self.normalize)]
         prompts = {digest: label_prompts(aspect) for digest, aspect in aspects.items()}
         for digest, aspect in aspects.items():
             self._check_read(aspect, "after", has_prompts=bool(prompts[digest]))

@@ -2,8 +2,8 @@
 
 An environment is a folder with a Python of its own, made by `create` and never imported from: a
 small script of ours runs in it and answers on a pipe (`Worker`).
-The file `levelfield-environment.json` in the folder says what it is; its `packages` are written
-last, so an environment without them was interrupted and is made anew.
+The file `levelfield-environment.json` in the folder describes it; its `packages` are written last,
+so an environment without them was interrupted and is made again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.paths import user_path
 from levelfield.io.writing import file_replacement, is_temporary
 
-Said = Callable[[str], None]
+Report = Callable[[str], None]
 """Called with each line that the tools say while an environment is made."""
 
 _MARK = "levelfield-environment.json"
@@ -136,11 +136,11 @@ def find(name: str, path: str | Path = "") -> Environment:
     )
 
 
-def create(name: str, path: str | Path = "", *, said: Said = lambda _: None) -> Environment:
-    """Makes an environment, or leaves the one that is there if it has the same requirements.
+def create(name: str, path: str | Path = "", *, report: Report = lambda _: None) -> Environment:
+    """Makes an environment, unless there already is one with the same requirements.
 
-    One process at a time makes it; another waits, and finds it made. What is interrupted is
-    removed, or, if nothing was left to do that, made anew the next time.
+    One process at a time makes it; others wait and then use it. An interrupted environment is
+    removed, or, if the process was killed, made again the next time.
 
     Raises:
         UserError: the folder is somebody else's, or Python's or pip's own words.
@@ -164,10 +164,10 @@ def create(name: str, path: str | Path = "", *, said: Said = lambda _: None) -> 
         environment = Environment(name, where, plan.requirements)
         try:
             _write(environment)
-            _run([sys.executable, "-m", "venv", str(where)], said)
+            _run([sys.executable, "-m", "venv", str(where)], report)
             # pip reads its own configuration, so an index or folder of wheels named there is used
             pip = [str(environment.python), "-m", "pip", "install", "--disable-pip-version-check"]
-            _run([*pip, *plan.requirements], said)
+            _run([*pip, *plan.requirements], report)
             environment = Environment(name, where, plan.requirements, _packages(environment.python))
             _write(environment)
         except OSError as error:
@@ -330,7 +330,7 @@ def _write(environment: Environment) -> None:
         path.write_text(json.dumps(content, indent=1), "utf-8")
 
 
-def _run(command: Sequence[str], output: Said) -> None:
+def _run(command: Sequence[str], output: Report) -> None:
     """Runs a tool and passes its output on.
 
     Raises:

@@ -133,7 +133,7 @@ def read_judges(name: str, data: Mapping[str, Any], folder: Path | None) -> Judg
         folder: where models and aspects may be; None for the file of the package.
 
     Raises:
-        UserError: it is no file of judges; says all that is wrong with it.
+        UserError: it is not a file of judges; the message lists all problems.
     """
     problems: list[str] = []
     top = TomlTable(data, name, problems)
@@ -219,7 +219,7 @@ def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
         loading: as for `resolve`; it is asked what models named on the spot are.
 
     Raises:
-        UserError: there is no such judge; the file does not say judges; two have one name.
+        UserError: a judge is unknown; the file has no judges; two judges have the same name.
     """
     shipped = shipped_judges()
     chosen: list[Judge] = []

@@ -133,9 +133,9 @@ class LoadedJudge:
         ]
 
     def _new(self, texts: Mapping[bytes, str]) -> Iterator[tuple[bytes, tuple[Floats, bool]]]:
-        of_model, cut = self._ask(list(texts.values()))
+        p_model, cut = self._ask(list(texts.values()))
         p = np.zeros((len(texts), len(self.labels)))
-        for column, values in zip(self._column, of_model.T, strict=True):
+        for column, values in zip(self._column, p_model.T, strict=True):
             p[:, column] += values
         return zip(texts, zip(p, cut.tolist(), strict=True), strict=True)
 

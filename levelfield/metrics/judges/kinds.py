@@ -150,8 +150,8 @@ def _classifier(judge: Judge, loading: Loading) -> LoadedJudge:
     attribute = judge.attribute
     if not attribute:
         words = {label.strip().casefold() for label in labels}
-        told = {s.attribute for s in judge.spellings if s.word in words}
-        attribute = told.pop() if len(told) == 1 else ""
+        attributes = {s.attribute for s in judge.spellings if s.word in words}
+        attribute = attributes.pop() if len(attributes) == 1 else ""
     return LoadedJudge(judge, attribute, labels, model.probabilities)
 
 
@@ -178,7 +178,7 @@ def _words(judge: Judge, loading: Loading) -> LoadedJudge:
             for text in texts
         ]
         likelihood = model.log_likelihood(sources, [targets] * len(texts))
-        log_p = np.array([[of_word.sum() for of_word in row] for row in likelihood.log_p])
+        log_p = np.array([[word_log_p.sum() for word_log_p in row] for row in likelihood.log_p])
         log_p[np.logical_not(have_tokens(texts, model.token_ids))] = np.nan
         return softmax(log_p, axis=1), np.array(likelihood.source_cut, np.bool_)
 
@@ -203,10 +203,10 @@ def _one_model_per_label(judge: Judge, loading: Loading) -> LoadedJudge:
         cut: Bools = np.zeros(len(texts), np.bool_)
         for column, (model, template) in enumerate(zip(models, templates, strict=True)):
             before, after = template.split(TEXT)
-            of_label, cut_here = model.probabilities(
+            p_label, cut_here = model.probabilities(
                 [before + text + after for text in texts], marks=bool(before or after)
             )
-            p[:, column] = of_label[:, 1]
+            p[:, column] = p_label[:, 1]
             cut |= cut_here
         p[np.logical_not(have_tokens(texts, models[0].token_ids))] = np.nan
         p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
@@ -225,9 +225,9 @@ def _zero_shot(judge: Judge, loading: Loading) -> LoadedJudge:
 
     def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:
         evaluators = [e for text in texts for e in label_evaluators(text, aspect)]
-        of_words, cut = scorer.label_logits(evaluators)
+        word_logits, cut = scorer.label_logits(evaluators)
         # (texts, evaluators, labels)
-        logits = np.reshape(of_words, (len(texts), each, len(aspect.labels)))
+        logits = np.reshape(word_logits, (len(texts), each, len(aspect.labels)))
         s = softmax(logits, axis=2)
         cut = cut.reshape(len(texts), each)[:, 0]  # every evaluator reads the same text
         return s.mean(axis=1), cut
