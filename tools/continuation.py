@@ -61,8 +61,8 @@ def main(folder: Path) -> None:
     triples = [triple for kind in kinds for triple in kind]
     base = resolve(OFFLINE_LM)
     states = States(base, LAYERS, depth=DEPTH)
-    true, _ = states.of_continuations([(prompt, own) for prompt, own, _ in triples])
-    foreign, _ = states.of_continuations([(prompt, other) for prompt, _, other in triples])
+    true, _ = states.continuation_means([(prompt, own) for prompt, own, _ in triples])
+    foreign, _ = states.continuation_means([(prompt, other) for prompt, _, other in triples])
     kind_of = np.repeat(np.arange(len(KINDS)), [len(kind) for kind in kinds])
     held_out = np.arange(len(triples)) % HELD_OUT == 0
     x = np.concatenate([true[~held_out], foreign[~held_out]])

@@ -92,7 +92,7 @@ def choices(
     """
     data_set = dataset(name)
     if not data_set.choices:
-        having = [known for known in names() if dataset(known).choices]
+        having = [other for other in names() if dataset(other).choices]
         raise UserError(
             f"data set {name} has no choices between texts; these have: {', '.join(having)}"
         )

@@ -172,7 +172,7 @@ def texts_of(path: Path) -> list[Sample]:
 
 
 def wanted(kind: str, value: str) -> Control:
-    """Returns the values behind a value of the study's files, which joins several with `#`."""
+    """Returns the values of a control in the study's files, which join several with `#`."""
     values = tuple(value.split("#"))
     match kind:
         case "multiple" if len(values) == 2:

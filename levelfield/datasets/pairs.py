@@ -26,7 +26,7 @@ class _Part:
 
 
 def dexperts(parts: Parts) -> list[Sample]:
-    """Returns the texts of the batches; a text that stands in several pairs is one sample.
+    """Returns the texts of the batches; a text in several pairs is one sample.
 
     `text` is the prompt and its continuation; a space joins them where the release has none and
     the continuation does not begin with a mark of punctuation.
@@ -241,7 +241,7 @@ def _compared(part: str, stem: str, path: Path) -> _Part:
     rated = [
         replace(
             sample,
-            ratings={"fluency": {rater: fmean(given) for rater, given in by_rater.items()}},
+            ratings={"fluency": {rater: fmean(grades) for rater, grades in by_rater.items()}},
             extra={"fluency": by_rater},
         )
         if (by_rater := fluency.get(sample.id))

@@ -76,12 +76,11 @@ def prompts(name: str) -> tuple[str, ...]:
     """Returns the prompts of a set: `topic` (20), `sentiment` (15), or `pplm` (both, 35), of PPLM;
     `sts`, the 625 of the LPF study from the STS benchmark, by their numbers, some of them equal.
 
-    Those of `sts` are read from texts of the data set `lpf`, which are fetched if they are not on
-    this machine.
+    `sts` is read from texts of the data set `lpf`, which is fetched if it is not on this machine.
 
     Raises:
-        UserError: there is no such set, it can't be obtained, or the study's release does not have
-            it; says who does.
+        UserError: the set is unknown, can't be obtained, or is not in the study's release; the
+            message says who has it.
     """
     if name == "sts":
         return _sts()
@@ -116,7 +115,7 @@ def wordlist(topic: str) -> tuple[str, ...]:
         topic: a part of the data set `pplm-wordlists`, e.g. `science`.
 
     Raises:
-        UserError: there is no list of that topic, or it can't be obtained.
+        UserError: the topic is unknown, or its list can't be obtained.
     """
     dataset("pplm-wordlists").part(topic)
     (path,) = paths("pplm-wordlists", part=topic).values()

@@ -57,7 +57,7 @@ class DataSet:
         """Returns the files of a part.
 
         Raises:
-            UserError: there is no part of that name.
+            UserError: the part is unknown.
         """
         if name not in self.parts:
             hint = f"it has {', '.join(self.parts)}" if self.parts else "it has no parts"

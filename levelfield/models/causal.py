@@ -99,8 +99,8 @@ class TokenTree:
             paths.append(path[::-1])
             for place, node in enumerate(paths[-1]):
                 place_of.setdefault(node, (row, place))
-        of_scored = [place_of[node] for node in self.after]
-        rows, places = np.array(of_scored, np.int64).reshape(-1, 2).T
+        scored_places = [place_of[node] for node in self.after]
+        rows, places = np.array(scored_places, np.int64).reshape(-1, 2).T
         branches = []
         for row, path in enumerate(paths):
             which = np.flatnonzero(rows == row)
@@ -167,8 +167,8 @@ class BatchedCausalModel(abc.ABC):
         Words of one token are read where their frame ends.
         """
         frames: dict[str, dict[Frame, None]] = {}
-        for text, of_text in zip(texts, frames_per_text, strict=True):
-            frames.setdefault(text, {}).update(dict.fromkeys(of_text))
+        for text, text_frames in zip(texts, frames_per_text, strict=True):
+            frames.setdefault(text, {}).update(dict.fromkeys(text_frames))
         pieces, _ = unique(
             piece
             for distinct in frames.values()
@@ -201,10 +201,10 @@ class BatchedCausalModel(abc.ABC):
                 results[text, frame] = [log_p[word] for word in words], cut
         return [
             WordLikelihoods(
-                [results[text, frame][0] for frame in of_text],
-                [results[text, frame][1] for frame in of_text],
+                [results[text, frame][0] for frame in text_frames],
+                [results[text, frame][1] for frame in text_frames],
             )
-            for text, of_text in zip(texts, frames_per_text, strict=True)
+            for text, text_frames in zip(texts, frames_per_text, strict=True)
         ]
 
     def _text_tokens_of(self, tree: TokenTree, tokenised: Tokenised) -> int:
@@ -242,14 +242,13 @@ class BatchedCausalModel(abc.ABC):
             ]
             log_p = self._log_p_after(self._tokens.begun(kept), [part.ids for part in parts])
             likelihoods[prefix] = [
-                CausalLikelihood(part.ids, part.ends, of_text, part.cut)
-                for part, of_text in zip(parts, log_p, strict=True)
+                CausalLikelihood(part.ids, part.ends, values, part.cut)
+                for part, values in zip(parts, log_p, strict=True)
             ]
         return [[likelihoods[prefix][i] for i in place] for prefix in prefixes]
 
     def token_id(self, token: str) -> int | None:
-        """Returns the id of a token that is written as it stands in the vocabulary; None if none
-        is."""
+        """Returns the id of a token as the vocabulary spells it; None if it is unknown."""
         return self._tokens.single(token)
 
     def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
@@ -316,7 +315,7 @@ class BatchedCausalModel(abc.ABC):
             yield text, text_tokens, next(log_p) if ids.size else np.empty(0)
 
     def _rows_log_p(self, rows: Sequence[tuple[Ints, Ints, Ints]]) -> list[Floats]:
-        """Returns the log-probabilities of the tokens of each row, rows of like length together.
+        """Returns the log-probabilities of the tokens of each row, in batches of like length.
 
         Args:
             rows: the inputs, places and tokens of each, as `_log_p_at` has them.
@@ -324,8 +323,8 @@ class BatchedCausalModel(abc.ABC):
         log_p: list[Floats] = [np.empty(0)] * len(rows)
         for bucket in buckets([len(ids) for ids, *_ in rows], self._batch_tokens):
             batch = [rows[i] for i in bucket]
-            of_batch = self._log_p_at(*zip(*batch, strict=True))
-            for i, values in zip(bucket, of_batch, strict=True):
+            batch_log_p = self._log_p_at(*zip(*batch, strict=True))
+            for i, values in zip(bucket, batch_log_p, strict=True):
                 log_p[i] = values
         return log_p
 
@@ -342,14 +341,14 @@ class BatchedCausalModel(abc.ABC):
         """Returns the log-probabilities of the scored tokens of each tree, path by path."""
         log_p = [np.empty(len(tree.scored)) for tree in trees]
         branches = [
-            (of_tree, branch)
-            for tree, of_tree in zip(trees, log_p, strict=True)
+            (tree_log_p, branch)
+            for tree, tree_log_p in zip(trees, log_p, strict=True)
             if tree.scored
             for branch in tree.branches()
         ]
-        of_branches = self._rows_log_p([branch[:3] for _, branch in branches])
-        for (of_tree, branch), values in zip(branches, of_branches, strict=True):
-            of_tree[branch.which] = values
+        branch_log_p = self._rows_log_p([branch[:3] for _, branch in branches])
+        for (tree_log_p, branch), values in zip(branches, branch_log_p, strict=True):
+            tree_log_p[branch.which] = values
         return log_p
 
     def _put(
@@ -379,7 +378,7 @@ class BatchedCausalModel(abc.ABC):
 
 
 def _end(ids: Sequence[int], most: int) -> Sequence[int]:
-    """Returns the last of these, at most so many."""
+    """Returns the last `most` ids, or all if there are fewer."""
     return ids[max(0, len(ids) - most) :]
 
 

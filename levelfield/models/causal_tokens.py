@@ -157,9 +157,9 @@ class CausalTokens:
         self, tokenizer: Any, config: Any, first: int | None = None, *, bos: Bos = "auto"
     ) -> None:
         self._tokenizer = tokenizer
-        own = own_bos(tokenizer) if bos == "auto" else []
-        self.reads_bos = bool(own) if bos == "auto" else bos
-        ids = (first, *own, tokenizer.bos_token_id, tokenizer.eos_token_id)
+        tokenizer_bos = own_bos(tokenizer) if bos == "auto" else []
+        self.reads_bos = bool(tokenizer_bos) if bos == "auto" else bos
+        ids = (first, *tokenizer_bos, tokenizer.bos_token_id, tokenizer.eos_token_id)
         bos_id = next((id for id in ids if id is not None), None)
         if bos_id is None:
             raise ModelError(
@@ -172,7 +172,7 @@ class CausalTokens:
         self._check_known(self.bos_id)
         self.bos: str = tokenizer.convert_ids_to_tokens(self.bos_id)
         limits = (getattr(config, n, None) for n in ("max_position_embeddings", "seq_length"))
-        # XLNet's -1 is no limit
+        # XLNet's -1 means without a limit
         self.limit = next((int(limit) for limit in limits if limit and limit > 0), WITHOUT_LIMIT)
         # `transformers` warns of texts longer than a model takes; they are cut and counted here
         tokenizer.model_max_length = int(1e30)
@@ -220,7 +220,7 @@ class CausalTokens:
         return None if id is None else int(id)
 
     def single(self, token: str) -> int | None:
-        """Returns the id of an entry of the vocabulary; None if there is no such entry."""
+        """Returns the id of an entry of the vocabulary; None if there is none."""
         id = self._tokenizer.get_vocab().get(token)
         return None if id is None else int(id)
 
@@ -239,10 +239,10 @@ class CausalTokens:
         return [
             Tokenised(
                 np.array(ids[: self.limit], np.int64),
-                np.array([end for _, end in of_text[: self.limit]], np.int64),
+                np.array([end for _, end in text_spans[: self.limit]], np.int64),
                 len(ids) > self.limit or len(beginning) < len(text),
             )
-            for ids, of_text, beginning, text in zip(
+            for ids, text_spans, beginning, text in zip(
                 encoded["input_ids"], spans, near, texts, strict=True
             )
         ]
@@ -270,7 +270,7 @@ def load_causal_tokens(name: str, loading: Loading, *, bos: Bos = "auto") -> Cau
         bos: whether BOS precedes every text.
 
     Raises:
-        ModelError: there is no such model, or it is not a causal one.
+        ModelError: the model does not exist, or is not a causal one.
     """
     resolved = resolve_causal(name, loading)
     bos = rule(resolved, bos)

@@ -98,8 +98,8 @@ class Frame(NamedTuple):
     the blank belongs to the word: `Frame(" It was", (" good", " bad"))`.
 
     Attributes:
-        between: what stands between the text and the gap; may be empty.
-        words: what could fill the gap.
+        between: what separates the text from the gap; may be empty.
+        words: candidates for the gap.
     """
 
     between: str
@@ -215,7 +215,7 @@ class CausalVocabulary(Protocol):
 
 
 class CausalModel(TokenReader, Protocol):
-    """P(text), every token given what stands before it: BOS too, where it precedes texts."""
+    """P(text), every token given those before it: BOS too, where it precedes texts."""
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
         """Returns log P(token | BOS, tokens before it), for each token of each text; without BOS
@@ -232,9 +232,9 @@ class CausalModel(TokenReader, Protocol):
         All frames of a text share one pass over it. The pass tells `log_likelihood` of the text as
         well, and the model remembers it for the next call.
 
-        What is too long is cut so that every frame has one value whatever stands beside it: of
-        `between` the end is read and of a word the beginning is scored, each at most half of what
-        the model takes, and of the text the beginning, as in `log_likelihood`, as far as `between`
+        Long inputs are cut so that the value of a frame does not depend on the other frames: the
+        end of `between` is read and the beginning of a word scored, each up to half of the model's
+        limit, and the beginning of the text is read, as in `log_likelihood`, as far as `between`
         and the longest word of the frame leave room.
         """
 
@@ -334,10 +334,10 @@ class ChoosingModel(Protocol):
 
 
 class SegmentSampler(Protocol):
-    """Writes what could stand in a gap.
+    """Writes candidates for a gap.
 
     Attributes:
-        sees_right: whether it reads what stands right of a gap.
+        sees_right: whether it reads what follows a gap.
         choices: every choice that could change a segment, by name.
     """
 
@@ -453,18 +453,19 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True)
 class GapStyle:
-    """How a family of models writes a gap, and what its decoder is given before the target.
+    """How a family of models writes a gap, and what its decoder reads before the target.
 
     Attributes:
         token: marks the gap in the source.
-        blanks: whether the token stands between blanks whatever the text around it.
-        given: tokens that the decoder reads after its start token and before the target; they
-            are part of the pre-training format, not of the target, and are scored on demand only.
+        blanks: whether blanks always surround the token, whatever the text around it.
+        decoder_prefix: tokens that the decoder reads after its start token and before the target;
+            they are part of the pre-training format, not of the target, and are scored on demand
+            only.
     """
 
     token: str
     blanks: bool
-    given: tuple[str, ...] = ()
+    decoder_prefix: tuple[str, ...] = ()
 
     def join(self, source: Gapped) -> str:
         """Returns the source as the model reads it."""
@@ -479,12 +480,12 @@ class GapStyle:
 
 GAP_STYLES: Mapping[str, GapStyle] = {
     "pegasus": GapStyle("<mask_1>", blanks=True),
-    "t5": GapStyle("<extra_id_0>", blanks=False, given=("<extra_id_0>",)),
-    "bart": GapStyle("<mask>", blanks=False, given=("<s>",)),
+    "t5": GapStyle("<extra_id_0>", blanks=False, decoder_prefix=("<extra_id_0>",)),
+    "bart": GapStyle("<mask>", blanks=False, decoder_prefix=("<s>",)),
 }
 
 PLAIN = GapStyle("", blanks=False)
 """Sources without gaps."""
 
 FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
-"""Tokens of causal models that were trained to fill in the middle: what stands before each part."""
+"""Tokens of causal models that were trained to fill in the middle: one precedes each part."""

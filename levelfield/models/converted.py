@@ -130,11 +130,11 @@ def _complete(
     write: Callable[[], object],
     no_room: Callable[[str | None], ModelError],
 ) -> Path:
-    """Returns a folder of a conversion, with what it lacks written. One process at a time writes;
-    others wait and find it there.
+    """Returns a folder of a conversion and writes what it lacks. One process at a time writes;
+    others wait and use the result.
 
     Raises:
-        ModelError: the model can't be read, or there is no room.
+        ModelError: the model can't be read, or the disk is full.
         OSError: the folder can't be written.
     """
     if _is_whole(folder, names):

@@ -66,7 +66,7 @@ def whole_folder(resolved: Resolved) -> Path:
     """Returns the folder with all files of a model, the weights among them.
 
     Raises:
-        ModelError: there is no room for the converted weights.
+        ModelError: the disk has no room for the converted weights.
     """
     if part := resolved.exit or resolved.adapter:
         return whole_folder(part.model)

@@ -116,7 +116,7 @@ class Guide:
         """Checks that the guide was trained on this model, or is a model of its own.
 
         Raises:
-            ModelError: it was trained on another one, or there is no model of this name.
+            ModelError: it was trained on another model, or the model does not exist.
         """
         if self.is_whole:  # vocabularies are compared when it is loaded
             return
@@ -135,7 +135,7 @@ def guide_named(name: str) -> Guide:
     """Returns the guide of this name: one that comes with the package, or a folder.
 
     Raises:
-        ModelError: there is no such guide, or its folder is damaged.
+        ModelError: the guide does not exist, or its folder is damaged.
     """
     if name.startswith("offline/") and name not in SHIPPED:
         raise ModelError(f"there is no guide '{name}'; there are {', '.join(SHIPPED)}")
@@ -161,13 +161,13 @@ def shipped_guides() -> tuple[Guide, ...]:
 
 
 def guides_for(kind: GuideKind, names: str = "") -> tuple[Guide, ...]:
-    """Returns all guides with these names; without a name all of a kind that come with the package.
+    """Returns all guides with these names; without names, the guides of a kind in the package.
 
     Args:
         names: as of `guide_for`.
 
     Raises:
-        ModelError: there is no guide of a name, or its folder is damaged.
+        ModelError: a guide does not exist, or its folder is damaged.
     """
     if not names.strip():
         return tuple(guide for guide in shipped_guides() if guide.kind == kind)

@@ -27,8 +27,8 @@ from levelfield.models.contracts import (
 from levelfield.models.tokens import RecentResults, Tokens, unique, window
 
 WITHOUT_LIMIT = 512
-"""Tokens read by an encoder-decoder whose configuration names no limit, as T5's need not: T5 was
-trained on so many."""
+"""Tokens read by an encoder-decoder whose configuration names no limit: the length of the texts
+that T5 was trained on."""
 
 
 def positions(config: Any) -> int:
@@ -67,7 +67,9 @@ class GapTokens:
         self._style = style
         self._limit = positions(config)
         self._gap_id = self._single_id(style.token) if style.token else None
-        opening = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
+        opening = (
+            self._tokens.before if style is PLAIN else map(self._single_id, style.decoder_prefix)
+        )
         self._start = [config.decoder_start_token_id, *opening]
 
     def _single_id(self, token: str) -> int:
@@ -131,7 +133,9 @@ class BatchedInfillingModel(GapTokens, abc.ABC):
         for i, targets in zip(place, targets_per_source, strict=True):
             results[i].update(dict.fromkeys(targets, np.empty(0)))
         source_ids, source_cut = self._source_ids(distinct)
-        target_ids, cut_targets = self._target_ids([t for of_source in results for t in of_source])
+        target_ids, cut_targets = self._target_ids(
+            [target for targets in results for target in targets]
+        )
         self._score_new(distinct, source_ids, target_ids, results)
         return LogLikelihoods(
             log_p=[
@@ -151,11 +155,11 @@ class BatchedInfillingModel(GapTokens, abc.ABC):
     ) -> None:
         """Fills in the results of all targets: those that are kept, and those that are new."""
         new = []
-        for source, of_source in zip(sources, results, strict=True):
-            kept = {t: self._recent[source, t] for t in of_source if (source, t) in self._recent}
-            of_source |= kept
-            new.append({t: log_p for t, log_p in of_source.items() if t not in kept})
-        places = [i for i, of_source in enumerate(new) if of_source]
+        for source, targets in zip(sources, results, strict=True):
+            kept = {t: self._recent[source, t] for t in targets if (source, t) in self._recent}
+            targets |= kept
+            new.append({t: log_p for t, log_p in targets.items() if t not in kept})
+        places = [i for i, targets in enumerate(new) if targets]
         self._score([source_ids[i] for i in places], target_ids, [new[i] for i in places])
         for i in places:
             results[i].update(new[i])
@@ -276,9 +280,9 @@ class FimModel:
         pairs_per_source = [[next(numbers) for _ in targets] for targets in targets_per_source]
         return LogLikelihoods(
             log_p=[
-                [log_p[i] if scored_ids[i] else np.empty(0) for i in of_source]
-                for of_source in pairs_per_source
+                [log_p[i] if scored_ids[i] else np.empty(0) for i in pairs]
+                for pairs in pairs_per_source
             ],
-            source_cut=[any(source_cut[i] for i in of_source) for of_source in pairs_per_source],
-            target_cut=[[target_cut[i] for i in of_source] for of_source in pairs_per_source],
+            source_cut=[any(source_cut[i] for i in pairs) for pairs in pairs_per_source],
+            target_cut=[[target_cut[i] for i in pairs] for pairs in pairs_per_source],
         )

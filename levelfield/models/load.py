@@ -104,21 +104,21 @@ def load(
     kind: Literal["choices"], name: str, loading: Loading = ..., *, bos: Bos = ...
 ) -> ChoosingModel: ...
 def load(kind: Kind, name: str, loading: Loading = Loading(), **options: object) -> object:  # noqa: B008
-    """Returns the model of this name behind the contract of its kind, loaded once a process.
+    """Returns the model of this name under the contract of its kind, loaded once a process.
 
     Args:
-        kind: what is asked of the model.
+        kind: the contract, such as `classifier`.
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
             `name@revision`.
         loading: where and how it is loaded.
-        options: `layer` of `states`: the layer whose states are taken; `bos` of causal models:
+        options: `layer` of `states`: the layer whose states are returned; `bos` of causal models:
             whether BOS precedes every text.
 
     Raises:
-        ModelError: there is no such model, it is of another kind, or a library for it is missing.
-        UserError: it has no such layer.
+        ModelError: the model does not exist or is of another kind, or a library for it is missing.
+        UserError: the model lacks the layer.
     """
-    if options.get("bos") == "auto":  # said or not, it is one model
+    if options.get("bos") == "auto":  # the default is the same model as without the option
         del options["bos"]
     with models_needed():
         return _KEPT[kind](name, loading.replace(engine="auto"), **options)

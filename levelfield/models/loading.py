@@ -58,8 +58,7 @@ class Loading(Options):
     """How a model is loaded.
 
     Raises:
-        UserError: there is no device, precision or engine of such a name, or no batch of that
-            size.
+        UserError: a device, precision or engine is unknown, or the batch size is not valid.
     """
 
     device: str = option(

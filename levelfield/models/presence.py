@@ -53,7 +53,7 @@ def is_here(model: str) -> bool:
         if not config.is_file():
             return False
         content = json.loads(config.read_text(encoding="utf-8"))
-        base = content.get("encoder") or content.get("model")  # which it stands on
+        base = content.get("encoder") or content.get("model")  # which the head or exit requires
         return not isinstance(base, str) or is_here(base)
     folder = existing_path(model.strip())
     return (folder is not None and (folder.is_dir() or folder.suffix == ".gguf")) or (

@@ -187,10 +187,10 @@ def resolve(name: str, loading: Loading = AS_USUAL) -> Resolved:
 
 @functools.lru_cache(maxsize=32)
 def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolved:
-    """Returns what `resolve` does, and keeps it.
+    """Returns the result of `resolve`, and caches it.
 
     Args:
-        left_by: the early exit or adapter that stands on this model, which then must be whole.
+        left_by: the early exit or adapter that builds on this model, which then must be whole.
     """
     if not name.strip():
         raise ModelError("the name of the model is empty; give --model NAME")
@@ -259,7 +259,7 @@ def resolve_causal(name: str, loading: Loading) -> Resolved:
     """Returns the files of a causal model.
 
     Raises:
-        ModelError: there is no such model, or it is of another kind.
+        ModelError: the model does not exist, or is of another kind.
     """
     resolved = resolve(name, loading)
     if resolved.kind != "causal":
@@ -461,14 +461,14 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
 
 
 def json_in(folder: Path, file: str, owner: str, hint: str = "") -> Any:
-    """Returns what a JSON file says of the model or guide in a folder.
+    """Returns the content of a JSON file in the folder of a model or guide.
 
     Args:
         owner: names the model or guide.
-        hint: what to do where there is no such file.
+        hint: what to do if the file is missing.
 
     Raises:
-        ModelError: there is no such file, or it can't be read.
+        ModelError: the file is missing or can't be read.
     """
     try:
         return read_json(folder / file)

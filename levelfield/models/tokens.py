@@ -26,7 +26,7 @@ RECENT_TOKENS = 2**22
 one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
 
 BYTES_OF_A_TOKEN = 24
-"""Other results count as so many tokens as have their size."""
+"""Other results count as the number of tokens that take the same memory."""
 
 
 class RecentResults(Mapping[K, V]):
@@ -327,16 +327,16 @@ def check_same_vocabulary(amateur: Any, expert: Any) -> None:
     Raises:
         ModelError: the first id at which they differ, and what each takes it for.
     """
-    of_amateur = {int(i): token for token, i in amateur.get_vocab().items()}
-    of_expert = {int(i): token for token, i in expert.get_vocab().items()}
-    ids = sorted(of_amateur.keys() | of_expert.keys())
-    differs = [i for i in ids if of_amateur.get(i) != of_expert.get(i)]
+    token_a = {int(i): token for token, i in amateur.get_vocab().items()}
+    token_e = {int(i): token for token, i in expert.get_vocab().items()}
+    ids = sorted(token_a.keys() | token_e.keys())
+    differs = [i for i in ids if token_a.get(i) != token_e.get(i)]
     if differs:
         first = differs[0]
         raise ModelError(
-            f"amateur and expert have different vocabularies ({len(of_amateur):,} and "
-            f"{len(of_expert):,} tokens, {len(differs):,} ids differ): id {first} is "
-            f"{of_amateur.get(first)!r} to the amateur and {of_expert.get(first)!r} to the expert; "
+            f"amateur and expert have different vocabularies ({len(token_a):,} and "
+            f"{len(token_e):,} tokens, {len(differs):,} ids differ): id {first} is "
+            f"{token_a.get(first)!r} to the amateur and {token_e.get(first)!r} to the expert; "
             "use two models of one family"
         )
     if amateur.eos_token_id != expert.eos_token_id:

@@ -17,9 +17,9 @@ _FIRST_LETTER = re.compile(r"(?:^|(?<=[.!?] ))([\"'“‘(]?)([a-z])")
 def natural(text: str) -> str:
     """Returns a text that was tokenised or lower-cased with its spacing and capitals restored.
 
-    Where a mark or contraction stands apart, marks go back to their words. Where there is no
-    capital at all, sentences get one, and so does the word "I". Names stay as they are. Any other
-    text comes back as it is.
+    If a mark or contraction is a word of its own, marks are joined to their words. If the text has
+    no capitals at all, sentences get one, and so does the word "I"; names stay lower-case. Any
+    other text is returned unchanged.
 
     >>> natural("i do n't like it , but the lake ( in june ) is fine .")
     "I don't like it, but the lake (in june) is fine."

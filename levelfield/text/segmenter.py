@@ -36,7 +36,7 @@ CODES = {
 _NAMES = {code: name for name, code in CODES.items() if name != "english_web"}
 
 _OWN_STOP = regex.compile(r"[。！？｡।॥۔؟።᠃။។]+[\p{Pe}\p{Pf}\p{Pi}\"']*")
-"""Marks that end a sentence wherever they stand, and what closes it after them."""
+"""Marks that end a sentence wherever they occur, with the closing marks after them."""
 
 
 def label(language: str) -> str:

@@ -89,7 +89,7 @@ def _standard(character: str) -> str:
         return character
     codes = [kind, *codes] if canonical else codes
     letters = "".join(_standard(chr(int(code, 16))) for code in codes)
-    # № is not a letter and stands next to one; Thai sara am begins with a mark of the letter before
+    # № is a symbol next to letters; Thai sara am begins with a mark of the letter before
     joins = any(map(str.isalnum, letters)) and category not in ("Ll", "Lm", "Lo", "Lt", "Lu", "Nd")
     hangs = kind == "<compat>" and unicodedata.category(letters[0]) in ("Mn", "Zs")
     return character if joins or hangs else letters
@@ -107,9 +107,9 @@ def whole_word(spelling: str) -> regex.Pattern[str]:
 
 @functools.lru_cache(maxsize=1 << 10)
 def keyword_pattern(spelling: str, *, whole: bool) -> regex.Pattern[str]:
-    """Finds a keyword, as `standard` has it, with or without soft hyphens.
+    """Returns a pattern for a keyword, as written by `standard`, with or without soft hyphens.
 
-    A soft hyphen of the text is no character or a hyphen, whichever the keyword needs.
+    A soft hyphen of the text matches nothing or a hyphen, whichever the keyword needs.
 
     Args:
         whole: as a word or phrase that is not part of a longer word, with any white space between
@@ -151,8 +151,8 @@ def stemmer_label() -> str:
 def _porter() -> Callable[[str], str]:
     from nltk.stem.porter import PorterStemmer
 
-    of_word: Callable[[str], str] = PorterStemmer().stem
-    return of_word
+    stem: Callable[[str], str] = PorterStemmer().stem
+    return stem
 
 
 Rules = Literal["installed", "3.4"]
@@ -262,8 +262,8 @@ def words_seen(text: str, tokens: Sequence[str]) -> WordsSeen:
         alphanumeric = [c for c in word if c.isalnum()]
         if alphanumeric:
             total += 1
-            known = cut if _UNSPACED_CHARACTER.match(word) else letters
-            seen += 2 * sum(c in known for c in alphanumeric) >= len(alphanumeric)
+            token_letters = cut if _UNSPACED_CHARACTER.match(word) else letters
+            seen += 2 * sum(c in token_letters for c in alphanumeric) >= len(alphanumeric)
     return WordsSeen(seen, total)
 
 

@@ -139,8 +139,8 @@ def _answer(choice: Any) -> ChatAnswer:
     content = message.get("content", "") if isinstance(message, dict) else 0
     if not isinstance(content, str | None):
         raise ValueError("no text in choices.message.content")
-    told = choice.get("logprobs")
-    steps = told.get("content") if isinstance(told, dict) else None
+    logprobs = choice.get("logprobs")
+    steps = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not steps:
         return ChatAnswer(content or "")
     if not isinstance(steps, list):

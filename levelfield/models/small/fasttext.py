@@ -169,9 +169,9 @@ def train_fasttext(
     """
     written = [
         f"{LABEL}{label} {line}"
-        for text, of_text in zip(texts, targets, strict=True)
+        for text, shares in zip(texts, targets, strict=True)
         if (line := _line(text, split))
-        for label in _shared_out(of_text, copies)
+        for label in _shared_out(shares, copies)
     ]
     if not written:
         raise UserError("no text to train on has words")

@@ -38,12 +38,12 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Encoder:
-    """What a head stands on.
+    """The model whose states a head reads.
 
     Attributes:
         encoder: hub name with its commit, folder, `offline/minilm` or `offline/smollm2`.
         revision: commit or checksum; another one would make other states.
-        layers: how many of the last layers are read, the word vectors below them being one; all
+        layers: number of last layers that are read, the word vectors below them being one; all
             where there are fewer.
         depth: the last layer that is read; 0 is the model's last.
         bos: whether BOS precedes every text that a causal model reads.
@@ -74,23 +74,23 @@ class Encoder:
 
 
 class States(ForwardPass):
-    """What a model makes of texts: the mean of its states over a text's tokens, for each of some
-    layers, one after the other. A text longer than the model takes keeps its beginning.
+    """Means of a model's states over the tokens of a text, concatenated over several layers. Of a
+    text longer than the model's limit, the beginning is read.
 
-    Where a causal model reads BOS first, its state is no token's and is left out of the mean. The
-    model learnt from text as people write it, so tokenised or lower-case text gets spacing and
-    capitals back.
+    Where a causal model reads BOS first, the state of BOS is left out of the mean. The model was
+    trained on text as people write it, so tokenised or lower-case text gets spacing and capitals
+    back.
 
     Args:
-        layers: how many layers are read, up to `depth`; the word vectors are layer 0.
-        depth: the last layer that is read; 0 is the model's last. Layers above are not run, but for
-            the next: what a norm makes of the last layer that is run is not its state.
-        scorer: the same model where it scores texts in this process: weights are shared, and texts
+        layers: number of layers that are read, up to `depth`; the word vectors are layer 0.
+        depth: the last layer that is read; 0 is the model's last. Layers above are not run, except
+            the next: a norm changes the states of the last layer that is run.
+        scorer: the same model if it scores texts in this process: weights are shared, and texts
             that it has read are not read again.
         bos: whether BOS precedes every text that a causal model reads.
 
     Attributes:
-        reads_bos: what that is for this model; true of an encoder, which has no such choice.
+        reads_bos: the same for this model; true for an encoder, which has no such choice.
     """
 
     def __init__(
@@ -147,22 +147,22 @@ class States(ForwardPass):
         shortest = self._tokens.around + 1
         new = []
         for i, row in enumerate(ids):
-            known = self._scorer.kept_means(row, self._shared) if self._scorer else None
-            if known is None:
+            kept = self._scorer.kept_means(row, self._shared) if self._scorer else None
+            if kept is None:
                 new.append(i)
             else:
-                states[i] = known
+                states[i] = kept
         progress(len(ids) - len(new))
         for rows, batch in batches([ids[i] for i in new], self._batch_tokens, shortest=shortest):
             states[[new[row] for row in rows]] = self._means([self._bos + list(r) for r in batch])
             progress(len(rows))
         return states, np.array(cut, np.bool_)
 
-    def of_continuations(self, pairs: Sequence[tuple[str, str]]) -> tuple[Singles, Bools]:
-        """Returns the means over the tokens of what follows a prompt, read behind that prompt:
+    def continuation_means(self, pairs: Sequence[tuple[str, str]]) -> tuple[Singles, Bools]:
+        """Returns the means over the tokens of each continuation, read after its prompt:
         (pairs, layers · width), NaN where nothing follows; and which were cut. Prompt and
-        continuation are tokenised apart, and both are read as they are. A continuation keeps its
-        beginning, up to half the tokens that the model takes, and a prompt its end.
+        continuation are tokenised separately and read unchanged. Of a continuation the beginning is
+        read, up to half of the model's limit, and of a prompt the end.
         """
         prompts, rests = (self._tokens.ids([pair[place] for pair in pairs]) for place in (0, 1))
         most = self._limit // 2
@@ -185,7 +185,7 @@ class States(ForwardPass):
         return [natural(text) for text in texts] if self._is_causal else texts
 
     def _means(self, ids: Sequence[Sequence[int]], skipped: Sequence[int] = ()) -> Singles:
-        """Returns the means over the tokens after BOS and after so many more of each row."""
+        """Returns the means over the tokens of each row after BOS and after `skipped` more."""
         batch = self._batch(ids)
         with torch.inference_mode():
             states = self._model(**batch, output_hidden_states=True).hidden_states
@@ -234,8 +234,8 @@ def fit_head(x: Singles, targets: Floats, times: npt.NDArray[Any], l2: float) ->
         log_p = log_softmax(z @ w.astype(np.float32) + b, axis=1)
         loss = -(share @ (targets * log_p).sum(axis=1)) + l2 / 2 * (w**2).sum()
         slope = share[:, None] * (np.exp(log_p) - targets)
-        of_w = z.T @ slope.astype(np.float32) + l2 * w
-        return float(loss), np.concatenate([of_w.ravel(), slope.sum(axis=0)])
+        w_gradient = z.T @ slope.astype(np.float32) + l2 * w
+        return float(loss), np.concatenate([w_gradient.ravel(), slope.sum(axis=0)])
 
     start = np.zeros((width + 1) * labels)
     best = minimize(
@@ -279,7 +279,7 @@ class ContinuationHead:
         """Returns P for each (prompt, continuation), NaN where nothing follows: (pairs,); and
         whether the model saw less than all of the continuation, (pairs,)."""
         distinct, place = unique(pairs)
-        x, cut = self._states.of_continuations(distinct)
+        x, cut = self._states.continuation_means(distinct)
         return expit(self._head.log_odds(x)[:, 0])[place], cut[place]
 
 

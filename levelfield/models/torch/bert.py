@@ -84,8 +84,7 @@ def _agree(config: Any, file: Any, special: dict[str, str]) -> bool:
     return (
         [normalizer.get("type"), normalizer.get("clean_text")] == ["BertNormalizer", True]
         and all(
-            normalizer.get(name) == config.get(*of_config)
-            for name, of_config in _NORMALIZER.items()
+            normalizer.get(name) == config.get(*setting) for name, setting in _NORMALIZER.items()
         )
         and file.get("pre_tokenizer") == {"type": "BertPreTokenizer"}
         and file["model"].get("type", "WordPiece") == "WordPiece"

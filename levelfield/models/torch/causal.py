@@ -1,4 +1,4 @@
-"""P(text) from causal language models: every token given what stands before it.
+"""P(text) from causal language models: every token given those before it.
 
 How a text begins is the rule of `causal_tokens`. No end token is scored.
 """
@@ -263,8 +263,8 @@ class TorchCausalModel(BatchedCausalModel):
         needs neither a mask beside the causal one nor positions other than its own.
         """
         ids = padded(inputs, self._tokens.bos_id)
-        of_rows = [i * ids.shape[1] + row for i, row in enumerate(places)]
-        distinct, which = np.unique(np.concatenate(of_rows), return_inverse=True)
+        flat_places = [i * ids.shape[1] + row for i, row in enumerate(places)]
+        distinct, which = np.unique(np.concatenate(flat_places), return_inverse=True)
         states = self._body(torch.from_numpy(ids).to(self._device), **how).flatten(0, 1)
         log_p = self._token_log_p(
             states[torch.from_numpy(distinct).to(self._device)],
@@ -301,7 +301,7 @@ class TorchCausalModel(BatchedCausalModel):
         for bucket in buckets([len(trees[i]) for i in whole], budget):
             mine = [trees[whole[i]] for i in bucket]
             with states_after(self.network, self._wanted) as states:
-                of_mine = self._log_p_at(
+                batch_log_p = self._log_p_at(
                     [np.array(tree.ids) for tree in mine],
                     [np.array(tree.after) for tree in mine],
                     [np.array(tree.scored) for tree in mine],
@@ -309,7 +309,7 @@ class TorchCausalModel(BatchedCausalModel):
                 )
             if states:
                 self._keep_means(mine, states)
-            for i, values in zip(bucket, of_mine, strict=True):
+            for i, values in zip(bucket, batch_log_p, strict=True):
                 log_p[whole[i]] = values
         return [log_p[i] for i in range(len(trees))]
 
@@ -323,8 +323,8 @@ class TorchCausalModel(BatchedCausalModel):
             key = tuple(tree.ids[1 : 1 + tree.text])
             if key and key not in self._means:
                 means = {
-                    layer: of_layer[row, 1 : 1 + tree.text].float().mean(0).cpu().numpy()
-                    for layer, of_layer in states.items()
+                    layer: layer_states[row, 1 : 1 + tree.text].float().mean(0).cpu().numpy()
+                    for layer, layer_states in states.items()
                 }
                 size = sum(mean.nbytes for mean in means.values())
                 self._means.keep(key, means, tree.text + size // BYTES_OF_A_TOKEN)
@@ -342,13 +342,13 @@ class TorchCausalModel(BatchedCausalModel):
         lengths = [len(texts[i]) + len(kept) for i in nonempty]
         for bucket in buckets(lengths, self._batch_tokens):
             mine = [nonempty[i] for i in bucket]
-            of_mine = self._log_p_at(
+            batch_log_p = self._log_p_at(
                 [np.concatenate([[last], texts[i][:-1]]) for i in mine],
                 [np.arange(len(texts[i])) for i in mine],
                 [texts[i] for i in mine],
                 **after_prefix(keys_and_values, len(mine), max(len(texts[i]) for i in mine)),
             )
-            for i, values in zip(mine, of_mine, strict=True):
+            for i, values in zip(mine, batch_log_p, strict=True):
                 log_p[i] = values
         return log_p
 
@@ -475,8 +475,8 @@ def warn_of_bos(model: Any, tokens: CausalTokens, label: str) -> None:
         for before in ([tokens.bos_id], []):
             ids = torch.tensor([[*before, *text]], device=device)
             log_p = model(input_ids=ids, use_cache=False).logits[0, :-1].float().log_softmax(-1)
-            of_tokens = log_p.gather(1, ids[0, 1:, None])
-            means.append(float(of_tokens[len(before) :].mean()))
+            token_log_p = log_p.gather(1, ids[0, 1:, None])
+            means.append(float(token_log_p[len(before) :].mean()))
     with_bos, without = means
     if with_bos < without - NATS:
         _warned(label)
@@ -489,7 +489,7 @@ def load_causal(name: str, loading: Loading, *, bos: Bos = "auto") -> TorchCausa
         bos: whether BOS precedes every text.
 
     Raises:
-        ModelError: there is no such model, or it is not a causal one.
+        ModelError: the model does not exist, or is not a causal one.
     """
     resolved = resolve_causal(name, loading)
     model, tokenizer = load_pretrained(resolved, "causal", loading)

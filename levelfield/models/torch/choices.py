@@ -51,7 +51,9 @@ class EncoderDecoderChoices:
         likelihoods = self._model.log_likelihood(
             [Gapped("", prompt, gap=False) for prompt in prompts], [targets] * len(prompts)
         )
-        return np.array([[log_p.sum() for log_p in of_prompt] for of_prompt in likelihoods.log_p])
+        return np.array(
+            [[log_p.sum() for log_p in prompt_log_p] for prompt_log_p in likelihoods.log_p]
+        )
 
 
 class CausalChoices:
@@ -89,15 +91,15 @@ class CausalChoices:
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
         """Returns log P(number | prompt): (prompts, numbers), in nats."""
         distinct, place = unique(prompts)
-        of_prompts = [self._ids(prompt) for prompt in distinct]
+        prompt_ids = [self._ids(prompt) for prompt in distinct]
         answers = [self._answer_ids(number) for number in numbers]
-        shared = _shared(of_prompts)
+        shared = _shared(prompt_ids)
         with torch.inference_mode():
             start = self._forward(shared, None)[1] if shared else None
-            rows = [self._of_prompt(ids[len(shared) :], start, answers) for ids in of_prompts]
+            rows = [self._answers_log_p(ids[len(shared) :], start, answers) for ids in prompt_ids]
         return np.array([rows[i] for i in place])
 
-    def _of_prompt(self, ids: list[int], start: Any, answers: Sequence[list[int]]) -> Floats:
+    def _answers_log_p(self, ids: list[int], start: Any, answers: Sequence[list[int]]) -> Floats:
         """Returns log P of each answer after the tokens of `start` and `ids`."""
         logits, cache = self._forward(ids, copy.deepcopy(start))
         first = logits[0, -1].double().log_softmax(-1)
@@ -164,7 +166,7 @@ def load_choices(name: str, loading: Loading, *, bos: Bos = "auto") -> ChoosingM
         bos: whether BOS precedes the prompts of a causal model without a chat template.
 
     Raises:
-        ModelError: there is no such model, or it is of another kind.
+        ModelError: the model does not exist, or is of another kind.
     """
     resolved = resolve(name, loading)
     if resolved.kind not in ("causal", "encoder-decoder"):

@@ -108,7 +108,7 @@ def load_classifier(name: str, loading: Loading) -> TorchClassifier:
     """Returns the classifier of this name.
 
     Raises:
-        ModelError: there is no such model, or it is not a classifier.
+        ModelError: the model does not exist, or is not a classifier.
     """
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "classifier", loading)
@@ -179,7 +179,7 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
     """Returns the regressor of this name.
 
     Raises:
-        ModelError: there is no such model, it is not a sequence classifier, or it has labels.
+        ModelError: the model does not exist, is not a sequence classifier, or has labels.
     """
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "classifier", loading)

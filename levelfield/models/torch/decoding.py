@@ -26,8 +26,8 @@ class GrowingRows(abc.ABC):
     """One model over rows of tokens that grow together.
 
     Args:
-        ids: (rows, tokens), what is written so far.
-        cache: of keys and values; None computes them anew at every step.
+        ids: (rows, tokens), the tokens written so far.
+        cache: of keys and values; None recomputes them at every step.
     """
 
     def __init__(self, model: Any, ids: torch.Tensor, cache: Any | None) -> None:
@@ -117,10 +117,10 @@ def prefix_cache(model: Any, prefix: torch.Tensor | None) -> Any:
 class CausalRows(GrowingRows):
     """A causal model over prompts padded on the left; ids, mask: (rows, tokens).
 
-    Positions count from the first token of a row, whatever padding stands before it.
+    Positions count from the first token of a row, whatever padding precedes it.
 
     Args:
-        prefix: a prepared cache of P virtual positions in front of each row, as of `prefix_cache`;
+        prefix: a prepared cache of P virtual positions in front of each row, from `prefix_cache`;
             all rows see it, and their tokens have the positions from P on. It has no ids.
     """
 

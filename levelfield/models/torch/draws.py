@@ -44,8 +44,8 @@ def _least(p: torch.Tensor, total: torch.Tensor, top_p: float, few: int = _FEW) 
     """Returns the smallest of the largest probabilities that have `top_p` of the total: (rows, 1).
 
     Args:
-        few: so many are sorted first, since they nearly always have enough and a whole vocabulary
-            is slow to sort; in rows where they have not, more.
+        few: number of probabilities that are sorted first, since they nearly always suffice and a
+            whole vocabulary is slow to sort; in rows where they do not, more are sorted.
     """
     ordered = p.topk(min(few, p.shape[-1]), dim=-1).values
     share = ordered / total

@@ -115,6 +115,6 @@ def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
     """Returns the encoder of this name.
 
     Raises:
-        ModelError: there is no such model, or it is not an encoder.
+        ModelError: the model does not exist, or is not an encoder.
     """
     return TorchSentenceEncoder(resolve(name, loading), loading)

@@ -141,10 +141,10 @@ class TorchInfillingModel(BatchedInfillingModel):
         tokens = [sequence[begin + 1 :] for sequence, begin in zip(sequences, before, strict=True)]
         steps = [np.arange(begin, begin + n) for begin, n in zip(before, lengths, strict=True)]
         places = np.repeat(rows, lengths) * hidden.shape[1] + np.concatenate(steps)
-        distinct, at_of = np.unique(places, return_inverse=True)  # many words after one start
+        distinct, place_index = np.unique(places, return_inverse=True)  # many words after one start
         log_p = self._token_log_p(
             self._scaled(hidden.flatten(0, 1)[torch.from_numpy(distinct).to(self._device)]),
-            torch.from_numpy(at_of).to(self._device),
+            torch.from_numpy(place_index).to(self._device),
             torch.from_numpy(np.concatenate(tokens)).to(self._device),
         )
         return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
@@ -234,7 +234,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
     format is known, or a causal model that was trained to fill in the middle.
 
     Raises:
-        ModelError: there is no such model, or it is not one that fills gaps.
+        ModelError: the model does not exist, or does not fill gaps.
     """
     resolved = resolve(name, loading)
     if resolved.kind == "causal":
@@ -250,11 +250,11 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
 def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
     """Returns the encoder-decoder model of this name for sources without gaps.
 
-    Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
-    as it did when it was trained on targets; it is scored of a target with `begin` only.
+    Before a target, its decoder reads what its tokenizer puts in front of a text (BART: `<s>`), as
+    in training; this is scored only for targets with `begin`.
 
     Raises:
-        ModelError: there is no such model, or it is not an encoder-decoder.
+        ModelError: the model does not exist, or is not an encoder-decoder.
     """
     return _load(resolve(name, loading), loading, PLAIN)
 

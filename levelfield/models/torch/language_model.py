@@ -89,7 +89,7 @@ def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  #
     """Returns the causal model of this name, loaded once a process.
 
     Raises:
-        ModelError: there is no such model, or it is of another kind.
+        ModelError: the model does not exist, or is of another kind.
     """
     return open_language_model(resolve_causal(name, loading), loading)
 
@@ -107,7 +107,7 @@ def begun(model: LanguageModel, bos: Bos) -> LanguageModel:
 def open_language_model(
     resolved: Resolved, loading: Loading, *, first: str | None = None
 ) -> LanguageModel:
-    """Returns a causal model, loaded anew.
+    """Loads a causal model and returns it, without the cache of `language_model`.
 
     Args:
         first: the token that counts as BOS, if not the tokenizer's own.

@@ -57,7 +57,7 @@ def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
     """Returns where a model goes, and the type of its weights.
 
     Raises:
-        ModelError: there is no such device.
+        ModelError: the device does not exist.
     """
     return pick_device(loading.device), _TYPES[loading.dtype]
 
@@ -107,7 +107,7 @@ def load_pretrained(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[A
 def load_body(resolved: Resolved, loading: Loading) -> tuple[Any, Any]:
     """Returns the encoder inside a model, whatever head is on it, and its tokenizer.
 
-    A pooler that the weights lack (RoBERTa's do) is no reason to refuse: it changes no token.
+    Weights may lack a pooler, as RoBERTa's do: it changes no token.
 
     Raises:
         UserError, ModelError: as of `placement`; the model has no encoder, or its files are
@@ -162,9 +162,9 @@ def load_to_tune(
             trust_remote_code=False,
             **classes(labels),
         )
-    of_encoder = f"{model.base_model_prefix}."
+    prefix = f"{model.base_model_prefix}."
     missing = sorted(
-        key for key in report["missing_keys"] if key.startswith(of_encoder) and "pooler" not in key
+        key for key in report["missing_keys"] if key.startswith(prefix) and "pooler" not in key
     )
     if missing:
         raise ModelError(

@@ -107,6 +107,6 @@ def write_lora(
         for path, pair in pairs.items()
         for letter, tensor in zip("AB", pair, strict=True)
     }
-    with folder_replacement(folder) as made:
-        (made / WEIGHTS).write_bytes(save(tensors, {"format": "pt"}))
-        (made / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    with folder_replacement(folder) as new_folder:
+        (new_folder / WEIGHTS).write_bytes(save(tensors, {"format": "pt"}))
+        (new_folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

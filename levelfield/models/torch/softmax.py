@@ -13,7 +13,7 @@ change."""
 
 
 class Block(NamedTuple):
-    """Logits are taken of so many states and tokens of the vocabulary at a time."""
+    """Numbers of states and of vocabulary tokens whose logits are computed at a time."""
 
     states: int
     width: int
@@ -53,13 +53,13 @@ def token_log_p(
         ]
         block_states = states[begin : begin + block.states]
         width = max(block.width, block.states * block.width // len(block_states))
-        log_p[mine] = _of_some(
+        log_p[mine] = _block_log_p(
             head, block_states, states_of_tokens[mine] - begin, tokens[mine], vocabulary, width
         )
     return log_p
 
 
-def _of_some(
+def _block_log_p(
     head: Head,
     states: torch.Tensor,
     states_of_tokens: torch.Tensor,
@@ -73,13 +73,13 @@ def _of_some(
     block are shifted by, so that no block but the first needs a pass for its largest logit: they
     overflow only where a logit exceeds all of that by 88, and then that pass is made.
     """
-    of_tokens = torch.empty(len(tokens), dtype=torch.float64, device=states.device)
+    token_logits = torch.empty(len(tokens), dtype=torch.float64, device=states.device)
     norm = torch.full((len(states),), -torch.inf, dtype=torch.float64, device=states.device)
     for begin in range(0, vocabulary, width):
         logits = head(states, slice(begin, begin + width)).float()
         column = tokens - begin
         here = (column >= 0) & (column < logits.shape[-1])
-        of_tokens[here] = logits[states_of_tokens[here], column[here]].double()
+        token_logits[here] = logits[states_of_tokens[here], column[here]].double()
         if not begin:
             norm = logits.logsumexp(-1).double()
             continue
@@ -90,6 +90,6 @@ def _of_some(
             logits = head(states, slice(begin, begin + width)).float()
             grown = torch.logaddexp(norm, logits.logsumexp(-1).double())
         norm = grown
-    return (of_tokens - norm[states_of_tokens]).clamp_(
+    return (token_logits - norm[states_of_tokens]).clamp_(
         max=0
     )  # rounding of the norm may leave a log P above 0

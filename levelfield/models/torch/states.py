@@ -31,8 +31,8 @@ def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder
     """Returns the states of this model after a layer.
 
     Raises:
-        ModelError: there is no such model, or it has no encoder.
-        UserError: it has no such layer.
+        ModelError: the model does not exist, or has no encoder.
+        UserError: the model lacks the layer.
     """
     return TorchTokenEncoder(resolve(name, loading), layer, loading)
 
@@ -77,11 +77,11 @@ class TorchTokenEncoder(ForwardPass):
         ids, cut = self._ids(new)
         before, after = len(self._tokens.before), len(self._tokens.after)
         for rows, states in self._forward(ids):
-            for row, of_text in zip(rows, states, strict=True):
+            for row, text_states in zip(rows, states, strict=True):
                 n = len(ids[row])
                 special = np.ones(n, np.bool_)
                 special[before : n - after] = False
-                kept = of_text[:n].copy()  # else it would hold the whole batch in memory
+                kept = text_states[:n].copy()  # else it would hold the whole batch in memory
                 results[new[row]] = TextStates(tuple(ids[row]), kept, special, cut[row])
         self._keep(results)
         return [results[distinct[i]] for i in place]
@@ -124,11 +124,11 @@ class TorchTokenEncoder(ForwardPass):
 
 
 def keep_layers(body: Any, layer: int, name: str) -> None:
-    """Takes the layers above this one off an encoder.
+    """Removes the layers above this one from an encoder.
 
     Raises:
-        UserError: there is no such layer.
-        ModelError: the layers of this architecture can't be told.
+        UserError: the model lacks the layer.
+        ModelError: the layers of this architecture are unknown.
     """
     n = int(body.config.num_hidden_layers)
     if not 0 <= layer <= n:

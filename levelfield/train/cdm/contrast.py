@@ -54,14 +54,14 @@ class GapFormat(GapTokens):
         super().__init__(tokenizer, configs[0], GAP_STYLES[family])
         self._limit = min(positions(config) for config in configs)
         self._pad = int(configs[0].pad_token_id)
-        following = self._tokens.single("<extra_id_1>") if self._style.given else None
+        following = self._tokens.single("<extra_id_1>") if self._style.decoder_prefix else None
         self.ends = {i for i in (tokenizer.eos_token_id, following) if i is not None}
 
     def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]:
         _room(self._limit, max_tokens + len(self._start))
         mark = self._style.token
         near = [
-            _at_gap(Gapped(source.left.replace(mark, " "), source.right.replace(mark, " ")))
+            _trimmed_at_gap(Gapped(source.left.replace(mark, " "), source.right.replace(mark, " ")))
             for source in sources
         ]
         return self._source_ids(near)[0]
@@ -91,7 +91,7 @@ class CausalFormat:
     def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]:
         room = _room(self._limit, max_tokens)
         # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
-        near = [_at_gap(source).near(64 * self._limit) for source in sources]
+        near = [_trimmed_at_gap(source).near(64 * self._limit) for source in sources]
         lefts = self._tokens.ids([source.left for source in near])
         if not self.sees_right:
             kept = [left[max(0, len(left) - room + 1) :] for left in lefts]
@@ -114,7 +114,7 @@ class CausalFormat:
         return CausalRows.of(model, prompts, self._tokens.bos_id, device, use_cache)
 
 
-def _at_gap(source: Gapped) -> Gapped:
+def _trimmed_at_gap(source: Gapped) -> Gapped:
     return source._replace(left=source.left.rstrip(" \t"))
 
 
@@ -132,7 +132,7 @@ _ALL_TOKENS = {"temperature": "1", "top_k": "0", "top_p": "1"}
 """What files of negatives say of sampling: a token is drawn from all of p⁻, as it is."""
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _LOWEST = -1e5
-"""Log-probabilities below this count as this: γ times an infinite one is no number."""
+"""Lower log-probabilities count as this one: γ times an infinite one is not a number."""
 
 
 class Pretrained(NamedTuple):
@@ -190,10 +190,10 @@ class ContrastSampler:
       the amateur's tokenizer puts it before texts.
 
     Blanks before the gap are not read, since they belong to the first token after it, and a gap
-    token that a text itself holds is read as a blank. What exceeds the shorter of the two models'
-    limits is cut off, the text nearest to the gap is kept.
+    token in the text itself is read as a blank. A text that exceeds the shorter of the two models'
+    limits keeps its parts nearest to the gap.
 
-    A segment is one token at least and ends before EOS, before the next sentinel of T5, before a
+    A segment has at least one token and ends before EOS, before the next sentinel of T5, before a
     token with a line break, or after `max_tokens`. Special tokens are never drawn within it; what
     is left of p⁻ is normalised again.
 
@@ -201,18 +201,18 @@ class ContrastSampler:
     whose keys and values are kept; segments that have ended leave the batch. With γ = 0 the expert
     takes no pass.
 
-    Determinism: each segment has its own random numbers, from the seed and its key, so that it does
-    not depend on what else is in the batch. (To rounding: where a batch of another shape changes a
+    Determinism: each segment has its own random numbers, from the seed and its key, so it does not
+    depend on the rest of the batch. (Up to rounding: where a batch of another shape changes a
     probability in its last digits, one segment in some 100,000 tokens may differ.)
 
     Args:
         amateur, expert: the models; the expert may be None with γ = 0.
         gamma: γ ≥ 0.
-        batch_tokens: at most so many tokens in a batch, padding and segments included.
-        use_cache: False computes keys and values anew at every step; slow, the same segments.
+        batch_tokens: the most tokens in a batch, padding and segments included.
+        use_cache: False recomputes keys and values at every step: slow, the same segments.
 
     Attributes:
-        sees_right: whether the models read what stands right of a gap.
+        sees_right: whether the models read what follows a gap.
 
     Raises:
         ModelError: different vocabularies or kinds, or a family whose gap format is not known.
