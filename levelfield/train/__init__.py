@@ -1,1 +1,1 @@
-"""Training of the small models behind metrics."""
+"""Training of the small models that metrics and techniques use."""

@@ -214,7 +214,7 @@ class Trained:
     Attributes:
         summary: what it does, in a few words, for the card.
         facts: rows of the card.
-        history: of the training, empty where there are no steps.
+        history: of the training; empty if it has no steps.
     """
 
     summary: str
@@ -228,7 +228,7 @@ def build(
     data: str,
     out: Path,
     *,
-    what: str = "model",
+    noun: str = "model",
     **account: Unpack[Account],
 ) -> list[HistoryRow]:
     """Leaves a model folder with a card at `out`; returns the history of the training.
@@ -239,9 +239,9 @@ def build(
     Args:
         train: trains a model by a spec and saves it in the workplace's folder.
         spec: what to train: its `start`, its `loading`, and a `seed` or a `recipe` that has one.
-        data: the digest of what is learnt from.
-        what: names the model in the note that it already exists.
-        account: sources for the card, and what is called while it is made.
+        data: digest of the training data.
+        noun: names the model in the note that it already exists.
+        account: sources for the card, and callbacks for progress and notes.
 
     Raises:
         UserError, ModelError: nothing to train on, a folder with something else in it, a model to
@@ -254,7 +254,7 @@ def build(
         spec = spec.settled(device.type == "cuda")
     run = run_of(spec, data)
     if (history := opened(out, run)) is not None:
-        notes(f"{out} already holds this {what}")
+        notes(f"{out} already holds this {noun}")
         return history
     trained = train(spec, Workplace(out, device, notes, account.get("progress", no_progress)))
     seed = spec.recipe.seed if hasattr(spec, "recipe") else spec.seed

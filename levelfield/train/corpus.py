@@ -90,11 +90,11 @@ def _turned(text: str) -> str:
 def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corpus:
     """Returns the ids of documents.
 
-    Lines are tokenised one by one and joined by what the tokenizer has for a line break (nothing,
-    if it takes one for a blank): tokenizers can take time quadratic in the length of a text.
+    Lines are tokenised one by one and joined by the tokenizer's ids of a line break (none, if it
+    reads one as a blank): tokenizers can take time quadratic in the length of a text.
 
     Raises:
-        UserError: there is no text, or one document only.
+        UserError: the corpus has no text, or only one document.
     """
     digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
     between = _line_break(tokenizer)
@@ -126,10 +126,10 @@ def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corp
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
-    """Names the documents of a corpus and their order.
+    """Returns a digest of the documents of a corpus and their order.
 
     Raises:
-        UserError: there is no text, or one document only.
+        UserError: the corpus has no text, or only one document.
     """
     digest, count = hashlib.sha256(), 0
     for text in texts:
@@ -150,7 +150,7 @@ def _check(documents: int) -> None:
 
 
 def _line_break(tokenizer: Any) -> list[int]:
-    """Returns what stands between two lines."""
+    """Returns the ids of a line break between two lines."""
     whole, first, second = _ids(tokenizer, ["a\nb", "a", "b"])
     if whole[: len(first)] != first:
         return []
@@ -165,10 +165,10 @@ def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
 
 def corpus_size(corpus: Sequence[str]) -> int:
-    """Returns the bytes of all files, which the progress of counting adds up to.
+    """Returns the number of bytes of all files, the total of the progress of counting.
 
     Raises:
-        UserError: there is no such file.
+        UserError: a file does not exist.
     """
     if missing := [name for name in corpus if not Path(name).is_file()]:
         raise UserError(f"no such corpus file: {', '.join(missing)}")
@@ -190,7 +190,7 @@ def count_iwf(
         language: of the sentence segmenter (Punkt).
 
     Raises:
-        UserError: a file can't be read, or there is no sentence.
+        UserError: a file can't be read, or the corpus has no sentences.
     """
     tokens = (
         load("infilling", model, loading)
@@ -213,7 +213,7 @@ def count_unigrams(
     """Returns the counts of a causal model's tokens in the texts of a corpus.
 
     Raises:
-        UserError: a file can't be read, or there is no token.
+        UserError: a file can't be read, or the corpus has no tokens.
     """
     tokens = load("causal-tokens", model, loading)
     return unigram.count(corpus_texts(corpus, progress), tokens)

@@ -60,8 +60,8 @@ class Labelled:
         times: (texts,) how often each is learnt from, compared with the others.
         rated: whether targets come from ratings. Equal texts with different labels have shares,
             too.
-        of: of labels of several attributes: the attribute of each column; else empty. A text
-            may have no label of some of them, and its shares there are 0.
+        attributes: the attribute of each column if the labels are of several; else empty. A text
+            may lack a label of some attributes; its shares there are 0.
     """
 
     texts: tuple[str, ...]
@@ -69,7 +69,7 @@ class Labelled:
     labels: tuple[str, ...]
     times: Codes = field(default_factory=lambda: np.empty(0, np.intp))
     rated: bool = False
-    of: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -94,7 +94,7 @@ class Labelled:
         Args:
             attribute: that of texts whose labels are all of one.
         """
-        owners = self.of or (attribute,) * len(self.labels)
+        owners = self.attributes or (attribute,) * len(self.labels)
         return {
             name: tuple(
                 label for label, owner in zip(self.labels, owners, strict=True) if owner == name
@@ -106,8 +106,8 @@ class Labelled:
     def digest(self) -> str:
         """Names texts, targets and weights."""
         digest = hashlib.sha256(repr(self.labels).encode())
-        if self.of:
-            digest.update(repr(self.of).encode())
+        if self.attributes:
+            digest.update(repr(self.attributes).encode())
         for text in self.texts:
             digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
         digest.update(np.round(self.targets, 9).tobytes() + self.times.astype("<i8").tobytes())
@@ -126,7 +126,7 @@ def from_controls(
         UserError: a sample has no label of this attribute, or several, or one that is not allowed;
             or there are fewer than two labels.
     """
-    texts, of_texts = [], []
+    texts, label_names = [], []
     for sample in samples:
         label = sample.control.get(attribute)
         if not isinstance(label, str) or not label.strip():
@@ -136,20 +136,20 @@ def from_controls(
                 f"(--map control.{attribute}=COLUMN names your column)"
             )
         texts.append(sample.text)
-        of_texts.append(label.strip())
-    names = tuple(labels) or tuple(sorted(set(of_texts)))
+        label_names.append(label.strip())
+    names = tuple(labels) or tuple(sorted(set(label_names)))
     if len(names) < 2:
         raise UserError(
             f"the texts have {len(names)} different labels of {attribute} "
             f"({', '.join(names) or 'there are no texts'}): expected at least two"
         )
-    if unknown := sorted(set(of_texts) - set(names)):
+    if unknown := sorted(set(label_names) - set(names)):
         raise UserError(
             f"the held-out texts have the label '{unknown[0]}', which no training text has; those "
             f"have {', '.join(names)}"
         )
     return Labelled(
-        tuple(texts), np.eye(len(names))[[names.index(label) for label in of_texts]], names
+        tuple(texts), np.eye(len(names))[[names.index(label) for label in label_names]], names
     )
 
 
@@ -187,7 +187,7 @@ def from_several_controls(
         names += part.labels
         owners += [attribute] * len(part.labels)
     texts = tuple(sample.text for sample in samples)
-    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), of=tuple(owners))
+    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), attributes=tuple(owners))
 
 
 def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
@@ -198,9 +198,9 @@ def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
     """
     texts, high = [], []
     for sample in samples:
-        if not (of_raters := sample.ratings.get(scale.aspect)):
+        if not (by_rater := sample.ratings.get(scale.aspect)):
             raise UserError(f"sample '{sample.id}' has no rating of {scale.aspect}")
-        mean = np.mean(list(of_raters.values()))
+        mean = np.mean(list(by_rater.values()))
         texts.append(sample.text)
         high.append((mean - scale.least) / (scale.most - scale.least))
     p = np.clip(np.array(high, np.float64), 0, 1)
@@ -209,7 +209,7 @@ def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
 
 
 def joined(sets: Sequence[tuple[Labelled, int]]) -> Labelled:
-    """Sets one after the other, each learnt from so many times.
+    """Returns sets joined in order, each with its number of repetitions in training.
 
     Raises:
         UserError: their labels differ.

@@ -146,13 +146,13 @@ def _validate(model: torch.nn.Module, task: TrainingTask) -> Mapping[str, float]
 def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     embeddings = _input_embeddings(model)
     rest = [p for p in model.parameters() if p.requires_grad and p is not embeddings]
-    of_embeddings = [] if embeddings is None else [embeddings]
+    embedding_list = [] if embeddings is None else [embeddings]
     matrices = [p for p in rest if p.ndim > 1]
     vectors = [p for p in rest if p.ndim <= 1]
     groups: list[dict[str, Any]] = [
         {"params": matrices, "scale": 1.0, "weight_decay": recipe.weight_decay},
         {"params": vectors, "scale": 1.0, "weight_decay": 0.0},
-        {"params": of_embeddings, "scale": recipe.embeddings, "weight_decay": 0.0},
+        {"params": embedding_list, "scale": recipe.embeddings, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
 
@@ -226,7 +226,7 @@ def last_kept(make: Callable[[int], T]) -> Callable[[int], T]:
 
 
 POOL = 50
-"""Texts of so many batches are sorted by length together."""
+"""Number of batches whose texts are sorted by length together."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +270,6 @@ class Passes:
         for begin in range(0, len(order), POOL * self.batch):
             pool = order[begin : begin + POOL * self.batch]
             pool = pool[np.argsort([self.lengths[i] for i in pool], kind="stable")]
-            of_pool = [pool[i : i + self.batch] for i in range(0, len(pool), self.batch)]
-            batches += [of_pool[i] for i in rng.permutation(len(of_pool))]
+            pool_batches = [pool[i : i + self.batch] for i in range(0, len(pool), self.batch)]
+            batches += [pool_batches[i] for i in rng.permutation(len(pool_batches))]
         return batches

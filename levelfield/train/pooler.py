@@ -106,8 +106,8 @@ def select(
         )
 
     def trained(rows: Sequence[int], penalty: float) -> LinearPooler:
-        of_rows = [sequences[i] for i in rows], y[list(rows)].tolist()
-        return fit(*of_rows, kind=kind, length=length, penalty=penalty)
+        row_data = [sequences[i] for i in rows], y[list(rows)].tolist()
+        return fit(*row_data, kind=kind, length=length, penalty=penalty)
 
     guesses = {p: trained(kept, p).predict([sequences[i] for i in held]) for p in PENALTIES}
     losses = {p: _loss(guess, y[held], kind) for p, guess in guesses.items()}

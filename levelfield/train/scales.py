@@ -30,7 +30,7 @@ WORDS = (20, 120)
 """Fewest and most of a passage."""
 
 PROMPT_WORDS = (2, 6)
-"""Fewest and most of a prompt that is no sentence."""
+"""Fewest and most words of a prompt that is not a sentence."""
 
 _SPARE = 8
 """Paragraphs drawn for each passage; some give none."""
@@ -142,7 +142,7 @@ def drawn_passages(
     language: str = "english",
     progress: Progress = no_progress,
 ) -> list[Passage]:
-    """Returns at most so many passages of a file, as `reference_text` draws them."""
+    """Returns at most `most` passages of a file, as `reference_text` draws them."""
     return list(itertools.islice(_passages(file, most * _SPARE, rng, language, progress), most))
 
 

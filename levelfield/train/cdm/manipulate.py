@@ -108,9 +108,9 @@ def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:
     words = [words_of(turn) for turn in dialogue]
     # a turn of n words has n − l + 1 runs of l words
     kinds = [
-        (turn, length, len(of_turn) - length + 1)
-        for turn, of_turn in enumerate(words)
-        for length in range(1, min(len(of_turn), LONGEST_SEGMENT) + 1)
+        (turn, length, len(turn_words) - length + 1)
+        for turn, turn_words in enumerate(words)
+        for length in range(1, min(len(turn_words), LONGEST_SEGMENT) + 1)
     ]
     if not kinds:
         return None
@@ -144,7 +144,7 @@ def strategy(name: str) -> Strategy:
     -multi.
 
     Raises:
-        UserError: there is no such strategy, or its locator can't be loaded.
+        UserError: the strategy does not exist, or its locator can't be loaded.
     """
     locator, _, times = name.rpartition("-")
     if times not in ("single", "multi"):
@@ -185,22 +185,22 @@ def manipulate(
     tries: int = TRIES,
     separator: str = SEPARATOR,
 ) -> list[Manipulated]:
-    """Documents with parts written again by the infiller, all documents side by side.
+    """Returns documents with parts rewritten by the infiller, all documents in one batch.
 
-    The infiller reads the turns joined by `separator`, which is a blank for sentences. What it
-    writes for a cut ends where it writes a separator that is more than blanks; and if it does not
-    read what stands right of the gap, a segment ends after as many words as were taken out. Where
-    that is nothing, or the same words as before, it is asked again with other random numbers,
-    `tries` times in all; then the text stays as it was, in an edit whose `old` and `new` are equal.
+    The infiller reads the turns joined by `separator`, which is a blank for sentences. A segment
+    ends where the infiller writes a separator that is more than blanks; if it does not read what
+    follows the gap, also after as many words as were removed. If the segment is empty or equals the
+    words removed, it is drawn again with other random numbers, `tries` times in all; then the text
+    is left unchanged, in an edit whose `old` and `new` are equal.
 
     Args:
         documents: what to manipulate.
-        indices: the number of each document; with the seed it decides all random numbers, so that
-            a document's manipulations do not depend on which others are there.
+        indices: the number of each document; with the seed it decides all random numbers, so
+            a document's manipulations do not depend on the other documents.
         max_tokens: of the longest text that is written for a cut.
 
     Raises:
-        UserError: a locator of another package cuts where there is no text.
+        UserError: a locator of another package cuts where the document has no text.
     """
     stop = separator if separator.strip(" ") else "\n"
     current = [list(document) for document in documents]

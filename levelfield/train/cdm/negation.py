@@ -38,7 +38,7 @@ class _Edit(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A word in lower case, and where it stands; empty where there is none."""
+    """A word in lower case, and its place; empty if there is none."""
 
     low: str
     begin: int = -1
@@ -72,7 +72,7 @@ def _edits(text: str) -> Iterator[_Edit]:
 
 
 def _beside(text: str, words: Sequence[_Word], i: int, steps: int) -> _Word:
-    """Returns the word so many steps away, if nothing but white space lies between."""
+    """Returns the word `steps` words away, if only white space separates the words between."""
     j = i + steps
     if not 0 <= j < len(words):
         return _NONE

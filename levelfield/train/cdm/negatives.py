@@ -35,12 +35,12 @@ MAX_TOKENS = 64
 
 @dataclass(frozen=True)
 class Negatives:
-    """What a file of negatives holds.
+    """Contents of a file of negatives.
 
     Attributes:
         path: the file.
-        documents: how many pairs, unchanged ones included.
-        unchanged: how many documents nothing could be changed in; they are no negatives.
+        documents: number of pairs, unchanged ones included.
+        unchanged: number of documents in which nothing could be changed; they are not negatives.
     """
 
     path: Path
@@ -65,22 +65,22 @@ def make_negatives(
 
     `{"id", "positive", "negative", "cuts", "unchanged"}`: positive and negative are lists of turns;
     a cut is `{"turn", "begin", "end", "old", "new"}`, in characters of the turn as earlier cuts
-    left it. `unchanged` is true where the negative is the positive, as of a document without text:
-    it stays in the file to be counted, and is no negative.
+    left it. `unchanged` is true if the negative is the positive, as for a document without text: it
+    stays in the file to be counted, and is not a negative.
 
-    Documents are read and written `batch` at a time; the lines of a document depend on the seed
-    and its place only. A run that was killed goes on where it was, and gives the same bytes as one
-    that was not: a second file, `OUT.settings.json`, says what the first was made with, and a run
-    with other settings is refused.
+    Documents are read and written `batch` at a time; the line of a document depends only on the
+    seed and its place. A run that was killed goes on where it stopped and gives the same bytes as
+    an uninterrupted one: a second file, `OUT.settings.json`, holds the settings of the first, and a
+    run with other settings is refused.
 
     Args:
         documents: ids and turns (sentences, of plain text).
         sampler: writes the new texts, usually a `ContrastSampler`.
         strategy: where to cut.
         seed: of all random numbers.
-        out: the file, made or gone on with.
-        batch: documents manipulated together; a crash loses at most so many.
-        progress: called with the number of documents just finished, those found included.
+        out: the file, which is created or continued.
+        batch: number of documents manipulated together, the most that a crash loses.
+        progress: called with the number of documents just finished, earlier ones included.
 
     Raises:
         UserError: no documents; a number out of range; `out` was made with other settings or from

@@ -2,10 +2,10 @@
 
 In the manner of UNION (Guan and Huang 2020), the self-supervised baseline of CTRLEval's section
 4.3: sentences in another order, twice, of another text, or turned into their opposite. Dropping a
-sentence is ours. UNION's own rates of each are not reproduced: kinds are drawn alike.
+sentence is ours. UNION's own rates of each are not reproduced: all kinds are equally likely.
 
-The units of a text are its lines where it has several (turns of a dialogue), else its sentences.
-What stands between units stays where it is, so that white space does not give a negative away.
+The units of a text are its lines if it has several (turns of a dialogue), else its sentences. White
+space between units stays in its place, so that it does not give a negative away.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def make_perturbed(
     Args:
         documents: ids and texts; read as they are needed.
         kinds: as for `perturb`.
-        times: at most so many perturbations of a text, from 1 on equally likely.
+        times: the most perturbations of a text; all numbers from 1 on are equally likely.
 
     Raises:
-        UserError: there is no such kind, or a number is out of range.
+        UserError: a kind is unknown, or a number is out of range.
     """
     _check(kinds, times)
     if seed < 0:
@@ -109,10 +109,9 @@ def write_perturbed(
 def perturb(
     text: str, rng: np.random.Generator, kinds: Sequence[str], *, times: int = 1, other: str = ""
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Returns the text after 1 to `times` perturbations, and their kinds; None where none can be
-    applied.
+    """Returns the text after 1 to `times` perturbations, and their kinds; None if none applies.
 
-    Every kind is equally likely; one that can't be applied gives way to another. The result is
+    Every kind is equally likely; one that can't be applied is replaced by another. The result is
     never the text itself.
 
     Args:
@@ -120,7 +119,7 @@ def perturb(
         other: where `substitute` takes sentences from.
 
     Raises:
-        UserError: there is no such kind, or `times` is below 1.
+        UserError: a kind is unknown, or `times` is below 1.
     """
     _check(kinds, times)
     perturbations: Mapping[str, Perturbation] = {
@@ -165,9 +164,9 @@ def shuffle(text: str, rng: np.random.Generator) -> str | None:
 
 
 def drop(text: str, rng: np.random.Generator) -> str | None:
-    """Without one unit that others stand around; None with fewer than three.
+    """Returns the text without one of its inner units; None with fewer than three units.
 
-    What is left without its first or last unit may be as good as before.
+    A text without its first or last unit may be as good as before.
     """
     spans = _units(text)
     if len(spans) < 3:

@@ -77,8 +77,8 @@ def load_cdm_plan(path: Path) -> CDMPlan:
     """Returns the plan in a file. Nothing is loaded or trained.
 
     Raises:
-        UserError: there is no such file, or it is not TOML.
-        InputError: with everything that is wrong in it, one line each.
+        UserError: the file does not exist, or is not TOML.
+        InputError: the plan has faults; each is a line of the message.
     """
     name = printable(str(path))
     problems: list[str] = []

@@ -116,13 +116,12 @@ class Discrimination:
     step's number.
 
     Attributes:
-        batch: pairs a step.
+        batch: number of pairs a step.
         logits: of the ids of some texts: (texts, labels).
         start: names the weights that training begins from.
 
-    Pairs come in an order that is drawn anew for every pass over them. Those of `POOL` batches are
-    sorted by length, so that little of a batch is padding; the batches of a pool then come in
-    random order.
+    Every pass draws a new order of the pairs. The pairs of `POOL` batches are sorted by length, so
+    that little of a batch is padding; the batches of a pool then come in random order.
     """
 
     pairs: EncodedPairs
@@ -206,17 +205,17 @@ def build_discriminator(
     separator: str = "\n",
     **account: Unpack[Account],
 ) -> list[HistoryRow]:
-    """Trains a discriminator on files of negatives; leaves a model folder with a card at `out`.
+    """Trains a discriminator on files of negatives; writes a model folder with a card at `out`.
 
-    The last row of the history says how the model does on held-out pairs.
+    The last row of the history has the model's results on held-out pairs.
 
     Args:
         files: JSONL, as for `read_rows`.
-        separator: stands between turns or sentences of texts that are lists.
-        account: sources for the card, and what is called while it is made.
+        separator: joins the turns or sentences of texts that are lists.
+        account: sources for the card, and callbacks for progress and notes.
 
     Raises:
-        UserError, ModelError: rows that can't be learnt from, and as of `build`.
+        UserError, ModelError: rows that can't be used for training, and as for `build`.
     """
     read = read_rows(files, separator)
 

@@ -19,7 +19,7 @@ from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, printable
 
 SHARE = 10
-"""One text in so many is held out."""
+"""One text in this many is held out."""
 MOST_HELD_OUT = 1000
 
 EMPTY = "a text is empty"
@@ -56,12 +56,12 @@ class TrainingPairs:
 
 
 def read_rows(files: Sequence[Path], separator: str = "\n") -> TrainingPairs:
-    """Returns the rows of JSONL files, `{"positive", "negative"}` each, other fields ignored.
+    """Returns the rows of JSONL files, each `{"positive", "negative"}`; other fields are ignored.
 
     A text is a string, or a list of turns or sentences, which `separator` joins.
 
     Raises:
-        UserError: a file can't be read, a line is no such object, or fewer than two different
+        UserError: a file can't be read, a line is not such an object, or fewer than two different
             positives are left.
     """
     pairs = [pair for file in files for pair in _pairs(file, separator)]

@@ -97,15 +97,15 @@ class GuideTraining:
 def build_guide(
     texts: LabelledTexts, spec: GuideSpec, out: Path, **account: Unpack[Account]
 ) -> Guide:
-    """Trains a guide, tests it on held-out texts, and leaves its folder with a card at `out`.
+    """Trains a guide, tests it on held-out texts, and writes its folder with a card at `out`.
 
     Equal texts, spec and seed give equal bytes on one CPU.
 
     Args:
-        account: further sources for the card, and what is called while it is made.
+        account: further sources for the card, and callbacks for progress and notes.
 
     Raises:
-        UserError, ModelError: a base that is no causal model, and as of `build`.
+        UserError, ModelError: a base that is not a causal model, and as for `build`.
     """
     from levelfield.train.builder import Trained, build
 
@@ -135,13 +135,15 @@ def build_guide(
             **texts.facts,
             **trained.facts,
         }
-        for attribute, doubt in at_chance(trained.settings.get("figures", {}), texts.test, spec):
+        for attribute, doubt in doubtful_attributes(
+            trained.settings.get("figures", {}), texts.test, spec
+        ):
             place.notes(f"the guide may have learnt nothing about {attribute}: {doubt}")
             facts[f"Doubt about {attribute}"] = doubt
         return Trained(kind.summary, facts, trained.history)
 
     account["sources"] = (*texts.sources, *account.get("sources", ()))
-    build(train, spec, texts.digest, out, what="guide", **account)
+    build(train, spec, texts.digest, out, noun="guide", **account)
     return guide_named.__wrapped__(str(out))
 
 
@@ -154,7 +156,7 @@ def _begin(kind: GuideKind, base: Resolved) -> dict[str, bool]:
 _LEVEL = 0.05
 
 
-def at_chance(
+def doubtful_attributes(
     figures: Mapping[str, float], test: Labelled, spec: GuideSpec
 ) -> Iterator[tuple[str, str]]:
     """Yields each attribute whose accuracy on held-out texts is not shown to be above chance, and

@@ -30,13 +30,13 @@ def training_of(kind: GuideKind) -> Any:
 
 
 def settings_of(kind: GuideKind, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the defaults of a kind, and what the user gave in their place; None is not given.
+    """Returns the defaults of a kind, overridden by the settings of the user that are not None.
 
     Args:
         settings: values, or words as the user wrote them.
 
     Raises:
-        UserError: a setting that the kind does not have, or a word that is no value of it.
+        UserError: a setting that the kind does not have, or a word that is not a value of it.
     """
     values = {name: value for name, value in settings.items() if value is not None}
     options = choices(SETTINGS[kind])

@@ -99,7 +99,9 @@ def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:
 def _samples(data: Sequence[str], part_is_test: bool, chosen: GuideData) -> list[Sample]:
     named = [name for name in data if _is_set(name)]
     files = [name for name in data if not _is_set(name)]
-    samples = [sample for name in named for sample in _of_set(name, part_is_test, chosen.sentences)]
+    samples = [
+        sample for name in named for sample in _set_samples(name, part_is_test, chosen.sentences)
+    ]
     return samples + (chosen.samples(files) if files else [])
 
 
@@ -124,7 +126,7 @@ def readable(rows: Labelled, base: LanguageModel, tokens: int) -> tuple[Labelled
     return rows.only(has_tokens), [text_ids for text_ids in ids if text_ids]
 
 
-def _of_set(name: str, part_is_test: bool, sentences: int) -> list[Sample]:
+def _set_samples(name: str, part_is_test: bool, sentences: int) -> list[Sample]:
     parts = dataset(name).parts
     chosen = [part for part in parts if (part == "test") == part_is_test] or list(parts)
     samples = load(name, part=chosen)
@@ -184,8 +186,8 @@ def by_attribute(rows: Labelled, attribute: str) -> list[AttributeRows]:
     return parts
 
 
-def at_most(rows: Labelled, n: int, seed: int) -> Labelled:
-    """At most n texts of every label, drawn by the seed, in their order; all for n = 0."""
+def subset(rows: Labelled, n: int, seed: int) -> Labelled:
+    """Returns at most n texts of every label, drawn by the seed, in their order; all for n = 0."""
     if not n:
         return rows
     drawn = [

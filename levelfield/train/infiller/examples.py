@@ -214,7 +214,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, *, marked: str = "$A 
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    # the trainer knows no other way to reserve entries of the vocabulary; bytes are no markers
+    # only markers reserve entries of the vocabulary in the trainer; bytes are not markers
     described = json.loads(tokenizer.to_str())
     described["added_tokens"] = [
         token for token in described["added_tokens"] if token["content"] not in bytes_

@@ -189,14 +189,14 @@ Texts = Callable[[], Iterator[str]]
 def build_infiller(
     texts: Texts, spec: InfillerSpec, out: Path, **account: Unpack[Account]
 ) -> list[HistoryRow]:
-    """Trains an infiller and leaves a model folder with a card at `out`.
+    """Trains an infiller and writes a model folder with a card at `out`.
 
     Args:
-        texts: gives the documents of the corpus anew at every call.
-        account: sources for the card, and what is called while it is made.
+        texts: returns a new iterator over the documents of the corpus at every call.
+        account: sources for the card, and callbacks for progress and notes.
 
     Raises:
-        UserError, ModelError: as of `build`.
+        UserError, ModelError: as for `build`.
     """
     data = digest_of_texts(texts())
 

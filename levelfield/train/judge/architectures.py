@@ -33,8 +33,8 @@ class TrainedJudge(NamedTuple):
 
     Attributes:
         judge: the classifier.
-        description: what the model card says of the architecture.
-        history: of the training, empty where there are no steps.
+        description: of the architecture, for the model card.
+        history: of the training; empty if it has no steps.
     """
 
     judge: Classifier

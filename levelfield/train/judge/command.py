@@ -100,36 +100,36 @@ class JudgeOptions(HeldOutOptions):
         return own_texts(rows, test, (), share=self.share or 0.1, seed=self.seed)
 
     def _by_recipe(self, name: str) -> JudgeSpec:
-        """Returns the spec of a recipe, which says everything but the seed and the encoder."""
+        """Returns the spec of a recipe, which sets everything except the seed and the encoder."""
         from levelfield.train.judge import recipes
 
         with_model = ("start", "learning_rate", "layers", "depth", "allow_pickle")
-        for key in self._told:
+        for key in self._stated:
             if key not in with_model:
                 raise UserError(f"--recipe already says what {_flag(key)} would: leave one out")
-        spec, told = recipes.spec_of(name), self._told
-        if "start" not in told:
-            if told:
-                flag = _flag(next(iter(told)))
+        spec, settings = recipes.spec_of(name), self._stated
+        if "start" not in settings:
+            if settings:
+                flag = _flag(next(iter(settings)))
                 raise UserError(f"{flag} beside --recipe requires another --model NAME")
             return spec
         if not spec.outline.on_encoder:
             raise UserError(f"--model is the encoder, and {name} has none")
-        for key in told:
+        for key in settings:
             if key not in spec.outline.options:
                 raise UserError(f"{_flag(key)} does not apply to {name}")
-        return spec.with_settings(told)
+        return spec.with_settings(settings)
 
     def _by_files(self) -> JudgeSpec:
         if self.held_out and self.share is not None:
             raise UserError("--share applies only if no file is held out; leave out --held-out")
         if not self.rating:
             for key in ("low", "high", "ends"):
-                if key in self._told:
+                if key in self._stated:
                     raise UserError(f"{_flag(key)} is for ratings: it requires --rating ASPECT")
         name = self.arch or "textcnn"
         declared = {key for outline in ARCHITECTURES.values() for key in outline.options}
-        settings = {key: value for key, value in sorted(self._told.items()) if key in declared}
+        settings = {key: value for key, value in sorted(self._stated.items()) if key in declared}
         for key in settings:
             if key not in ARCHITECTURES[name].options:
                 raise UserError(f"{_flag(key)} is not an option of --arch {name}")
@@ -139,12 +139,12 @@ class JudgeOptions(HeldOutOptions):
         return JudgeSpec(attribute, name).with_settings(settings)
 
     @property
-    def _told(self) -> dict[str, Any]:
-        """What the user said, seed and device aside."""
+    def _stated(self) -> dict[str, Any]:
+        """The settings that the user chose, except seed and device."""
         apart = ("settings", "seed", "device", "recipe")
         values = {key: value for key, value in self.to_dict().items() if key not in apart}
-        told = {key: value for key, value in values.items() if value not in (None, (), {}, False)}
-        return {**told, **self.settings}
+        stated = {key: value for key, value in values.items() if value not in (None, (), {}, False)}
+        return {**stated, **self.settings}
 
     def _scale(self, samples: "Sequence[Sample]", aspect: str) -> "RatingScale":
         from levelfield.train.labelled import RatingScale

@@ -33,10 +33,10 @@ def names() -> tuple[str, ...]:
 
 
 def spec_of(name: str) -> JudgeSpec:
-    """Returns what a recipe trains.
+    """Returns the spec of the judge that a recipe trains.
 
     Raises:
-        UserError: there is no such recipe.
+        UserError: the recipe does not exist.
     """
     set, architecture = _split(name)
     table = _file()[set]
@@ -46,11 +46,10 @@ def spec_of(name: str) -> JudgeSpec:
 
 
 def texts_of(name: str) -> LabelledTexts:
-    """Returns the texts of a recipe; training texts that share something with the test set are left
-    out.
+    """Returns the texts of a recipe, without training texts that overlap with the test set.
 
     Raises:
-        UserError: there is no such recipe.
+        UserError: the recipe does not exist.
         FetchError: a set can't be fetched.
     """
     set, architecture = _split(name)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.train.guide.kinds import GuideSpec, at_chance
+from levelfield.train.guide.kinds import GuideSpec, doubtful_attributes
 from levelfield.train.guide.texts import as_written, guide_texts
 from levelfield.train.labelled import Labelled
 
@@ -48,10 +48,10 @@ def test_a_file_without_labels_is_refused(tmp_path):
         guide_texts([str(file)], "tone")
 
 
-def held_out(labels: str, names=("negative", "positive"), of=()) -> Labelled:
+def held_out(labels: str, names=("negative", "positive"), attributes=()) -> Labelled:
     """Texts of these labels, each named by a digit; a dot is a text without any."""
     targets = np.array([[float(str(i) == c) for i in range(len(names))] for c in labels])
-    return Labelled(tuple(map(str, range(len(labels)))), targets, names, of=of)
+    return Labelled(tuple(map(str, range(len(labels)))), targets, names, attributes=attributes)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def held_out(labels: str, names=("negative", "positive"), of=()) -> Labelled:
 )
 def test_a_guide_that_is_right_no_more_often_than_a_guess_is_doubted(labels, accuracy, doubted):
     spec = GuideSpec(kind="vector", attribute="sentiment")
-    found = dict(at_chance({"accuracy": accuracy}, held_out(labels), spec))
+    found = dict(doubtful_attributes({"accuracy": accuracy}, held_out(labels), spec))
     assert bool(found) is doubted
     if doubted:
         assert found["sentiment"].startswith(f"it is right on {accuracy:.0%} of {len(labels)} held")
@@ -78,7 +78,7 @@ def test_each_attribute_of_several_is_held_against_its_own_labels():
     spec = GuideSpec(kind="latent", attribute="mood,topic")
     names, of = ("good", "bad", "sport", "law"), ("mood", "mood", "topic", "topic")
     test = held_out("01" * 30 + "23" * 40, names, of)
-    found = dict(at_chance({"accuracy-mood": 0.5, "accuracy-topic": 0.7}, test, spec))
+    found = dict(doubtful_attributes({"accuracy-mood": 0.5, "accuracy-topic": 0.7}, test, spec))
     assert found.keys() == {"mood"}
     assert "of 60 held-out texts" in found["mood"]
-    assert not dict(at_chance({"perplexity": 3.0}, test, spec))
+    assert not dict(doubtful_attributes({"perplexity": 3.0}, test, spec))

@@ -25,7 +25,7 @@ from levelfield.models.torch.language_model import language_model
 from levelfield.train import loop
 from levelfield.train.guide.kinds import GuideSpec, build_guide
 from levelfield.train.guide.table import settings_of
-from levelfield.train.guide.texts import at_most, by_attribute, guide_texts
+from levelfield.train.guide.texts import by_attribute, guide_texts, subset
 from levelfield.train.labelled import (
     Labelled,
     from_controls,
@@ -289,7 +289,7 @@ def test_a_text_may_have_labels_of_some_attributes():
     ]
     labelled = from_several_controls(some, ["sentiment", "topic"])
     assert labelled.labels == ("negative", "positive", "Sports", "World")
-    assert labelled.of == ("sentiment", "sentiment", "topic", "topic")
+    assert labelled.attributes == ("sentiment", "sentiment", "topic", "topic")
     assert labelled.targets.tolist() == [[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 1, 0]]
     sentiment, topic = by_attribute(labelled, "")
     assert (sentiment.at.tolist(), sentiment.truth.tolist()) == ([0, 1], [1, 0])
@@ -298,12 +298,12 @@ def test_a_text_may_have_labels_of_some_attributes():
 
 def test_at_most_so_many_texts_of_a_label_are_learnt_from():
     labelled = rows()
-    few = at_most(labelled, 4, seed=0)
+    few = subset(labelled, 4, seed=0)
     assert few.targets.sum(axis=0).tolist() == [4] * 5
     assert set(few.texts) < set(labelled.texts)
-    assert few.texts != at_most(labelled, 4, seed=1).texts
-    assert at_most(labelled, 0, seed=0) is labelled
-    assert len(at_most(labelled, 99, seed=0)) == len(labelled)
+    assert few.texts != subset(labelled, 4, seed=1).texts
+    assert subset(labelled, 0, seed=0) is labelled
+    assert len(subset(labelled, 99, seed=0)) == len(labelled)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_texts_of_files_may_have_several_attributes(tmp_path: Path):
         )
     )
     texts = guide_texts([str(file)], "sentiment, topic", share=0.2)
-    assert texts.train.of == ("sentiment",) * 2 + ("topic",) * 3
+    assert texts.train.attributes == ("sentiment",) * 2 + ("topic",) * 3
     assert len(texts.train) + len(texts.test) == len(samples())
 
 

@@ -62,7 +62,7 @@ from levelfield.models.torch.encoder import load_encoder
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide, passes_over
-from levelfield.train.guide.texts import AttributeRows, at_most, by_attribute, readable
+from levelfield.train.guide.texts import AttributeRows, by_attribute, readable, subset
 from levelfield.train.labelled import Labelled, LabelledTexts
 from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
@@ -348,7 +348,7 @@ def flow_shape(settings: LatentSettings) -> FlowShape:
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = LatentSettings(**spec.settings)
     base = language_model(spec.start, spec.loading)
-    sample = at_most(texts.train, settings.texts, spec.seed)
+    sample = subset(texts.train, settings.texts, spec.seed)
     train, ids, vectors = _read(sample, base, settings, spec.loading, place, "train")
     test, test_ids, test_vectors = _read(texts.test, base, settings, spec.loading, place, "test")
     recipe = passes_over(train, settings, spec, every=EVERY)
@@ -379,7 +379,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     of_prefixes = held_out_figures(model, test, spec.attribute, test_ids, of_test)
     figures = {"texts": len(test), **of_prefixes, **flow_figures}
     about = {
-        **({"attributes": train.columns()} if train.of else {}),
+        **({"attributes": train.columns()} if train.attributes else {}),
         "encoder": settings.encoder,
         "prefix": asdict(model.decoder.shape),
         "flow": asdict(flow.shape),

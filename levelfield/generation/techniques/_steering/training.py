@@ -29,7 +29,7 @@ from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.checkpoint import TrainingState, read_checkpoint, write_checkpoint
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
-from levelfield.train.guide.texts import at_most, readable
+from levelfield.train.guide.texts import readable, subset
 from levelfield.train.labelled import Labelled, LabelledTexts
 
 EVERY = 512
@@ -202,7 +202,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     layer = 2 * depth // 3 if settings.layer is None else settings.layer
     if layer >= depth:
         raise UserError(f"layer={layer}: {base.label} has the layers 0 to {depth - 1}")
-    train, ids = readable(at_most(texts.train, settings.texts, spec.seed), base, settings.tokens)
+    train, ids = readable(subset(texts.train, settings.texts, spec.seed), base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
     place.notes(f"{base.label} reads {len(train):,} texts to learn from, {len(test):,} held out")
     low = spec.precision == "bfloat16"

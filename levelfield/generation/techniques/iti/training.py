@@ -28,7 +28,7 @@ from levelfield.generation.techniques.iti.settings import HeadsSettings
 from levelfield.models.torch.language_model import language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
-from levelfield.train.guide.texts import at_most, readable
+from levelfield.train.guide.texts import readable, subset
 from levelfield.train.labelled import Labelled, LabelledTexts
 
 
@@ -60,7 +60,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     settings = HeadsSettings(**spec.settings)
     base = language_model(spec.start, spec.loading)
     heads = int(base.model.config.get_text_config().num_attention_heads)
-    train, ids = readable(at_most(texts.train, settings.texts, spec.seed), base, settings.tokens)
+    train, ids = readable(subset(texts.train, settings.texts, spec.seed), base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
     place.notes(f"{base.label} reads {len(train):,} texts to learn from, {len(test):,} held out")
     low = spec.precision == "bfloat16"
