@@ -186,9 +186,9 @@ def _crc32(path: Path, *version: int) -> int:  # noqa: ARG001
 
 
 def _write_files(folder: Path, gguf: Path, names: Sequence[str], make: Convert) -> None:
-    with temporary_folder(folder) as made:
-        make(gguf, made)
-        _place(folder, [made / name for name in names])
+    with temporary_folder(folder) as temporary:
+        make(gguf, temporary)
+        _place(folder, [temporary / name for name in names])
 
 
 def _place(folder: Path, files: Sequence[Path]) -> None:

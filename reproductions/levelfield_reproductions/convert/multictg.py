@@ -29,7 +29,7 @@ from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
 from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.train.guide.kinds import write_guide
-from levelfield.train.guide.texts import at_most, by_attribute, labelled_texts
+from levelfield.train.guide.texts import by_attribute, labelled_texts, subset
 from levelfield_reproductions.convert import Converted, Converter
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
 
@@ -120,7 +120,7 @@ def latent_guide(
     loading = Loading(allow_pickle=allow_pickle)
     base = resolve_causal(options.model, loading)
     data = [name.strip() for name in options.data.split(",")]
-    rows = at_most(labelled_texts(data, options.attribute), options.kept, 0)
+    rows = subset(labelled_texts(data, options.attribute), options.kept, 0)
     encoder = _Encoder(resolve(options.encoder, loading), tensors)
     shape, decoder = _decoder(tensors, base, options.positions)
     tensors.drop(r"(decoder|latent_classify_head)\..*")
@@ -140,7 +140,7 @@ def latent_guide(
         base=base.name,
         revision=base.revision,
         settings={
-            **({"attributes": rows.columns()} if rows.of else {}),
+            **({"attributes": rows.columns()} if rows.attributes else {}),
             "reads_bos": False,
             "layers": shape.layers,
             "prefix": asdict(shape),
