@@ -316,7 +316,7 @@ def build_rewriter(
             },
         )
 
-    build(stepwise(begin), spec, pairs.digest, out, what="rewriter", **account)
+    build(stepwise(begin), spec, pairs.digest, out, noun="rewriter", **account)
     return read_rewriter(out, out.name)
 
 
