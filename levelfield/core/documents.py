@@ -66,11 +66,12 @@ class _Entry(NamedTuple):
     path: str
     mark: str
 
-    def value(self, of: Any) -> Any:
+    def value(self, document: Any) -> Any:
         """Returns the value of the entry in the document of an object."""
+        value = document
         for name in self.path.split("."):
-            of = None if of is None else getattr(of, name)
-        return of
+            value = None if value is None else getattr(value, name)
+        return value
 
 
 def _entries(document: Any) -> tuple[_Entry, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -65,3 +68,29 @@ def test_values_are_plain():
     assert plain([Inner(), Path("x"), Place("y", 1), True, None]) == [
         {"values": {"a": None}}, "x", {"system": "y", "seed": 1}, True, None,
     ]  # fmt: skip
+
+
+def classes(base: type[Document]) -> Iterator[type[Document]]:
+    for cls in base.__subclasses__():
+        yield cls
+        yield from classes(cls)
+
+
+def test_every_entry_is_an_attribute_of_its_class():
+    import levelfield.agree.agreement
+    import levelfield.agree.estimate
+    import levelfield.agree.evaluation
+    import levelfield.agree.preference
+    import levelfield.agree.strengths
+    import levelfield.study.report
+    import levelfield.study.verbs  # noqa: F401 (their classes are looked at)
+
+    wrong = [
+        f"{cls.__name__}: {word}"
+        for cls in classes(Document)
+        if dataclasses.is_dataclass(cls) and cls.__module__.startswith("levelfield")
+        for word in cls._entries.split()
+        for name in [re.sub(r"^\*|^\w+=|[?|].*$|\..*$", "", word)]
+        if name not in {f.name for f in dataclasses.fields(cls)} and not hasattr(cls, name)
+    ]
+    assert wrong == []
