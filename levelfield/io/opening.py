@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import os
 import stat
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
-from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io import hub
 from levelfield.io.arguments import Convert, items_of, texts_of
 from levelfield.io.fields import FieldMapping
 from levelfield.io.formats import FORMATS, Format, format_at, format_named, format_of
-from levelfield.io.lines import lines_of, without_end
 from levelfield.io.logged import LogFacts
-from levelfield.io.problems import Problems, Wrong, printable
+from levelfield.io.problems import Problems, printable
 from levelfield.io.reading import PathLike, ReadingOptions
 from levelfield.io.samples import Input, Parallel, Source, Spool
-from levelfield.io.streams import STDIN, open_bytes
+from levelfield.io.streams import STDIN
 
 Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
 """A path; a data frame; or a list of texts, records, samples or paths."""
@@ -223,61 +218,3 @@ def _rules(reading: ReadingOptions) -> FieldMapping:
         prompt=reading.prompt,
         thoughts=reading.thoughts,
     )
-
-
-_OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
-_PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
-
-
-def corpus_texts(
-    paths: PathLike | Iterable[PathLike | Mapping[str, Any]], progress: Progress = no_progress
-) -> Iterator[str]:
-    """Yields the texts of all files in their order, as they are read; ids may repeat.
-
-    A file of records (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, told by its suffix), standard
-    input (`-`) and a data set of the hub (`hf:NAME`) give the text of each record. Every other file
-    is plain text, perhaps packed (`.gz`, `.xz`), and gives its lines, empty ones too, without their
-    ends.
-
-    Args:
-        paths: files, and what else `open_samples` reads; data frames and records, too.
-        progress: called with the number of bytes just read of a file as it lies on disk.
-
-    Raises:
-        UserError: at the first thing that can't be read: which file and line, and the mend.
-    """
-    of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
-    for name in items_of(paths, "texts", ids_named=True):
-        if isinstance(name, Input):
-            yield from (sample.text for sample in Source([name], FieldMapping(), "any"))
-            continue
-        path = Path(name)
-        suffix = path.suffix.lower()
-        is_file = name != STDIN and not name.startswith(hub.PREFIX)
-        if not is_file or suffix in of_records:
-            for sample in open_samples([name], ids="any"):
-                yield sample.text
-            progress(path.stat().st_size if is_file else 0)
-            continue
-        inner = Path(path.stem).suffix.lower()
-        if suffix in _PACKED and (suffix not in _OPENERS or inner in of_records):
-            description = f"packed {inner} files" if inner in of_records else f"{suffix} files"
-            raise UserError(f"{printable(name)}: {description} are not supported; unpack it first")
-        yield from _lines(path, suffix, progress)
-
-
-def _lines(path: Path, suffix: str, progress: Progress) -> Iterator[str]:
-    name = printable(str(path))
-    try:
-        with open_bytes(path) as raw:
-            position = 0
-            for number, line in lines_of(_OPENERS[suffix](raw) if suffix in _OPENERS else raw):
-                if isinstance(line, Wrong):
-                    raise UserError(f"{name}:{number}: {line}" if number else f"{name}: {line}")
-                yield without_end(line)
-                if raw.seekable():
-                    progress(raw.tell() - position)
-                    position = raw.tell()
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        reason = printable((isinstance(error, OSError) and error.strerror) or str(error))
-        raise UserError(f"{name}: can't be read: {reason}") from error

@@ -99,13 +99,13 @@ def write(unigrams: Unigrams, file: TextIO) -> None:
 def load(files: Sequence[str], tokens: CausalVocabulary) -> Unigrams:
     """Returns the counts over files, added up.
 
-    A file has texts, as `levelfield.io.opening` reads them, or counts, as `levelfield train
+    A file has texts, as `levelfield.io.corpus` reads them, or counts, as `levelfield train
     unigram` writes them.
 
     Raises:
         UserError: a file can't be read, has no token, or has counts of another tokenizer.
     """
-    from levelfield.io.opening import corpus_texts
+    from levelfield.io.corpus import corpus_texts
 
     counted = [file for file in files if _holds_counts(file)]
     text_files = [file for file in files if file not in counted]

@@ -19,7 +19,7 @@ import numpy as np
 from levelfield.core.arrays import Codes, Floats, Ints, VocabularyIds
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
-from levelfield.io.opening import corpus_texts
+from levelfield.io.corpus import corpus_texts
 from levelfield.metrics import iwf, unigram
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, Loading

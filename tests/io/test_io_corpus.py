@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
 from levelfield.io import open_samples
-from levelfield.io.opening import corpus_texts
+from levelfield.io.corpus import corpus_texts
 
 TEXTS = ["It rained.", "", "Ça va 🙂\u2028still one", "It rained."]
 LINES = "".join(f"{text}\n" for text in TEXTS).encode()

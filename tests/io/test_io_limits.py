@@ -13,7 +13,7 @@ import pytest
 
 from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_ratings, load_samples, open_samples
-from levelfield.io.opening import corpus_texts
+from levelfield.io.corpus import corpus_texts
 from levelfield.io.outputs import OutputTarget, check_targets
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import atomic_writer
