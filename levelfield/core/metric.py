@@ -146,7 +146,7 @@ def is_ours(metric: object) -> bool:
 
 
 def _maker(metric: object) -> Any:
-    """Returns the class or function behind a metric."""
+    """Returns the class or function that makes a metric."""
     return metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
 
 

@@ -245,13 +245,13 @@ class Declaration:
     def table(self) -> type[Options] | None:
         """The class of its tables, where the choice is a table with choices of its own, or a list
         of such tables, or names with such tables."""
-        kinds = [*self.item_kinds, *([self.of_values.annotation] if self.of_values else [])]
+        kinds = [*self.item_kinds, *([self.value_choice.annotation] if self.value_choice else [])]
         tables = (k for k in kinds if isinstance(k, type) and issubclass(k, Options))
         return next(tables, None)
 
     @property
-    def of_values(self) -> Declaration | None:
-        """The choice that each value of a mapping is; None if the choice is no mapping."""
+    def value_choice(self) -> Declaration | None:
+        """The choice that each value of a mapping is; None unless the choice is a mapping."""
         rule = dataclasses.replace(self.rule, help="", key="", fewest=0, schema=None)
         for kind in self.kinds:
             if typing.get_origin(kind) in _MAPPINGS:
@@ -285,7 +285,7 @@ class Declaration:
             return self.rule.expected
         words = list(dict.fromkeys(word for k in self.item_kinds for word in self._words(k)))
         phrase = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
-        if self.bounds:  # "a whole number from 1 on, or auto": what follows is no bound
+        if self.bounds:  # "a whole number from 1 on, or auto": what follows does not bound it
             phrase = ", or ".join(words)
         has_example = self.rule.example and not self.is_list
         return f"{phrase}, such as {self.rule.example}" if has_example else phrase
@@ -322,7 +322,7 @@ class Declaration:
         if value is None and self.optional:
             return None
         if Any in self.kinds and not isinstance(value, list | tuple | Iterator):
-            return value  # a data frame, say, which is no list of the names of its columns
+            return value  # a data frame, say, which is more than the names of its columns
         if self.is_list:
             if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
                 items = tuple(self.check_item(item) for item in value)
@@ -355,8 +355,8 @@ class Declaration:
             "exclusiveMinimum": rule.above,
             "exclusiveMaximum": rule.below,
         }
-        if self.of_values:
-            schema["additionalProperties"] = self.of_values.schema()
+        if self.value_choice:
+            schema["additionalProperties"] = self.value_choice.schema()
         else:
             inner = schema.get("items", schema) if self.is_list else schema
             inner |= {key: bound for key, bound in bounds.items() if bound is not None}
@@ -476,7 +476,7 @@ class Options:
             base: where the other values come from; by default the defaults.
 
         Raises:
-            UserError: there is no such choice, or it does not accept the value.
+            UserError: the class lacks such a choice, or it does not accept the value.
         """
         if base is not None and not values:
             return base
@@ -525,7 +525,7 @@ class Options:
 
 
 def _is_default(value: object, default: object) -> bool:
-    # a data frame compares its cells, and is no default
+    # a data frame compares its cells, and is never a default
     is_plain = value is None or isinstance(value, str | int | float | tuple | Mapping | Options)
     return is_plain and value == default
 
@@ -753,7 +753,7 @@ def _undeclared(factory: Callable[..., object]) -> Mapping[str, Declaration]:
     parameters = inspect.signature(factory).parameters
     hints: Mapping[str, Any] = {}
     with contextlib.suppress(NameError, TypeError):
-        # a dataclass's are evaluated where each field stands, which may be a base elsewhere
+        # a dataclass's are evaluated in the module of each field, which may be that of a base
         hints = typing.get_type_hints(factory)
     if not hints.keys() >= parameters.keys():
         with contextlib.suppress(NameError):  # imported for type checkers only
@@ -784,10 +784,10 @@ def _with(factory: Callable[..., Any], base: Any, values: Mapping[str, Any]) -> 
             direct[name] = value
         else:
             inner.setdefault(path[0], {})[name] = value
-    for field, of_group in inner.items():
+    for field, group_values in inner.items():
         cls = _hints(cast("type[Any]", factory))[field]
         defaults = direct.get(field) or getattr(base, field, None) or _default(factory, field)
-        direct[field] = _with(cls, defaults, of_group)
+        direct[field] = _with(cls, defaults, group_values)
     return factory(**direct) if base is None else dataclasses.replace(base, **direct)
 
 

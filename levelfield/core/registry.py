@@ -49,7 +49,7 @@ def is_metric(name: str) -> bool:
 
 
 def metric_class(name: str) -> Callable[..., Metric]:
-    """Returns the class (or factory) behind one metric's name."""
+    """Returns the class (or factory) of the metric with a name."""
     load: Callable[[], Callable[..., Metric]]
     if file := MetricFile.parse(name):
         origin, load = str(file.path), file.load

@@ -13,7 +13,7 @@ KEYWORDS = "keywords"
 """The attribute of a control whose values are words that the text should have."""
 
 INPUT_FIELDS = ("dataset", "source", "prompt", "context", "control")
-"""The fields behind the parts of `Sample.input`."""
+"""The fields that the parts of `Sample.input` come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Sample:
         """What other samples may share with this one: its source, else prompt, else context.
 
         Samples with equal `shared` are not independent, so intervals resample them together.
-        Empty when the sample was generated from nothing: it then stands alone.
+        Empty when the sample was generated from nothing: it then shares nothing.
         """
         return (self.source,) if self.source else (self.prompt,) if self.prompt else self.context
 

@@ -143,13 +143,13 @@ def records_of(frame: Any, *, ids_named: bool = False) -> list[dict[str, Any]] |
     """
     library = type(frame).__module__.partition(".")[0]
     if library == "polars":
-        return _of_polars(frame)
+        return _polars_records(frame)
     if library == "pandas" and hasattr(frame, "index") and hasattr(frame, "notna"):
-        return _of_pandas(frame, ids_named)
+        return _pandas_records(frame, ids_named)
     return None
 
 
-def _of_polars(frame: Any) -> list[dict[str, Any]] | None:
+def _polars_records(frame: Any) -> list[dict[str, Any]] | None:
     if hasattr(frame, "to_dicts"):
         rows: list[dict[str, Any]] = frame.to_dicts()
         return rows
@@ -160,7 +160,7 @@ def _of_polars(frame: Any) -> list[dict[str, Any]] | None:
     return None
 
 
-def _of_pandas(frame: Any, ids_named: bool) -> list[dict[str, Any]] | None:
+def _pandas_records(frame: Any, ids_named: bool) -> list[dict[str, Any]] | None:
     frame = frame if hasattr(frame, "columns") else frame.to_frame("text")
     if frame.columns.nlevels > 1:
         raise InputError(["the columns of the data frame have several levels; join their names"])
@@ -208,7 +208,7 @@ def _iterated(value: object, noun: str) -> Iterable[object]:
     """Returns the items of a collection that has an order.
 
     Raises:
-        InputError: the value is no such collection.
+        InputError: the value is not such a collection.
     """
     if isinstance(value, Mapping):
         raise InputError(

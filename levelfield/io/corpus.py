@@ -43,7 +43,7 @@ def corpus_texts(
     Raises:
         UserError: at the first thing that can't be read: which file and line, and the mend.
     """
-    of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
+    record_suffixes = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
     for name in items_of(paths, "texts", ids_named=True):
         if isinstance(name, Input):
             yield from (sample.text for sample in Source([name], FieldMapping(), "any"))
@@ -51,14 +51,14 @@ def corpus_texts(
         path = Path(name)
         suffix = path.suffix.lower()
         is_file = name != STDIN and not name.startswith(hub.PREFIX)
-        if not is_file or suffix in of_records:
+        if not is_file or suffix in record_suffixes:
             for sample in open_samples([name], ids="any"):
                 yield sample.text
             progress(path.stat().st_size if is_file else 0)
             continue
         inner = Path(path.stem).suffix.lower()
-        if suffix in _PACKED and (suffix not in _OPENERS or inner in of_records):
-            description = f"packed {inner} files" if inner in of_records else f"{suffix} files"
+        if suffix in _PACKED and (suffix not in _OPENERS or inner in record_suffixes):
+            description = f"packed {inner} files" if inner in record_suffixes else f"{suffix} files"
             raise UserError(f"{printable(name)}: {description} are not supported; unpack it first")
         yield from _lines(path, suffix, progress)
 

@@ -168,7 +168,7 @@ def ratings(value: Any, cells: bool) -> dict[str, dict[str, float]]:
     """Returns aspect -> rater -> value, without the missing ones."""
     value, cells = _object(value, cells, '{"coherence": {"rater 1": 4}}')
     aspects = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
-    return {aspect: of_raters for aspect, of_raters in aspects.items() if of_raters}
+    return {aspect: raters_values for aspect, raters_values in aspects.items() if raters_values}
 
 
 def raters(value: Any, cells: bool) -> dict[str, float]:
@@ -279,7 +279,7 @@ class FieldMapping:
         label_names: label of a control -> the name that it stands for.
         control, system, prompt: defaults of records that do not name them.
         thoughts: whether blocks in which a model thinks stay in texts.
-        wanted: fields that the message about a missing text asks for as well.
+        needed: fields that the message about a missing text asks for as well.
         required: the field that every record must have: `text`; or of requests, whose text is yet
             to be written, `prompt` or `source`. A record with nothing but a `text`, as a line of
             plain text is, has it in the field that is required. Where a prompt is, a source does
@@ -292,7 +292,7 @@ class FieldMapping:
     system: str = ""
     prompt: str = ""
     thoughts: Thoughts = "keep"
-    wanted: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
     required: Required = "text"
 
     def __post_init__(self) -> None:
@@ -438,7 +438,7 @@ class FieldMapping:
         fields = f"the fields are {listed(record)}" if record else "there are no fields at all"
         mapped = {name for pair in self.mapping.items() if pair[0] != required for name in pair}
         rest = {name: value for name, value in record.items() if name not in mapped}
-        needed = [f for f in (required, *self.wanted) if f not in mapped and f not in record]
+        needed = [f for f in (required, *self.needed) if f not in mapped and f not in record]
         guesses = {
             ours: column
             for ours, column in field_guesses(rest, needed).items()
@@ -529,7 +529,7 @@ def _lookup(record: Record, path: str) -> Any:
 
 
 def _entry(name: object) -> tuple[str, ...] | None:
-    """`control.sentiment` -> ("control", "sentiment"); None for a name that is no entry."""
+    """`control.sentiment` -> ("control", "sentiment"); None for any other name."""
     if not isinstance(name, str) or not name.startswith(("control.", "ratings.", *_LISTS)):
         return None
     if name.startswith(_LISTS):

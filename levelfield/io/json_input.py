@@ -1,4 +1,4 @@
-"""JSON as users write it: no name may stand twice in an object."""
+"""JSON as users write it: no object may have a name twice."""
 
 from __future__ import annotations
 

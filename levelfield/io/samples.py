@@ -136,7 +136,7 @@ class Input:
         rows: opens it and reads from the start.
         unit, cells, is_table: as in `Format`.
         file: the file, or the folder, that holds the records; None where none does.
-        facts: returns what a log says of all of its samples; None where there is no log.
+        facts: returns what a log says of all of its samples; None without a log.
         content: returns the digest of records that no file holds.
         parallel: what is read beside it, line by line.
     """
@@ -229,7 +229,7 @@ def blank_note(name: str, n: int) -> str:
 
 
 class Source:
-    """Samples that are read anew by every `iter`, so that they are never all in memory.
+    """Samples that are read again by every `iter`, so that they are never all in memory.
 
     Attributes:
         names: of the files, as in messages and `Census.files`.
@@ -304,17 +304,17 @@ class Source:
     def notes(self) -> tuple[str, ...]:
         return tuple(blank_note(name, n) for name, n in self._blank.items())
 
-    def check(self, *, progress: Progress = no_progress, wanted: Sequence[str] = ()) -> Census:
+    def check(self, *, progress: Progress = no_progress, needed: Sequence[str] = ()) -> Census:
         """Reads everything once.
 
         Args:
-            wanted: fields that will be needed; where the text is missing, the message asks for
+            needed: fields that will be needed; where the text is missing, the message asks for
                 them as well.
 
         Raises:
             InputError: with all problems there are: the first 20, and how many more.
         """
-        self._rules = replace(self._rules, wanted=tuple(wanted))
+        self._rules = replace(self._rules, needed=tuple(needed))
         census = Census()
         for sample, name in self._checked():
             census.add(sample, name)
@@ -442,7 +442,7 @@ class Parallel:
 
     Attributes:
         sources: at most one.
-        references: an empty line is no reference.
+        references: an empty line is not a reference.
     """
 
     sources: tuple[Input, ...]

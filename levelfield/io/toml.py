@@ -241,9 +241,9 @@ class TomlTable:
             return []
         if not self._accepts(choice, key, value):
             return []
-        if (of_values := choice.of_values) and isinstance(value, Mapping):
+        if (value_choice := choice.value_choice) and isinstance(value, Mapping):
             inner = self._inner(value, printable(key))
-            return [{name: v for name in inner for v in inner._values_of(of_values, name)}]
+            return [{name: v for name in inner for v in inner._values_of(value_choice, name)}]
         if choice.kinds == (float,) and isinstance(value, int):
             return [float(value)]
         return [choice.check(value)]

@@ -72,7 +72,7 @@ UNDEFINED = 50
 
 
 class ValuePart(NamedTuple):
-    """One evaluator behind a value; the weights of a sample's parts sum to 1."""
+    """One evaluator of a value; the weights of a sample's parts sum to 1."""
 
     part: str
     score: float

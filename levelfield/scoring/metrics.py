@@ -38,7 +38,7 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
     """The metrics to score; of a family or task those that the samples have the fields for.
 
     Raises:
-        UserError: there is no such metric or option, or the samples lack what a metric needs.
+        UserError: a metric or an option is unknown, or the samples lack what a metric needs.
     """
     task = options.scoring_task
     named: dict[str, bool] = dict.fromkeys(

@@ -172,8 +172,8 @@ class ScoreSummary(Framed):
         """Groups × metrics, with what is shown best and who can't be told apart."""
         criteria = {}
         if self.task:
-            of_task = TASKS[self.task].columns(self.summaries)
-            criteria = {summary.metric: criterion for criterion, summary in of_task}
+            task_columns = TASKS[self.task].columns(self.summaries)
+            criteria = {summary.metric: criterion for criterion, summary in task_columns}
         return result_table(
             self.summaries,
             by=self.grouping.name,

@@ -81,7 +81,7 @@ def note_of_lost(path: str, signatures: Collection[str]) -> str:
 
 
 def _signatures(path: str) -> dict[str, str]:
-    """Signature -> metric of the scores in a file; none where it is no file of scores."""
+    """Signature -> metric of the scores in a file; none of any other file."""
     place = Path(path)
     if path == STDOUT or not place.is_file():
         return {}
@@ -138,11 +138,11 @@ def score(
     >>> result.n, result.scores["diversity.distinct-1"].values
     (2, array([0.75]))
     """
-    of_scoring, of_reading = distributed(words, ScoreOptions, ReadingOptions)
+    scoring_words, reading_words = distributed(words, ScoreOptions, ReadingOptions)
     if metrics or chosen is None:
-        of_scoring["metrics"] = listed(metrics)
-    chosen = ScoreOptions.of(chosen, **of_scoring)
-    source = open_source(texts, reading, **of_reading)
+        scoring_words["metrics"] = listed(metrics)
+    chosen = ScoreOptions.of(chosen, **scoring_words)
+    source = open_source(texts, reading, **reading_words)
     scored: dict[str, list[Scores]] = {}
 
     def collect(partition: ScoredPartition) -> None:
@@ -207,7 +207,7 @@ def measure(
     if out and (lost := note_of_lost(out, plan.signatures)):
         note(lost)
     execution = options.execution
-    named_parts = {m.name: names for m in plan.of_samples if (names := part_names(m))}
+    named_parts = {m.name: names for m in plan.sample_metrics if (names := part_names(m))}
     table = RunTable(named_parts, draws=options.draws)
     notes: list[str] = [*source.notes]
     with contextlib.ExitStack() as stack:
@@ -229,7 +229,9 @@ def measure(
         progress = stack.enter_context(stages(title, n * len(plan.metrics)))
         languages = LanguageTally(plan.metrics, n)
         samples = itertools.islice(partitions(source), shard.start, shard.stop)
-        for partition in stream(samples, plan.of_samples, plan.states, scorer, progress=progress):
+        for partition in stream(
+            samples, plan.sample_metrics, plan.states, scorer, progress=progress
+        ):
             groups = plan.grouping.groups(partition.samples)
             labels = plan.grouping.labels(partition.samples)
             corpora = {s.metric.name: s.names_of(partition.samples) for s in plan.states}
@@ -243,17 +245,17 @@ def measure(
                 gallery.add(partition.samples, groups, partition.scores)
             each(partition)
         source.check_unchanged()
-        of_corpora = tuple(states.scores() for states in plan.states)
-        for scores in of_corpora:
+        corpus_scores = tuple(states.scores() for states in plan.states)
+        for scores in corpus_scores:
             _write_scores(scores, out_file)
-    notes += [*_cost_notes(plan.of_samples), *table.notes(), *languages.notes()]
+    notes += [*_cost_notes(plan.sample_metrics), *table.notes(), *languages.notes()]
     return ScoreSummary(
         n=len(table),
         files=tuple(files),
         grouping=plan.grouping,
         notes=tuple(notes),
-        summaries=tuple(_summaries(table, plan, of_corpora)),
-        corpora=of_corpora,
+        summaries=tuple(_summaries(table, plan, corpus_scores)),
+        corpora=corpus_scores,
         parts=table.part_means(),
         task=options.task or "",
         gallery=gallery,
@@ -268,7 +270,7 @@ class _Plan:
 
     Attributes:
         metrics: all of them, those of samples and of corpora.
-        of_samples: the metrics of samples.
+        sample_metrics: the metrics of samples.
         signatures: of the metrics.
         states: of the corpus metrics.
         criteria: content and style of a joint mean; none without one.
@@ -277,7 +279,7 @@ class _Plan:
     """
 
     metrics: Sequence[Metric]
-    of_samples: Sequence[Metric]
+    sample_metrics: Sequence[Metric]
     signatures: Sequence[str]
     states: Sequence[GroupStates]
     criteria: Sequence[Criterion]
@@ -287,8 +289,8 @@ class _Plan:
     @property
     def split(self) -> set[str]:
         """The metrics whose means are split by label: those that read it, or all if none does."""
-        of_control = {metric.name for metric in self.metrics if "control" in metric.requires}
-        return of_control or {metric.name for metric in self.metrics}
+        control_metrics = {metric.name for metric in self.metrics if "control" in metric.requires}
+        return control_metrics or {metric.name for metric in self.metrics}
 
 
 def _checked(source: Source, options: ScoreOptions, stages: Stages, note: Note) -> Census:
@@ -298,7 +300,7 @@ def _checked(source: Source, options: ScoreOptions, stages: Stages, note: Note) 
         InputError: some can't be read.
     """
     with stages("reading", None) as progress:
-        census = source.check(progress=progress, wanted=required_fields(options))
+        census = source.check(progress=progress, needed=required_fields(options))
     if census.thoughts:
         note(_thoughts_note(census.thoughts, census.n))
     return census
@@ -322,11 +324,11 @@ def _plan(
     grouping = Grouping.choose(options.by, census)
     if not grouping.compares:
         options.refuse(("family", "margin"), f"texts by {grouping.by}, which are not compared,")
-    of_samples = [metric for metric in metrics if not is_corpus_metric(metric)]
-    of_corpora = [metric for metric in metrics if is_corpus_metric(metric)]
-    if not of_corpora:
+    sample_metrics = [metric for metric in metrics if not is_corpus_metric(metric)]
+    corpus_metrics = [metric for metric in metrics if is_corpus_metric(metric)]
+    if not corpus_metrics:
         options.refuse(("corpus_by",), "metrics of single texts")
-    states = [GroupStates(metric, _corpus_fields(options.corpus_by)) for metric in of_corpora]
+    states = [GroupStates(metric, _corpus_fields(options.corpus_by)) for metric in corpus_metrics]
     if states and options.execution.shard:
         raise UserError(
             f"--shard: {states[0].metric.name} has a value for a group of texts, and a shard has "
@@ -334,8 +336,8 @@ def _plan(
         )
     joint_names = [f"joint.{name}" for name in MEANS] if criteria else []
     resampling = options.resampling
-    resampling.check_metrics([*(metric.name for metric in of_samples), *joint_names])
-    return _Plan(metrics, of_samples, signatures, states, criteria, grouping, resampling)
+    resampling.check_metrics([*(metric.name for metric in sample_metrics), *joint_names])
+    return _Plan(metrics, sample_metrics, signatures, states, criteria, grouping, resampling)
 
 
 def _corpus_fields(by: str | None) -> list[str] | None:
@@ -411,7 +413,7 @@ def _cost_notes(metrics: Sequence[Metric]) -> Iterator[str]:
 
 
 def _summaries(
-    table: RunTable, plan: _Plan, of_corpora: Sequence[Scores]
+    table: RunTable, plan: _Plan, corpus_scores: Sequence[Scores]
 ) -> Iterator[MetricSummary]:
     """Yields the summaries of the metrics of samples, of the joint means if there are any, and of
     the corpus metrics."""
@@ -421,6 +423,6 @@ def _summaries(
         means = joint(table, *plan.criteria, compare=compare, resampling=resampling)
         summaries = adjusted([*summaries, *means], resampling)
     yield from summaries
-    for scores in of_corpora:
+    for scores in corpus_scores:
         groups, labels = table.rows_of_corpora(scores.metric)
         yield summarise_corpus(scores, groups, labels if scores.metric in plan.split else {})

@@ -28,7 +28,7 @@ from levelfield.stats.clusters import coded
 from levelfield.stats.resampling import Draws
 
 _WORDS = 3
-"""Texts that begin with so many equal words may continue one prompt."""
+"""Texts whose first words are equal, as many as these, may continue one prompt."""
 
 _SUFFIX = re.compile(r"[-_./:#][0-9A-Za-z]{1,3}$")
 """What tells ids of texts of one prompt apart."""
@@ -147,11 +147,11 @@ class RunTable:
         for metric, names in (corpora or {}).items():
             members = zip(names, groups, labels, strict=True)
             self._corpora.setdefault(metric, {}).update(dict.fromkeys(members))
-        for sample, group, of_sample, input in zip(samples, groups, shared, inputs, strict=True):
-            if not of_sample:
+        for sample, group, sharing, input in zip(samples, groups, shared, inputs, strict=True):
+            if not sharing:
                 self._add_unshared(sample, group)
             if input:
-                self._keep_example(group, of_sample, input)
+                self._keep_example(group, sharing, input)
 
     def _add_unshared(self, sample: Sample, group: str) -> None:
         """Remembers what texts that name no prompt have in common with others all the same."""
@@ -241,7 +241,7 @@ class RunTable:
             )
             for metric, names in self._part_names.items()
         }
-        return {metric: of_metric for metric, of_metric in means.items() if of_metric}
+        return {metric: metric_means for metric, metric_means in means.items() if metric_means}
 
     def notes(self) -> list[str]:
         """Returns what a reader must know of the values: ties, and prompts that are not named."""
@@ -264,7 +264,7 @@ class RunTable:
             raise ValueError("two samples have one id")
         names, groups = self._groups.sorted()
         label_names, labels = self._labels.sorted()
-        seeds, of_seeds = self._seeds.sorted(lambda seed: (seed is None, seed or 0))
+        seeds, seed_positions = self._seeds.sorted(lambda seed: (seed is None, seed or 0))
         values = {}
         for metric, column in self._columns.items():
             scored = np.array(column.ids, dtype=np.uint64)
@@ -278,7 +278,7 @@ class RunTable:
         return SystemTable(
             **hashes,
             groups=groups[rows],
-            seeds=None if seeds in ((), (None,)) else of_seeds[rows],
+            seeds=None if seeds in ((), (None,)) else seed_positions[rows],
             names=names,
             labels=labels[rows],
             label_names=label_names,
@@ -410,13 +410,13 @@ class Pairing:
         self._table = table
         self._rows = np.flatnonzero(table.inputs != NONE)
         inputs = table.inputs[self._rows]
-        of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
+        distinct, first, code = np.unique(inputs, return_index=True, return_inverse=True)
         shared = table.clusters[self._rows][first]
-        self.clusters: Hashes = np.where(shared == NONE, of_input, shared)
+        self.clusters: Hashes = np.where(shared == NONE, distinct, shared)
         self._cluster = coded(self.clusters)[1]
         self._seeds = None if table.seeds is None else table.seeds[self._rows]
         self.has_seeds = table.seeds is not None
-        self._shape = (of_input.size, len(table.names))
+        self._shape = (distinct.size, len(table.names))
         self._cell = code * len(table.names) + table.groups[self._rows]
         self.texts: Codes = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(
             self._shape

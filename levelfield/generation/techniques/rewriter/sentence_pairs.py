@@ -104,7 +104,7 @@ def rewriting_pairs(
 
 def _read(files: Sequence[str], attribute: str, reading: ReadingOptions) -> list[RewritingPair]:
     source = open_samples(files, reading, ids="any")
-    source.check(wanted=("source",))
+    source.check(needed=("source",))
     return [_pair(sample, attribute) for sample in source]
 
 
