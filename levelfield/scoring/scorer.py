@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +28,7 @@ from levelfield.scoring.cache import (
     cache_path,
     sample_key,
 )
-from levelfield.workers.executor import Executor, InThisProcess, Later, Pending, wait_for_one
+from levelfield.workers.executor import Executor, InThisProcess, Outcome, wait_for_one
 
 
 class CachedScorer:
@@ -77,7 +76,7 @@ class CachedScorer:
         if metric.level != "sample":
             return metric.score(samples, progress=progress)
         scored: list[Scores] = []
-        waiting: deque[tuple[int, Pending[Scores]]] = deque()
+        waiting: deque[tuple[int, Outcome[Scores]]] = deque()
         for partition in partitions(samples) if samples else [[]]:
             waiting.append((len(partition), self.begin(metric, partition)))
             while len(waiting) > self.ahead:
@@ -87,13 +86,13 @@ class CachedScorer:
         return concatenate(scored)
 
     def _take(
-        self, waiting: deque[tuple[int, Pending[Scores]]], scored: list[Scores], progress: Progress
+        self, waiting: deque[tuple[int, Outcome[Scores]]], scored: list[Scores], progress: Progress
     ) -> None:
         n, pending = waiting.popleft()
         scored.append(pending.result())
         progress(n)
 
-    def begin(self, metric: Metric, samples: Sequence[Sample]) -> Pending[Scores]:
+    def begin(self, metric: Metric, samples: Sequence[Sample]) -> Outcome[Scores]:
         """Begins to score a partition under a metric of samples."""
         cache = self._cache
         if cache is None or cache.failure or not getattr(metric, "cacheable", True):
@@ -108,7 +107,7 @@ class CachedScorer:
         fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in hits}
         if samples and not fresh:
             segments = [hits[key] for key in keys]
-            return Later(lambda: _scores(metric, signature, samples, segments))
+            return Outcome(lambda: _scores(metric, signature, samples, segments))
         part = _Part(
             metric,
             samples,
@@ -117,16 +116,16 @@ class CachedScorer:
             self._executor.begin(score_checked, metric, [*fresh.values()]),
         )
         self._under_way.append(part)
-        return Later(lambda: self._result(part, cache))
+        return Outcome(lambda: self._result(part, cache))
 
     def _result(self, part: _Part, cache: SegmentCache) -> Scores:
         """The scores of a part; on the way, whatever else is there is kept, so that a crash loses
         only what is being scored."""
         while part in self._under_way:
             ready = [part]
-            if isinstance(part.pending, Future):
+            if part.pending.is_elsewhere:
                 parts = [p for p in self._under_way if p is part or not _failed(p.pending)]
-                wait_for_one([p.pending for p in parts if isinstance(p.pending, Future)])
+                wait_for_one([p.pending for p in parts if p.pending.is_elsewhere])
                 ready = [p for p in parts if p.pending.done()]
             for candidate in ready:
                 if candidate is part or not _failed(candidate.pending):
@@ -162,7 +161,7 @@ class _Part:
     samples: Sequence[Sample]
     keys: Sequence[bytes]
     segments: dict[bytes, Segment]
-    pending: Pending[Scores]
+    pending: Outcome[Scores]
 
     def new_segments(self) -> dict[bytes, Segment]:
         """Takes in the scores that were pending; raises what went wrong."""
@@ -178,8 +177,8 @@ class _Part:
         return _scores(self.metric, self.metric.signature, self.samples, segments)
 
 
-def _failed(pending: Pending[Scores]) -> bool:
-    return isinstance(pending, Future) and pending.done() and pending.exception() is not None
+def _failed(pending: Outcome[Scores]) -> bool:
+    return pending.is_elsewhere and pending.done() and pending.exception() is not None
 
 
 @contextlib.contextmanager

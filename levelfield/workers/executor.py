@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from levelfield.core.errors import LevelfieldError, first_line
 from levelfield.core.progress import LIMIT
@@ -24,9 +24,7 @@ LIVES = 2
 """How often a partition is tried whose worker dies."""
 _HEARS_S = 0.2
 
-R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
-I_contra = TypeVar("I_contra", contravariant=True)
 
 
 class WorkerError(LevelfieldError):
@@ -51,27 +49,32 @@ class Subject(Protocol):
         ...
 
 
-class Pending(Protocol[R_co]):
-    """A result that is under way."""
+class Outcome(Future[R]):
+    """A result, or what went wrong: of work elsewhere, or computed here when it is asked for.
 
-    def result(self) -> R_co:
-        """Waits for it; raises what went wrong."""
-        ...
+    Args:
+        compute: computes it here; None if it comes from elsewhere.
+    """
 
-    def done(self) -> bool:
-        """Whether `result` has nothing to wait for."""
-        ...
+    def __init__(self, compute: Callable[[], R] | None = None) -> None:
+        super().__init__()
+        self._compute = compute
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it comes from elsewhere."""
+        return self._compute is None
 
-@dataclass(frozen=True)
-class Later(Generic[R_co]):
-    """A result that is computed when it is asked for."""
-
-    result: Callable[[], R_co]
-
-    def done(self) -> bool:
-        """It is not."""
-        return False
+    def result(self, timeout: float | None = None) -> R:
+        """Returns the result; Ctrl-C is heard while it is waited for."""
+        if self._compute and not self.done():
+            try:
+                self.set_result(self._compute())
+            except Exception as error:
+                self.set_exception(error)
+        elif timeout is None:
+            wait_for_one([self])
+        return super().result(timeout)
 
 
 class Executor(Protocol):
@@ -84,7 +87,7 @@ class Executor(Protocol):
 
     def begin(
         self, function: Callable[[Any, Sequence[Any]], R], subject: Subject, items: Sequence[Any]
-    ) -> Pending[R]:
+    ) -> Outcome[R]:
         """Begins `function(subject, items)`; the function has a name in its module."""
         ...
 
@@ -101,9 +104,9 @@ class InThisProcess:
 
     def begin(
         self, function: Callable[[Any, Sequence[Any]], R], subject: Subject, items: Sequence[Any]
-    ) -> Pending[R]:
+    ) -> Outcome[R]:
         """The result, once it is asked for."""
-        return Later(lambda: function(subject, items))
+        return Outcome(lambda: function(subject, items))
 
     def together(self) -> AbstractContextManager[object]:
         """Nothing: there is one place."""
@@ -118,7 +121,7 @@ def results(
 ) -> Iterator[R]:
     """Yields `function(subject, partition)` of every partition, as they come; a few are begun
     ahead."""
-    waiting: list[Pending[R]] = []
+    waiting: list[Outcome[R]] = []
     for partition in partitions:
         waiting.append(executor.begin(function, subject, partition))
         while len(waiting) > executor.ahead:
@@ -127,13 +130,12 @@ def results(
         yield _next(waiting)
 
 
-def _next(waiting: list[Pending[R]]) -> R:
-    futures = [pending for pending in waiting if isinstance(pending, Future)]
-    if len(futures) == len(waiting):
-        wait_for_one(futures)
-    pending = next((pending for pending in waiting if pending.done()), waiting[0])
-    waiting.remove(pending)
-    return pending.result()
+def _next(waiting: list[Outcome[R]]) -> R:
+    if all(outcome.is_elsewhere for outcome in waiting):
+        wait_for_one(waiting)
+    outcome = next((outcome for outcome in waiting if outcome.done()), waiting[0])
+    waiting.remove(outcome)
+    return outcome.result()
 
 
 class Workers(Protocol):
@@ -189,7 +191,7 @@ class WorkerPool:
 
     def begin(
         self, function: Callable[[Any, Sequence[Any]], R], subject: Subject, items: Sequence[Any]
-    ) -> Pending[R]:
+    ) -> Outcome[R]:
         """Sends items to the next worker that is free.
 
         Raises (when the result is asked for):
@@ -258,16 +260,6 @@ class WorkerPool:
                 job.outcome.set_result(outcome)
 
 
-class _Outcome(Future[Any]):
-    """A result, or what went wrong."""
-
-    def result(self, timeout: float | None = None) -> Any:
-        """The result; Ctrl-C is heard while it is waited for."""
-        if timeout is None:
-            wait_for_one([self])
-        return super().result(timeout)
-
-
 @dataclass(frozen=True)
 class _Job:
     """A function of a subject on some items.
@@ -283,7 +275,7 @@ class _Job:
     signature: str
     items: Sequence[Any]
     limit: float | None
-    outcome: _Outcome = field(default_factory=_Outcome)
+    outcome: Outcome[Any] = field(default_factory=Outcome)
 
     @property
     def digest(self) -> bytes:
