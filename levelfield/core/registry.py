@@ -31,15 +31,14 @@ def matching(name: str) -> tuple[str, ...]:
 
     `PATH.py:CLASS` stands for the class in that file.
     """
+    names = tuple(installed())
+    if members := tuple(n for n in names if n == name or n.startswith(f"{name}.")):
+        return members
     if MetricFile.parse(name):
         return (name,)
-    names = tuple(installed())
-    members = tuple(n for n in names if n == name or n.startswith(f"{name}."))
-    if not members:
-        lists = "`levelfield metrics` lists them"
-        hint = did_you_mean(name, names, most=3, cutoff=0.4, otherwise=lists)
-        raise UserError(f"there is no metric '{name}'; {hint}")
-    return members
+    lists = "`levelfield metrics` lists them"
+    hint = did_you_mean(name, names, most=3, cutoff=0.4, otherwise=lists)
+    raise UserError(f"there is no metric '{name}'; {hint}")
 
 
 def is_metric(name: str) -> bool:
@@ -50,21 +49,24 @@ def is_metric(name: str) -> bool:
 
 def metric_class(name: str) -> Callable[..., Metric]:
     """Returns the class (or factory) of the metric with a name."""
-    load: Callable[[], Callable[..., Metric]]
+    if entry := installed().get(name):
+        return _loaded(name, entry.value, entry.load)
     if file := MetricFile.parse(name):
-        origin, load = str(file.path), file.load
-    elif entry := installed().get(name):
-        origin, load = entry.value, entry.load
-    elif name in _in_files:
+        factory = _loaded(name, str(file.path), file.load)
+        _in_files[str(getattr(factory, "name", name))] = factory
+        return factory
+    if name in _in_files:
         return _in_files[name]
-    else:
-        raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    failure = f"metric '{name}' can't be loaded from {origin}"
-    factory: Callable[..., Metric] = load_foreign(load, failure)
+    raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
+
+
+def _loaded(name: str, origin: str, load: Callable[[], Any]) -> Callable[..., Metric]:
+    """Returns what loading gives for the name of a metric."""
+    factory: Callable[..., Metric] = load_foreign(
+        load, f"metric '{name}' can't be loaded from {origin}"
+    )
     if not callable(factory):
         raise UserError(f"metric '{name}' can't be loaded: {origin} is not a class")
-    if file:
-        _in_files[str(getattr(factory, "name", name))] = factory
     return factory
 
 

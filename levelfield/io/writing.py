@@ -221,7 +221,6 @@ def atomic_writer(path: str | os.PathLike[str], *, private: bool = False) -> Ite
         with _stdout() as file:
             yield file
         return
-    problem = f"{printable(destination)}: can't be written: "
     try:
         with ExitStack() as stack:
             try:
@@ -231,11 +230,11 @@ def atomic_writer(path: str | os.PathLike[str], *, private: bool = False) -> Ite
                     target = stack.enter_context(file_replacement(target, private=private))
                 file = stack.enter_context(open_text(target))
             except (OSError, ValueError) as error:
-                raise UserError(problem + _reason(error)) from error
+                raise _failure(destination, error) from error
             yield file
     except OSError as error:
         if error.errno in FULL:
-            raise UserError(problem + _reason(error)) from error
+            raise _failure(destination, error) from error
         raise
 
 
@@ -256,16 +255,21 @@ def _target(destination: str) -> Path:
     A link to an open pipe, as `/dev/stdout` may be, leads to no name and stands for itself.
     """
     path, target = Path(destination), Path(os.path.realpath(destination))
-    name, folder = printable(destination), printable(str(target.parent))
     if path.exists() and not target.exists():
         target = path
     if not target.name or target.is_dir():
-        raise UserError(f"{name}: is a folder; name a file in it")
+        raise UserError(f"{printable(destination)}: is a folder; name a file in it")
     if not target.parent.is_dir():
-        raise UserError(f"{name}: there is no folder {folder}; make it first")
+        folder = printable(str(target.parent))
+        raise UserError(f"{printable(destination)}: there is no folder {folder}; make it first")
     if target.exists() and not os.access(target, os.W_OK):
-        raise UserError(f"{name}: is not writable; change its permissions or name another file")
+        mend = "change its permissions or name another file"
+        raise UserError(f"{printable(destination)}: is not writable; {mend}")
     return target
+
+
+def _failure(destination: str, error: Exception) -> UserError:
+    return UserError(f"{printable(destination)}: can't be written: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:
