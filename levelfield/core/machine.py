@@ -7,26 +7,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 _GROUPS = Path("/sys/fs/cgroup")
-_MACHINE = Path("/proc/meminfo")
 
 
-def usable_memory(machine: Path = _MACHINE, groups: Path = _GROUPS) -> int | None:
-    """Bytes that are left; None where the system does not say (it is not Linux).
-
-    That is what the machine has available, or what the control group has left if that is less.
-    """
-    left = [*_of_machine(machine), *_of_group(groups)]
-    return max(0, min(left)) if left else None
-
-
-def _of_machine(file: Path) -> Iterator[int]:
-    try:
-        for line in file.read_text("ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                yield int(line.split()[1]) << 10  # it says kB, and means KiB
-    except (OSError, ValueError, IndexError):
-        return
+def usable_memory(groups: Path = _GROUPS) -> int:
+    """Returns the bytes that are left: what the machine has available, or what the control group
+    has left if that is less."""
+    available = int(psutil.virtual_memory().available)
+    return max(0, min([available, *_of_group(groups)]))
 
 
 def _of_group(groups: Path) -> Iterator[int]:

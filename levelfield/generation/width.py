@@ -27,8 +27,6 @@ WIDTH = 512
 """Rows of a pass on any other device."""
 SHARE = 0.5
 """The share of the free memory that a batch may take; the rest is for what is not counted."""
-UNKNOWN_MEMORY = 4 << 30
-"""Bytes that count as free where the system does not say how many are."""
 LOGITS = 10
 """Tensors in float32 of the size of the vocabulary that a row has at once: logits, probabilities,
 what may be chosen, and noise. Six were measured."""
@@ -112,15 +110,10 @@ def free_memory(device: torch.device) -> int:
             unused = accelerator.memory_reserved(device)  # type: ignore[union-attr]
             unused -= accelerator.memory_allocated(device)  # type: ignore[union-attr]
         except (AttributeError, RuntimeError, AssertionError):  # mps knows none of these
-            return _part_of(usable_memory())
-        return free + int(unused)
-    return _part_of(usable_memory())
-
-
-def _part_of(memory: int | None) -> int:
-    if memory is None:
-        return UNKNOWN_MEMORY
-    return int(memory * min(1.0, model_threads() / usable_processors()))
+            pass
+        else:
+            return free + int(unused)
+    return int(usable_memory() * min(1.0, model_threads() / usable_processors()))
 
 
 def evenly(items: Sequence[T], most: int) -> Iterator[list[T]]:

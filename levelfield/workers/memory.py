@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -32,9 +31,8 @@ def worker_count(
         return workers
     if device != "cpu" and _has_gpu():
         return 1
-    left = usable_memory()
-    of_memory = math.inf if left is None else left // (WORKER_BYTES + weights(subjects))
-    return int(max(1, min(usable_processors(), of_memory, items // (4 * PARTITION))))
+    of_memory = usable_memory() // (WORKER_BYTES + weights(subjects))
+    return max(1, min(usable_processors(), of_memory, items // (4 * PARTITION)))
 
 
 def _has_gpu() -> bool:

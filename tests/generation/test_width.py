@@ -87,10 +87,10 @@ def test_a_worker_has_its_part_of_the_free_memory(monkeypatch):
         assert free_memory(torch.device("cpu")) == free
 
 
-def test_memory_that_the_system_does_not_tell_is_taken_to_be_small(monkeypatch):
-    monkeypatch.setattr(width, "usable_memory", lambda: None)
-    assert free_memory(torch.device("cpu")) == width.UNKNOWN_MEMORY
-    assert free_memory(torch.device("mps")) == width.UNKNOWN_MEMORY
+def test_a_device_that_tells_nothing_has_the_memory_of_the_processor(monkeypatch):
+    monkeypatch.setattr(width, "usable_memory", lambda: GIB)
+    monkeypatch.setattr(width, "model_threads", lambda: width.usable_processors())
+    assert free_memory(torch.device("mps")) == GIB
 
 
 def test_a_device_has_what_it_has_free_and_what_pytorch_holds_unused(monkeypatch):

@@ -9,12 +9,14 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import length_metric
 from length_metric import WORD, alive, samples, workers_of
 from levelfield import score
+from levelfield.core import machine
 from levelfield.core.errors import UserError
 from levelfield.core.machine import usable_memory
 from levelfield.core.metric import MetricError
@@ -170,8 +172,6 @@ def test_auto_is_what_processors_memory_and_samples_allow(monkeypatch):
     assert worker_count("auto", [], many, "cpu") == 5
     assert worker_count("auto", [], 3 * 4 * PARTITION, "cpu") == 3
     assert worker_count("auto", [], 1, "cpu") == 1
-    monkeypatch.setattr(memory, "usable_memory", lambda: None)
-    assert worker_count("auto", [], many, "cpu") == 8
     monkeypatch.setattr(memory, "usable_memory", lambda: 0)
     assert worker_count("auto", [], many, "cpu") == 1
     assert worker_count(3, [], 1) == 3
@@ -179,16 +179,15 @@ def test_auto_is_what_processors_memory_and_samples_allow(monkeypatch):
         score(samples(), "rouge-l.references", workers=0)
 
 
-def test_memory_is_that_of_the_machine_or_of_the_container_if_that_is_less(tmp_path):
-    machine = tmp_path / "meminfo"
-    machine.write_text("MemTotal: 16 kB\nMemFree: 2 kB\nMemAvailable:    8 kB\n")
-    assert usable_memory(machine, tmp_path) == 8 * 1024
+def test_memory_is_that_of_the_machine_or_of_the_container_if_that_is_less(tmp_path, monkeypatch):
+    available = SimpleNamespace(available=8 * 1024)
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: available)
+    assert usable_memory(tmp_path) == 8 * 1024
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("5\n")
-    assert usable_memory(machine, tmp_path) == 8 * 1024
+    assert usable_memory(tmp_path) == 8 * 1024
     (tmp_path / "memory.max").write_text("1000\n")
-    assert usable_memory(machine, tmp_path) == 995
-    assert usable_memory(tmp_path / "nothing", tmp_path / "nowhere") is None
+    assert usable_memory(tmp_path) == 995
 
 
 @pytest.mark.parametrize(
@@ -209,4 +208,4 @@ def test_pages_of_files_that_the_system_gives_back_are_free(
     (tmp_path / limit).write_text("1000\n")
     (tmp_path / used).write_text("700\n")
     (tmp_path / used).with_name("memory.stat").write_text(f"anon 400\n{stat}")
-    assert usable_memory(tmp_path / "nothing", tmp_path) == 600
+    assert usable_memory(tmp_path) == 600
