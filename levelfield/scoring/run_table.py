@@ -77,10 +77,11 @@ class SystemTable:
     values: Mapping[str, Floats]
     examples: Mapping[str, Input]
 
-    @property
-    def own_clusters(self) -> Hashes:
-        """The clusters; what was generated from nothing shared is one of its own."""
-        return np.where(self.clusters == NONE, self.ids, self.clusters)
+    @cached_property
+    def own_clusters(self) -> Codes:
+        """(n,) numbers of the clusters; what was generated from nothing shared is one of its
+        own."""
+        return coded(np.where(self.clusters == NONE, self.ids, self.clusters))[1]
 
 
 class RunTable:
@@ -464,13 +465,9 @@ class Pairing:
             systems=table.groups,
             seeds=seeds,
             inputs=coded(np.where(table.inputs == NONE, table.ids, table.inputs))[1],
-            clusters=self._own_clusters,
+            clusters=table.own_clusters,
             strata=self._strata,
         )
-
-    @cached_property
-    def _own_clusters(self) -> Codes:
-        return coded(self._table.own_clusters)[1]
 
     @cached_property
     def _strata(self) -> Codes:

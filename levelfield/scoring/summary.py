@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from levelfield.core.arrays import Bools, Codes, Floats, Hashes
+from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.direction import Direction, higher_is_better
 from levelfield.core.documents import Document
 from levelfield.core.scores import Scores, mean_of_defined
@@ -24,7 +24,6 @@ from levelfield.scoring.comparison import (
 )
 from levelfield.scoring.run_table import Pairing, RunTable
 from levelfield.scoring.seeds import mean_with_seeds
-from levelfield.stats.clusters import coded
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.grouped import ranked_within
 from levelfield.stats.means import Range, cluster_mean, natural_range
@@ -152,7 +151,7 @@ def unadjusted(
         ValueError: as `RunTable.table`.
     """
     table = run.table()
-    clusters = coded(table.own_clusters)[1]
+    clusters = table.own_clusters
     pairing = Pairing(table) if compare else None
 
     def group_summary(
@@ -245,7 +244,7 @@ def unadjusted(
 def mean_of_rows(
     values: Floats,
     rows: Bools,
-    clusters: Hashes | Codes,
+    clusters: Codes,
     pairing: Pairing | None,
     code: int | None,
     *,
