@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from levelfield.core.direction import SIGNS
@@ -68,17 +69,17 @@ class ResultCell(Document):
         """Whether it is shown to be better than every other one."""
         return self.standing is not None and self.standing.best
 
-    @property
+    @cached_property
     def letters(self) -> str:
         """Its letters; empty if it was not compared."""
         return self.standing.letters_name if self.standing else ""
 
-    @property
+    @cached_property
     def mean(self) -> str:
         """The mean as it is written; a dash without one."""
         return self.scale(self.group.mean.value)
 
-    @property
+    @cached_property
     def interval(self) -> str:
         """The interval as it is written beside the mean: half its width after ±, or both ends where
         the mean is off its centre by more than 5 % of its width; empty without one."""
@@ -134,7 +135,7 @@ class ResultColumn(Document):
         """The metric, and the label if it is of one."""
         return self.summary.metric + (f", {self.label}" if self.label else "")
 
-    @property
+    @cached_property
     def ranking(self) -> list[ResultCell]:
         """The cells that have a standing, the best first, else the highest."""
         sign = 1 if self.summary.direction == "lower" else -1
