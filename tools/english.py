@@ -21,10 +21,11 @@ SOURCES = ("levelfield", "rating", "reproductions", "benchmarks", "tools", "test
 
 PHRASES = {
     re.compile(r"\bbehind\b"): "after, or past",
-    re.compile(r"\b(?:is|are) no\b(?! (?:longer|more|larger|smaller|better|worse|less|greater))"): (
-        "is not a, has no, or there is none"
-    ),
-    re.compile(r"\bstands?\b(?! for\b)"): "is, or is written",
+    re.compile(
+        r"(?<!\b[Tt]here )\b(?:is|are) no\b"
+        r"(?! (?:longer|more|larger|smaller|better|worse|less|greater))"
+    ): "is not a, or has no",
+    re.compile(r"\bstands?\b(?! (?:in )?for\b)"): "is, or is written",
     re.compile(r"\bso many\b"): "that many, or the number of",
     re.compile(r"\banew\b"): "again",
 }
@@ -35,8 +36,15 @@ _WORD = "one of at own what wanted found said some why known both theirs given m
 _VAGUE = frozenset(_WORD.split())
 _PREPOSITION = re.compile(r"_*(?:of|its|at|behind|beside|all_of|what)_")
 
-KEPT = frozenset({"of_ranks", "own_work"})
-"""Names that users' files or programs hold."""
+_KEPT = """
+of_ranks own_work
+AuditReport.at_least Cell.asked Correspondence.why Derived.why ExampleCard.why export.what Fact.what
+Finding.of Finding.what Gap.what Item.given JudgeAgreement.of_rates LeftOut.why LogRow.at
+MetricAgreement.of_aspects Practice.given QuestionAnswer.why RatedSet.why Saved.at Shown.given
+SpreadBetween.why StudySummary.at_levels Unit.given WorkedExample.given WorkedExample.why
+"""
+KEPT = frozenset(_KEPT.split())
+"""Names that users' files or programs hold, some only in one class or function."""
 
 
 class Finding(NamedTuple):
@@ -44,14 +52,14 @@ class Finding(NamedTuple):
 
     file: Path
     line: int
-    what: str
+    advice: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.what}"
+        return f"{self.file}:{self.line}: {self.advice}"
 
 
 def findings(file: Path) -> Iterator[Finding]:
-    """Yields what a Python file has of the phrases and names."""
+    """Yields the phrases and names of a Python file that should be written otherwise."""
     with tokenize.open(file) as stream:
         source = stream.read()
     tree = ast.parse(source)
@@ -61,8 +69,8 @@ def findings(file: Path) -> Iterator[Finding]:
             for match in phrase.finditer(blanked):
                 place = line + blanked.count("\n", 0, match.start())
                 yield Finding(file, place, f'"{match[0]}": {instead}')
-    for line, name in _names(tree):
-        if name in KEPT:
+    for line, owner, name in _names(tree):
+        if not KEPT.isdisjoint((name, f"{owner}.{name}")):
             continue
         if name in _VAGUE:
             yield Finding(file, line, f"name {name}: name the thing")
@@ -85,15 +93,21 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yields the names that a module gives: of arguments, variables, functions and classes."""
-    for node in ast.walk(tree):
-        match node:
+def _names(node: ast.AST, owner: str = "") -> Iterator[tuple[int, str, str]]:
+    """Yields the names that a module binds, each with its line and the class or function around it.
+
+    They are the names of arguments, variables, functions and classes.
+    """
+    for child in ast.iter_child_nodes(node):
+        inner = owner
+        match child:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                yield node.lineno, name
+                yield child.lineno, owner, name
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 if name not in _VAGUE:  # `Options.of` makes an instance
-                    yield node.lineno, name
+                    yield child.lineno, owner, name
+                inner = name
+        yield from _names(child, inner)
 
 
 def python_files(paths: Sequence[str] = SOURCES) -> Iterator[Path]:
@@ -103,6 +117,6 @@ def python_files(paths: Sequence[str] = SOURCES) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    found = [f for file in python_files(sys.argv[1:] or SOURCES) for f in findings(file)]
-    print(*found, sep="\n")
-    sys.exit(bool(found))
+    listed = [f for file in python_files(sys.argv[1:] or SOURCES) for f in findings(file)]
+    print(*listed, sep="\n")
+    sys.exit(bool(listed))

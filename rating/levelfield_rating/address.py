@@ -38,7 +38,8 @@ class Address:
         """Reads an address.
 
         Raises:
-            UserError: it is no http address, has more than a path, or its path is one of the app's.
+            UserError: it is not an http address, has more than a path, or its path is one of the
+                app's.
         """
         expected = f"--url {url}: expected an address such as https://example.org/ratings"
         try:

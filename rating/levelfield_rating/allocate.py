@@ -5,12 +5,12 @@ Units are dealt to surveys, each direction evenly. In a rater's order
 - directions alternate as far as their counts allow; which one comes first is balanced over slots;
 - items of one unit are spread over the whole order, never side by side if that can be avoided;
 - systems take the places within a unit in turn, by the rows of a Williams design (Williams 1949):
-  over as many units, or raters, as there are systems each system is once the first, second, … text
-  of a unit, and follows every other one equally often;
-- of two texts each stands left equally often, and left for one rater what stood right for the last.
+  over as many units, or raters, as there are systems, each system is the first, second, … text of
+  a unit once, and follows every other system equally often;
+- each of two texts is on the left equally often, and the next rater sees them the other way round.
 
-All that is free is decided by a hash of the seed and the items' keys, so that it is the same on
-every machine. Only the opaque ids are not: they come from the system's random numbers.
+A hash of the seed and the items' keys decides whatever is left open, so that the allocation is the
+same on every machine. Only the opaque ids differ: they come from the system's random numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def drawn(seed: int, *key: object) -> int:
 
 
 def deal(units: Sequence[Unit], surveys: int, seed: int) -> list[list[Unit]]:
-    """Deals units to surveys: of each direction, and in all, equally many, give or take one.
+    """Deals units to surveys so that their numbers, in all and by direction, differ by one at most.
 
     >>> [len(survey) for survey in deal([], 2, seed=1)]
     [0, 0]
@@ -50,8 +50,8 @@ def deal(units: Sequence[Unit], surveys: int, seed: int) -> list[list[Unit]]:
         by_direction[unit.direction].append(unit)
     dealt: list[list[Unit]] = [[] for _ in range(surveys)]
     turn = 0
-    for of_one in by_direction.values():
-        for unit in sorted(of_one, key=lambda u: drawn(seed, "survey", u.key)):
+    for direction_units in by_direction.values():
+        for unit in sorted(direction_units, key=lambda u: drawn(seed, "survey", u.key)):
             dealt[turn % surveys].append(unit)
             turn += 1
     return dealt
@@ -72,7 +72,7 @@ def williams(n: int, row: int, mirrored: bool = False) -> list[int]:
     """Returns a row of the Williams design of n treatments.
 
     Rows 0 to n − 1 are a Latin square; with their mirror images if n is odd, every ordered pair of
-    treatments stands side by side equally often.
+    treatments is adjacent equally often.
 
     >>> [williams(4, row) for row in range(4)]
     [[0, 1, 3, 2], [1, 2, 0, 3], [2, 3, 1, 0], [3, 0, 2, 1]]
@@ -85,18 +85,18 @@ def williams(n: int, row: int, mirrored: bool = False) -> list[int]:
 def spread(
     counts: Mapping[K, int], rank: Callable[[K, int], int], first: K | None = None
 ) -> list[K]:
-    """Orders keys, each as often as counted, far from their like.
+    """Returns each key as often as it is counted, with equal keys far from each other.
 
-    Neighbours are alike as seldom as the counts allow, given the first key. Where that leaves a
-    choice, the i-th of n stands near (i + ½) / n of the way; `rank(key, i)` decides between equals.
+    Equal keys are neighbours as seldom as the counts allow, given the first key. Where that leaves
+    a choice, the i-th of n is near (i + ½) / n of the way; `rank(key, i)` breaks ties.
 
-    Only a key that is more than half of what is left can force neighbours to be alike. It comes
-    next, unless it came last: then, and while there is no such key, the others are as good, and a
-    heap has the one whose turn it is.
+    Only a key that makes up more than half of the rest can force equal neighbours. It comes next,
+    unless it came last. In that case, and while there is no such key, any other key will do, and a
+    heap holds the one whose turn it is.
     """
     keys = [key for key, n in counts.items() if n]
     left = [counts[key] for key in keys]
-    # both heaps hold an entry for every number of a key that was ever left; the latest counts
+    # both heaps keep an entry for each count that a key has had; only the latest is valid
     turns: list[tuple[float, int, int, int]] = []
     most: list[tuple[int, int]] = []
 
@@ -111,8 +111,8 @@ def spread(
         passed = None
         while True:
             entry = heapq.heappop(turns)
-            k, of_entry = entry[2:]
-            if of_entry == left[k]:
+            k, count = entry[2:]
+            if count == left[k]:
                 if k != but:
                     break
                 passed = entry
@@ -162,21 +162,21 @@ def order_of_slot(
     for question in questions:
         units[question.unit].append(question)
     queues = {
-        unit: _turns(of_unit, columns, seed, survey, n, rater)
-        for n, (unit, of_unit) in enumerate(units.items())
+        unit: _turns(unit_questions, columns, seed, survey, n, rater)
+        for n, (unit, unit_questions) in enumerate(units.items())
     }
     directions = list(dict.fromkeys(q.item.direction for q in questions))
     counts = Counter(q.item.direction for q in questions)
     pattern = _alternating(directions, counts, survey + rater)
     waiting: dict[str, list[str]] = {}
     for direction in directions:
-        of_direction = {
-            unit: len(of_unit)
-            for unit, of_unit in units.items()
-            if of_unit[0].item.direction == direction
+        unit_sizes = {
+            unit: len(unit_questions)
+            for unit, unit_questions in units.items()
+            if unit_questions[0].item.direction == direction
         }
         waiting[direction] = spread(
-            of_direction, lambda unit, n: drawn(seed, "slot", survey, rater, unit, n)
+            unit_sizes, lambda unit, n: drawn(seed, "slot", survey, rater, unit, n)
         )[::-1]
     order = [queues[waiting[direction].pop()].pop(0) for direction in pattern]
     return _repaired(order, lambda *places: drawn(seed, "swap", survey, rater, *places))
@@ -234,12 +234,13 @@ def _places(
 
 
 def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) -> list[BalancedItem]:
-    """Items of one direction swapped, so that no two of a source stand side by side and no control
-    stands first or last; as far as swaps that make it better, or not worse for a while, lead.
-    A control that can't leave the end otherwise is swapped with an item of another direction.
+    """Returns the order after swaps that separate items of one source and move controls inwards.
+
+    Swaps are within a direction, and go on while they make the order better, or for a while no
+    worse. A control that can't leave the end otherwise is swapped with an item of any direction.
 
     Args:
-        rank: of a step and a place; decides between swaps that are as good.
+        rank: number of a step and a place; breaks ties between swaps.
     """
     order = list(order)
     best = list(order)
@@ -250,11 +251,11 @@ def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) ->
         """Returns what is wrong at a place and with its neighbours."""
         here = order[place]
         beside = [order[n] for n in (place - 1, place + 1) if 0 <= n < len(order)]
-        at_end = bool(here.item.control) and place in (0, len(order) - 1)
-        return _AT_END * at_end + sum(here.shared == other.shared for other in beside)
+        edge_control = bool(here.item.control) and place in (0, len(order) - 1)
+        return _AT_END * edge_control + sum(here.shared == other.shared for other in beside)
 
     def swap(a: int, b: int) -> int:
-        """Returns how much better it is after the swap."""
+        """Swaps two items, and returns how many faults fewer there are."""
         before = faults(a) + faults(b)
         order[a], order[b] = order[b], order[a]
         return before - faults(a) - faults(b)
@@ -293,10 +294,10 @@ def _faults_of(order: list[BalancedItem]) -> int:
 
 
 _AT_END = 100
-"""A control that stands first or last is worse than neighbours of one source."""
+"""Weight of a control at either end: it is worse than neighbours of one source."""
 
 _LEVEL_STEPS = 100
-"""Swaps that make nothing better, before an order is taken as it is."""
+"""Swaps without improvement after which the search ends."""
 
 
 def slots_of(
@@ -335,8 +336,10 @@ def _second_first(
     survey: int,
     rater: int,
 ) -> set[str]:
-    """Keys of the pairs whose second text stands left: half of each two systems' pairs, and for
-    the next rater the other half."""
+    """Returns the keys of the pairs whose second text is on the left.
+
+    They are half of the pairs of any two systems, and for the next rater the other half.
+    """
     kinds: defaultdict[object, list[BalancedItem]] = defaultdict(list)
     for question in questions:
         kinds[question.item.control or question.columns[0]].append(question)
@@ -362,7 +365,7 @@ def _display(
     unit: int,
     rater: int,
 ) -> tuple[int, ...]:
-    """Which candidate of a ranking stands first, second, …"""
+    """Returns the candidates of a ranking in the order of display."""
     if question.item.control:
         candidates = range(len(question.item.candidates))
         key = question.item.key

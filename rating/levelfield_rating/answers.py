@@ -1,4 +1,4 @@
-"""Answers of raters: what one is on each scale, and whether one passes a practice item."""
+"""Answers of raters: what is valid on each scale, and which answers pass a practice item."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from levelfield_rating.model import SLIDER, RatingCriterion
 
 Answer = int | tuple[int, ...]
-"""Slider 1 to 100; Likert 1 to points; pairwise the position of the better candidate or −1 for
-neither; ranking a rank a candidate, 1 best, where a rank r > 1 says that r − 1 candidates stand
+"""Slider: 1 to 100. Likert: 1 to points. Pairwise: the position of the better candidate, or −1 for
+neither. Ranking: a rank for each candidate, 1 the best; a rank r means that r − 1 candidates come
 before it."""
 
 TRIES = 2
-"""At a practice item; then the rater goes on anyway."""
+"""Tries at a practice item, after which the rater goes on anyway."""
 
 NEITHER = -1
-"""Of two texts neither is the better one."""
+"""Answer that neither of two texts is better."""
 
 
 class BadAnswer(ValueError):  # noqa: N818 - what it says is the rater's, not the code's
@@ -29,12 +29,12 @@ def scale_ends(criterion: RatingCriterion) -> tuple[int, int]:
 
 
 def checked(criterion: RatingCriterion, candidates: int, value: object) -> Answer:
-    """Returns the value as an answer to a criterion about an item with so many candidates.
+    """Returns a value as an answer to a criterion about an item, given its number of candidates.
 
-    Integers only: `True`, `3.0`, `"3"` and NaN are no answers.
+    Only integers are answers: `True`, `3.0`, `"3"` and NaN are not.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: the value is not an answer.
     """
     if criterion.scale == "ranking":
         return _checked_ranks(candidates, value)
@@ -58,7 +58,7 @@ def _checked_ranks(candidates: int, value: object) -> tuple[int, ...]:
 
 
 def standard_ranks(order: Sequence[int]) -> tuple[int, ...]:
-    """Ranks in the manner of a competition: 1 + how many stand before; equal numbers tie."""
+    """Returns competition ranks: 1 + how many numbers are smaller; equal numbers tie."""
     return tuple(1 + sum(other < number for other in order) for number in order)
 
 
@@ -72,9 +72,10 @@ def shown_answer(criterion: RatingCriterion, order: Sequence[int], value: Answer
 
 
 def stored_answer(criterion: RatingCriterion, order: Sequence[int], value: Any) -> Any:
-    """What a page says, for `Item.candidates`. What is no answer stays as it is: the store says no.
+    """Returns a page's answer in terms of `Item.candidates`.
 
-    A ranking may come as any whole numbers, smaller ones first.
+    Any other value is returned as it is, for the store to refuse. A ranking may be any whole
+    numbers, the smallest for the best.
     """
     if criterion.scale == "ranking" and isinstance(value, list | tuple):
         if len(value) != len(order) or any(type(rank) is not int for rank in value):

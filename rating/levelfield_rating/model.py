@@ -95,7 +95,7 @@ class TextPart:
     """A piece of text as raters see it: `text` literally, in its language and direction.
 
     Attributes:
-        name: what stands above it: `Original`, `Prompt`, a speaker.
+        name: heading above it: `Original`, `Prompt`, a speaker.
     """
 
     name: str
@@ -106,7 +106,7 @@ class TextPart:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text to judge, and the samples it stands for, which no rater ever sees."""
+    """A text to judge, and the samples that have it, which no rater ever sees."""
 
     part: TextPart
     samples: tuple[str, ...]
@@ -141,7 +141,7 @@ class Placed:
 
     Attributes:
         opaque: what the rater's pages call it, random.
-        order: which candidate stands first, second, …: positions in `Item.candidates`.
+        order: candidates in the order of display, as positions in `Item.candidates`.
     """
 
     item: str
@@ -164,7 +164,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class WorkedExample:
-    """An item with answers and why, shown before the rating begins; raters don't answer it."""
+    """An item with answers and their reason, shown before the rating; raters don't answer it."""
 
     given: tuple[TextPart, ...]
     candidates: tuple[TextPart, ...]
@@ -284,8 +284,8 @@ class Frozen:
         return self.slots[slot].items if slot < len(self.slots) else ()
 
     @classmethod
-    def of_document(cls, text: str) -> Frozen:
-        """Back from `document`.
+    def from_document(cls, text: str) -> Frozen:
+        """Reads a study back from the text that `document` returns.
 
         Raises:
             ValueError: written by a later version.

@@ -64,7 +64,7 @@ class Lacking:
 
 @functools.lru_cache(maxsize=1 << 14)
 def split(text: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sentences, and what stands between them: one less.
+    """Returns the sentences of a text, and the white space between them: one piece fewer.
 
     >>> split("We came.  We saw. We left.", "en")
     (('We came.', 'We saw.', 'We left.'), ('  ', ' '))
@@ -125,9 +125,8 @@ def negatives_of(
     can, from one of another direction and of like length. It differs from all real texts of the
     unit that it is shown with, and, unless its kind is `other`, from all texts of the study.
 
-    In a pair it stands beside a real text; in a ranking beside all of its unit's but one, so that
-    the number of texts doesn't show which one it is. The negative sample is the candidate without
-    samples.
+    In a pair it is shown with one real text; in a ranking with all of its unit's but one, so that
+    the number of texts doesn't give it away. The negative sample is the candidate without samples.
 
     Args:
         survey: from 1.

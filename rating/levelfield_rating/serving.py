@@ -137,7 +137,7 @@ def _listening(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server((address[0], port), family=family)
-    except (OSError, UnicodeError) as error:  # the latter of names that are no host's
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"--host {host} --port {port}: can't listen there: {reason}") from error
 

@@ -33,7 +33,7 @@ class PageOptions(Options):
     """Where browsers reach the pages.
 
     Raises:
-        UserError: `url` is no http address, or has a path of the app.
+        UserError: `url` is not an http address, or has a path of the app.
     """
 
     url: str = option(
@@ -92,10 +92,10 @@ class LinkOptions(PageOptions):
         return [name for name in ("new", "revoke", "reassign") if getattr(self, name)]
 
     def index(self, slots: int) -> int | None:
-        """Returns which of so many slots is meant, from 0; None for all.
+        """Returns the chosen slot, counted from 0; None for all.
 
         Raises:
-            UserError: there is none of that number.
+            UserError: the study has fewer slots.
         """
         if self.slot is not None and self.slot > slots:
             raise UserError(f"--slot {self.slot}: the study has {slots} slots")

@@ -49,8 +49,8 @@ class Show(Headings):
     """What of a sample raters see, and what they read above it.
 
     Attributes:
-        fields: of source, prompt and context, those that stand above the texts.
-        language: of a text whose sample doesn't say.
+        fields: which of source, prompt and context are shown above the texts.
+        language: language of the texts whose samples don't have one.
     """
 
     fields: tuple[str, ...] = ()
@@ -72,11 +72,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Unit:
-    """What samples share, so that their texts can be compared, and the texts.
+    """The common parts of comparable samples, and their texts.
 
     Attributes:
         key: its number in the order of the files: `u0001`.
-        shared: equal for units whose items should not stand side by side.
+        shared: equal for units whose items should not be neighbours.
         given: what raters see above the texts.
         task, direction: as in `Item`.
         outputs: all distinct texts, in the order of the files.

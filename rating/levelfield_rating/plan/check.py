@@ -143,10 +143,10 @@ def _count(questions: Sequence[BalancedItem], study: StudyFile) -> SurveyCount:
 
 def _warnings(draft: Draft) -> Iterator[str]:
     study = draft.study
-    yield from _of_file(study)
+    yield from _file_warnings(study)
     if draft.samples:
-        yield from _of_samples(draft)
-        yield from _of_texts(draft.samples, study.show)
+        yield from _sample_warnings(draft)
+        yield from _text_warnings(draft.samples, study.show)
     for number, questions in enumerate(draft.surveys, 1):
         minutes = _count(questions, study).minutes
         if minutes > LONG_SITTING:
@@ -167,7 +167,7 @@ def _warnings(draft: Draft) -> Iterator[str]:
             )
 
 
-def _of_file(study: StudyFile) -> Iterator[str]:
+def _file_warnings(study: StudyFile) -> Iterator[str]:
     if study.design.raters == 1:
         yield "one rater per survey: agreement can't be measured; set raters = 2 or more"
     for criterion in study.criteria:
@@ -204,7 +204,7 @@ def _unlabelled(criterion: RatingCriterion) -> bool:
     return criterion.scale in ("slider", "likert") and not labelled
 
 
-def _of_samples(draft: Draft) -> Iterator[str]:
+def _sample_warnings(draft: Draft) -> Iterator[str]:
     study = draft.study
     if draft.bare:
         names = _some([unit.outputs[0].samples[0] for unit in draft.bare])
@@ -256,7 +256,7 @@ _ODD: Mapping[str, Callable[[str], object]] = {
 """Oddities of texts that nobody meant -> what finds one."""
 
 
-def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
+def _text_warnings(samples: Sequence[Sample], show: Show) -> Iterator[str]:
     if empty := [sample.id for sample in samples if not normal(sample.text)]:
         yield f"the text is empty in {_some(empty)}; raters see that there is none"
     if long := [sample.id for sample in samples if len(words(sample.text)) > LONG_TEXT]:

@@ -250,11 +250,11 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
     problems: list[str] = []
     top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
     fields = top.values(RatingStudyTable, complete=True)
-    attribute, of_show = fields.pop("direction"), fields.pop("show")
+    attribute, show_fields = fields.pop("direction"), fields.pop("show")
     files = _sample_files(top, fields.pop("samples") or (), file.parent)
     _check_field_names(top, fields["mapping"])
     tasks = tasks_of(top, fields.pop("task"), fields.pop("tasks"), attribute)
-    show = _read_show(top, of_show, fields["language"])
+    show = _read_show(top, show_fields, fields["language"])
     design = read_design(top)
     criteria = read_criteria(top, top.inside(RatingStudyTable, "criteria"), design.kind)
     questions = Questions(design.kind, criteria, show, tasks)
@@ -302,7 +302,7 @@ def _sample_files(top: TomlTable, names: Sequence[str], folder: Path) -> tuple[P
 
 
 def _check_field_names(top: TomlTable, mapping: Mapping[str, str]) -> None:
-    """Notes what is no field of a sample."""
+    """Notes each name in the mapping that is not a field of a sample."""
     for ours, column in mapping.items():
         try:
             FieldMapping({ours: column})

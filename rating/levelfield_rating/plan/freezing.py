@@ -141,11 +141,13 @@ def draft_study(path: str | os.PathLike[str]) -> Draft:
     _check_units(study, samples, full, found_wrong)
     surveys: list[tuple[BalancedItem, ...]] = []
     if not found_wrong:
-        for number, of_survey in enumerate(deal(full, design.surveys, design.seed), 1):
-            survey_questions = [question for unit in of_survey for question in questions[unit.key]]
+        for number, survey_units in enumerate(deal(full, design.surveys, design.seed), 1):
+            survey_questions = [
+                question for unit in survey_units for question in questions[unit.key]
+            ]
             for negative in negatives_of(
                 number,
-                of_survey,
+                survey_units,
                 units,
                 design.kind,
                 controls.negative,

@@ -103,7 +103,7 @@ class RatingDesign(Options):
 
     @property
     def system(self) -> str:
-        """The system that stands in every pair; empty for all pairs."""
+        """The system that is in every pair; empty for all pairs."""
         return self.pairs.partition(":")[2]
 
 
@@ -135,7 +135,7 @@ def blanks_of(template: str) -> list[str]:
     """Returns the attributes that a task is filled in from.
 
     Raises:
-        Wrong: it is no template.
+        Wrong: it is not a template.
     """
     try:
         fields = [parts[1:] for parts in string.Formatter().parse(template)]

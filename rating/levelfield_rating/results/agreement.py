@@ -80,12 +80,12 @@ def system_means(
     limits = {criterion.id: score_ends(criterion) for criterion in frozen.criteria}
     means_of_systems = []
     for system, criterion in sorted(raw, key=lambda k: (order[k[1]], k[0])):
-        of_sample = raw[system, criterion]
-        means = [statistics.fmean(r.value for r in ratings) for ratings in of_sample.values()]
-        clusters = [repr(rated.samples[id].shared or id) for id in of_sample]
+        text_ratings = raw[system, criterion]
+        means = [statistics.fmean(r.value for r in ratings) for ratings in text_ratings.values()]
+        clusters = [repr(rated.samples[id].shared or id) for id in text_ratings]
         scaled = [
             statistics.fmean(scores)
-            for ratings in of_sample.values()
+            for ratings in text_ratings.values()
             if (scores := [v for r in ratings if not math.isnan(v := z[r.id, r.aspect, r.rater])])
         ]
         means_of_systems.append(
@@ -94,7 +94,7 @@ def system_means(
                 criterion=criterion,
                 mean=cluster_mean(means, clusters, limits=limits[criterion], level=level),
                 z=statistics.fmean(scaled) if scaled else math.nan,
-                ratings=sum(map(len, of_sample.values())),
+                ratings=sum(map(len, text_ratings.values())),
             )
         )
     return means_of_systems

@@ -29,9 +29,10 @@ class ControlVerdict:
 def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
     """Returns whether a rater fails by the negative samples, on the first criterion.
 
-    Direct: a negative sample whose rating is not below the median of the ratings that the rater
-    gave to the real texts of the survey. Pair: the real text is not the better one. Ranking: the
-    negative sample is not behind the median of the real texts beside it. One failure fails.
+    A rater fails if, in the direct kind, a negative sample is not rated below the median of the
+    rater's ratings of the survey's real texts; in a pair, the real text is not the better one; in
+    a ranking, the negative sample is not below the median of the real texts shown with it. One
+    failure is enough.
     """
     if frozen.fail_rule == "none":
         return ControlVerdict(None, "no rule")

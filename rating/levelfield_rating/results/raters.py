@@ -40,9 +40,9 @@ class ScaleUse(Document):
     Attributes:
         n: answers about real texts.
         mean, sd: of sliders and Likert scales, sd with n − 1; NaN otherwise and for too few.
-        same: share of the most frequent answer; of pairs as they were shown, so that somebody who
-            always takes the left one is seen. NaN if there is no answer.
-        straight: whether that looks like straight-lining.
+        same: share of the most frequent answer; of pairs by side, which shows a rater who always
+            takes the left text. NaN if there is no answer.
+        straight: whether that share suggests straight-lining.
     """
 
     n: int

@@ -19,8 +19,8 @@ from levelfield_rating.store.records import RaterState
 def scores(criterion: RatingCriterion, answer: Answer, candidates: int) -> tuple[float, ...]:
     """Returns a number for each candidate, larger is better.
 
-    Slider and Likert: the answer. Pair and ranking: the share of the other candidates that it
-    stands before, a tie counting one half; in a pair that is 1, 0.5 or 0.
+    For sliders and Likert scales it is the answer; for pairs and rankings the share of the other
+    candidates that rank below it, a tie counting one half. In a pair that is 1, 0.5 or 0.
     """
     if isinstance(answer, tuple):
         return tuple(

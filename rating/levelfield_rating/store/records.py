@@ -18,7 +18,7 @@ LinkKind = Literal["none", "made", "used", "revoked"]
 
 
 class StoreError(UserError):
-    """The organiser named something that isn't there, or a file that is no store of ours."""
+    """The organiser named something that isn't there, or a file that is not a rating store."""
 
 
 class StoreUnavailable(Exception):  # noqa: N818 - a state of the disk, not of the code
@@ -150,7 +150,7 @@ class LogRow:
             `consent`, `phase`, `withdrawn`, `excluded`, `included`, `closed`, `reopened`.
         slot, rater: None and empty for what concerns the whole study.
         item: key of an item; opaque id of a practice item.
-        value: None where a rater has withdrawn, and for what is no event of a rater.
+        value: None if the rater has withdrawn, and for rows that are not events of a rater.
         attempt: which try at a practice item.
         detail: a reason, the phase entered, the version agreed to.
     """

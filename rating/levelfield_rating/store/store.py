@@ -60,9 +60,9 @@ class RatingStore:
     def create(cls, path: Path, frozen: Frozen, *, now: Clock = journal.utc_now) -> RatingStore:
         """Opens the store of this study, or makes it.
 
-        Opaque ids are made anew whenever a study is frozen: if the store has the same study, the
-        one in the store is what is rated. Another study takes its place as long as nobody has
-        rated; raters and their links stay, and everybody begins again at the welcome.
+        Each freezing of a study draws new opaque ids: if the store has the same study, raters see
+        the stored one. Another study replaces it as long as nobody has rated; raters and their
+        links stay, and everybody begins again at the welcome.
 
         Raises:
             StoreError: the store has ratings of another study, is none, or can't be made.

@@ -56,9 +56,9 @@ class StoredStudy:
         return frozenset(self._keys[slot].values() if slot < len(self._keys) else ())
 
     def reached(self, now: Phase, target: Phase) -> Phase | None:
-        """Returns the phase that going on to `wanted` leads to; None if there is no such way.
+        """Returns the phase that going on to `target` leads to; None if there is no such way.
 
-        Phases of which the study has nothing (no examples, no practice) are passed over.
+        Phases that are empty in the study (no examples, no practice) are skipped.
         """
         if now == "withdrawn" or target not in ORDER:
             return None
@@ -77,11 +77,11 @@ class StoredStudy:
 
 
 def differences(stored: Frozen, frozen: Frozen) -> list[str]:
-    """Returns the names of what differs between two studies; none if they are the same study.
+    """Returns the names of the parts that differ between two studies; none for the same study.
 
-    Opaque ids are random and made anew whenever a study is frozen, so they don't count. Nor does
-    the allocation, if both were made from the same files: a later version of this package may
-    allocate otherwise, and what the store has goes on.
+    Opaque ids don't count: each freezing of a study draws new ones. Nor does the allocation, if
+    both were made from the same files: a later version of this package may allocate otherwise,
+    and the stored allocation remains valid.
     """
     before, after = _comparable(stored), _comparable(frozen)
     differing = [name for name in before if before[name] != after[name]]
@@ -121,7 +121,7 @@ def _frozen(path: Path, document: str, digest: str) -> Frozen:
     if hashlib.sha256(document.encode()).hexdigest() != digest:
         raise StoreError(f"{path} is damaged: its study is not as it was frozen; use a backup")
     try:
-        return Frozen.of_document(document)
+        return Frozen.from_document(document)
     except ValueError as error:
         raise StoreError(f"{path}: {error}") from error
 

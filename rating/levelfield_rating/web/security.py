@@ -99,7 +99,7 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 async def json_of(request: Request) -> Any:
-    """A JSON body. `NaN` and `Infinity` are no JSON, and are refused.
+    """Returns a JSON body; refuses `NaN` and `Infinity`, which JSON does not have.
 
     Raises:
         Turned: 413 or 422.

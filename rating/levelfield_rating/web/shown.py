@@ -95,7 +95,7 @@ def answer_document(item: Shown) -> dict[str, Any]:
 
 
 SLIDER_STEPS = tuple(1 + 11 * step for step in range(10))
-"""What the buttons mean that stand in for a slider: evenly spaced and mirrored, 1 to 100."""
+"""Values of the buttons that replace a slider: evenly spaced and symmetric, 1 to 100."""
 
 
 def step_of(value: int) -> int:
@@ -108,8 +108,8 @@ def form_answer(
 ) -> Answer | None:
     """Returns what the fields of a plain form say about a criterion; None for nothing.
 
-    A button that stands for where a slider is `now` changes nothing. A ranking is complete or it is
-    nothing; equal places are ties.
+    The button of the slider's value `now` changes nothing. An incomplete ranking counts as nothing;
+    equal places are ties.
 
     Raises:
         ValueError: it is not a number, or there is no such button.

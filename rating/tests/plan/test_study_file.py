@@ -100,7 +100,7 @@ def test_a_frozen_study_goes_through_json_unchanged(tmp_path, design):
 
     frozen = freeze(file)
 
-    again = Frozen.of_document(frozen.document())
+    again = Frozen.from_document(frozen.document())
     assert again == frozen
     assert again.digest == frozen.digest
 
