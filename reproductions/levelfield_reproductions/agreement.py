@@ -25,7 +25,7 @@ class LeftOut:
     """A metric that is not in the table of a set.
 
     Attributes:
-        why: in one line.
+        why: the reason, in one line.
     """
 
     metric: str

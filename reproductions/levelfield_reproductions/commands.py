@@ -34,7 +34,7 @@ def reproduce(
     """
     import levelfield_reproductions as papers
 
-    told: dict[str, Any] = {"stages": progress_bar, "note": lambda note: say(f"note: {note}")}
+    reporting: dict[str, Any] = {"stages": progress_bar, "note": lambda note: say(f"note: {note}")}
     if id and papers.is_of_defaults(id):
         if chosen.model or chosen.pairs:
             raise UserError(
@@ -44,7 +44,7 @@ def reproduce(
         from levelfield_reproductions.terminal import print_defaults
 
         defaults = defaults.replace(execution=chosen.execution)
-        delivery.give(papers.agreement_of_defaults(id, defaults, **told), print_defaults)
+        delivery.give(papers.agreement_of_defaults(id, defaults, **reporting), print_defaults)
         return
     if defaults != DefaultsOptions() or delivery.files:
         raise UserError(
@@ -53,7 +53,7 @@ def reproduce(
     from levelfield_reproductions.terminal import print_report
 
     delivery.give(
-        papers.reproduce(id, chosen, **told), functools.partial(print_report, is_list=not id)
+        papers.reproduce(id, chosen, **reporting), functools.partial(print_report, is_list=not id)
     )
 
 

@@ -126,11 +126,11 @@ def agreement_of_defaults(
     command = ["levelfield reproduce", id.lower(), *(f"--metric {m}" for m in chosen.metrics)]
     command += [f"--without {name}" for name in chosen.without]
     command += [] if chosen.most is None else [f"--most {chosen.most}"]
-    told: set[str] = set()
+    noted: set[str] = set()
 
     def note_once(line: str) -> None:
-        if line not in told:
-            told.add(line)
+        if line not in noted:
+            noted.add(line)
             note(line)
 
     def run(samples: Sequence[Sample], names: Sequence[str], *, stages: Stages) -> ScoreResult:
@@ -219,12 +219,12 @@ def _compared(
     samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
 ) -> tuple[list[MetricAgreement], list[LeftOut]]:
     """Returns every metric with its correlations, and those that have too few values."""
-    of_metric = _correlated(samples, scored, rated)
+    metric_correlations = _correlated(samples, scored, rated)
     run_by_default = defaults_of_score()
     agreements: list[MetricAgreement] = []
     few: list[LeftOut] = []
     for scores in scored:
-        enough = {c.aspect: c for c in of_metric[scores.metric] if c.n >= FEWEST}
+        enough = {c.aspect: c for c in metric_correlations[scores.metric] if c.n >= FEWEST}
         if enough:
             agreements.append(
                 MetricAgreement(

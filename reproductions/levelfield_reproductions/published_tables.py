@@ -25,7 +25,7 @@ class Gap:
     """What a derivation lacks, and the command that fills it.
 
     Attributes:
-        what: what is missing, in words: `UNION's scores of these texts`.
+        what: a phrase for what is missing: `UNION's scores of these texts`.
         command: a command line; words in capitals stand for files and models of the user's.
         files: the paths in a data set that are not on this machine.
     """
@@ -35,7 +35,7 @@ class Gap:
     files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As it stands in a report."""
+        """Returns the gap as a report shows it."""
         return f"missing: {self.what} (`{self.command}`)"
 
 
@@ -44,7 +44,7 @@ class Number:
     """One printed number.
 
     Attributes:
-        column: the column's name; ` sd` and ` rank` are added for what stands beside a value.
+        column: the column's name, with ` sd` or ` rank` added for numbers beside a value.
         printed: the digits on the page.
         places: decimals that the number is rounded to; more than are printed where the paper
             drops trailing zeros.
@@ -92,7 +92,7 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A discrepancy that was found, and how it can be seen again."""
+    """A discrepancy in a paper, and how to reproduce it."""
 
     paper: str
     tables: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""From an id to the outcome of every number of its tables, or to the answer of its question.
+"""Derives every number of a paper's tables from an id, or answers a question of the paper.
 
-A question of a paper is one that its released data answer anew, without a published table to equal.
+The released data answer a question directly; there is no published table to match.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswer:
-    """What the released data say.
+    """The answer of the released data.
 
     Attributes:
-        signatures: metric -> its signature, of those that were computed here.
+        signatures: metric -> its signature, for the metrics computed here.
         why: why there is no grid, or empty.
     """
 

@@ -47,7 +47,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
     """Returns the cells of a folder in the published layout, sorted by key.
 
     A cell's system is the technique (`falcon-40b-instruct zero_shot`), its seed the run's. Rates
-    are the judges' accuracies as they stand in the file, with value `` for all texts; the study's
+    are the judges' accuracies as the file has them, with value `` for all texts; the study's
     majority is judge `majority`, with several attributes its `Both` is judge `both`. Perplexity
     and SLOR (one for each language model), Distinct-n and keyword coverage are values of groups.
     A judge with no rate by value is the group metric `control.<judge>`, since the study leaves it
@@ -134,7 +134,7 @@ def _rates(measured: Mapping[str, Any], control: str) -> Iterator[Rate]:
 def _accuracies(
     measured: Mapping[str, Any], control: str
 ) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-    """Judge -> its accuracies by value asked for."""
+    """Yields each judge with its accuracies by requested value."""
     for name, measures in _objects(measured):
         judge = "majority" if name == _MAJORITY else name
         yield judge, [*_numbers(measures, "accuracy", control)]
@@ -142,8 +142,8 @@ def _accuracies(
 
 def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, str, float]]:
     control = key.control
-    for _, of_model in _objects(measured.get("perplexity")):
-        for name, number in of_model.items():
+    for _, model_numbers in _objects(measured.get("perplexity")):
+        for name, number in model_numbers.items():
             if name == "overall_slor":
                 metric, value = "fluency.slor", ""
             else:

@@ -24,11 +24,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What a recipe makes of a number.
+    """A recipe's value for a printed number.
 
     Attributes:
         value: the value from the released data, or None.
-        why: what to know of the value, or empty.
+        why: a remark on the value, or empty.
         gap: what is missing where there is no value.
         comparable: whether it should be the printed number to the digit.
     """

@@ -4,7 +4,7 @@ Layout: a folder with a checkpoint for each label, or for one alone, as `torch.s
 `{"embedding": state dict, "ckpt_name": …, "args": …}`, with the tensors of an embedding of m
 positions (`embedding.weight`), a two-layer LSTM in both directions (`lstm_head.*`) and a linear,
 ReLU, linear (`mlp_head.0.*`, `mlp_head.2.*`). The label is in the file's name:
-`distill_tuning_positive_temperature0.01_….ckpt`. Prompts stand at the very beginning, without BOS.
+`distill_tuning_positive_temperature0.01_….ckpt`. Prompts are at the very beginning, without BOS.
 """
 
 from __future__ import annotations

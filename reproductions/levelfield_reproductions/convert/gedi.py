@@ -1,4 +1,4 @@
-"""GeDi: a GPT-2 that learnt texts behind codes of their labels, with α and b of its own.
+"""GeDi: a GPT-2 trained on texts that follow codes of their labels, with its own α and b.
 
 Layout: a folder as `save_pretrained` of transformers 2.8 wrote it, with `config.json`,
 `pytorch_model.bin` and a tokenizer. Beside GPT-2's weights there may be `logit_scale` (1, 1), which

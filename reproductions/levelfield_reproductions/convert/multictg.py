@@ -1,13 +1,13 @@
 """MultiCTG: an encoder, a linear map to latents and one to prefixes, and the latents of texts.
 
 Layout: `pytorch_model.bin` as `Trainer` wrote it: a BERT (`encoder.*`), a GPT-2 as it was
-(`decoder.*`), heads (`latent_classify_head.*`), `trans1.0` from BERT's pooled state to a latent,
-behind tanh, and `trans2.0` from a latent to (layers, 2, heads, P, width) in this order. The
-authors' program makes pairs of keys and values for as many layers as there are heads, and the
-library of their day ran as many layers as it got pairs. So of GPT-2 medium, with 24 layers and 16
-heads, the lowest 16 layers are what the checkpoint was trained with; what `trans2` has for others
-was never used. The authors have latents of texts from the texts each time; so the conversion needs
-labelled texts. Prompts stand behind the prefix without BOS.
+(`decoder.*`), heads (`latent_classify_head.*`), `trans1.0` from BERT's pooled state, after tanh, to
+a latent, and `trans2.0` from a latent to (layers, 2, heads, P, width) in this order. The authors'
+program makes a pair of keys and values for as many layers as there are heads, and the library of
+their day ran as many layers as it had pairs. So of GPT-2 medium, with 24 layers and 16 heads, only
+the lowest 16 layers took part in training; the rest of `trans2` was never used. The authors compute
+the latents from texts each time, so the conversion needs labelled texts. Prompts follow the prefix
+without BOS.
 """
 
 from __future__ import annotations
@@ -179,10 +179,10 @@ def _decoder(
     shape = PrefixShape(weight.shape[1], positions, min(depth, heads), heads, width, 0)
 
     def by_position(flat: torch.Tensor) -> torch.Tensor:
-        """(layers, P, 2 · heads · width, …) of the layers that are used."""
+        """Returns (layers, P, 2 · heads · width, …), for the layers used."""
         apart = flat.reshape(depth, 2, heads, positions, width, *flat.shape[1:])
-        of_used = apart[: shape.layers].movedim(3, 1)
-        return of_used.flatten(2, 4).half().contiguous()
+        used_layers = apart[: shape.layers].movedim(3, 1)
+        return used_layers.flatten(2, 4).half().contiguous()
 
     return shape, {"decoder.full": by_position(weight), "decoder.offset": by_position(bias)}
 

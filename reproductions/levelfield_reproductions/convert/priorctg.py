@@ -95,7 +95,7 @@ def _block(tensors: Tensors, prefix: str) -> dict[str, torch.Tensor]:
         raise ModelError(f"{prefix}w_perm is not a rotation")
     if not torch.allclose(taken["w_perm_inv"], taken["w_perm"].T, atol=ORTHOGONAL):
         raise ModelError(f"{prefix}w_perm_inv is not the inverse of w_perm")
-    of_parts = torch.cat([torch.full((half,), 0.2), torch.full((half,), 0.1)])
+    scales = torch.cat([torch.full((half,), 0.2), torch.full((half,), 0.1)])
     scale = 0.2 * F.softplus(taken["global_scale"][0].double() / 2)
     if not (scale > 0).all():
         raise ModelError(f"{prefix}global_scale makes a scale of 0, which has no inverse")
@@ -105,8 +105,8 @@ def _block(tensors: Tensors, prefix: str) -> dict[str, torch.Tensor]:
         "shift": taken["global_offset"][0].float(),
         "net.0.weight": taken["subnet.0.weight"].float(),
         "net.0.bias": taken["subnet.0.bias"].float(),
-        "net.2.weight": taken["subnet.2.weight"].float() * of_parts[:, None],
-        "net.2.bias": taken["subnet.2.bias"].float() * of_parts,
+        "net.2.weight": taken["subnet.2.weight"].float() * scales[:, None],
+        "net.2.bias": taken["subnet.2.bias"].float() * scales,
     }
 
 
@@ -135,9 +135,9 @@ def _flow(
     size: int,
 ) -> FlowPart:
     """Returns the flow with the Gaussians of these labels."""
-    of_flow = len(blocks[0]["rotation"])
-    if of_flow != size:
-        raise ModelError(f"the flow has {of_flow} numbers, and a latent has {size}")
+    flow_size = len(blocks[0]["rotation"])
+    if flow_size != size:
+        raise ModelError(f"the flow has {flow_size} numbers, and a latent has {size}")
     width = len(blocks[0]["net.0.bias"])
     chosen = [_gaussian(gaussians, a, label) for a, names in labels.items() for label in names]
     tensors = {

@@ -153,7 +153,7 @@ class Tensors:
         """Returns the tensors of these names, which must have these shapes.
 
         Args:
-            prefix: stands before the names in the file.
+            prefix: what the names in the file begin with.
 
         Raises:
             ModelError: some are missing, or have another shape, or numbers that are not finite.

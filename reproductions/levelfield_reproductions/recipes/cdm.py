@@ -25,9 +25,9 @@ def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
         case "1":
             return {cell: _size(*part) for cell, part in SIZES.items()}
         case "2":
-            return {(row, c): _of_dialogues(c) for row, c in cells if row == "DEAM"}
+            return {(row, c): _dialogue_correlation(c) for row, c in cells if row == "DEAM"}
         case "8" | "10":
-            return {(row, c): _of_sentences(row, c) for row, c in cells if row in JUDGES}
+            return {(row, c): _sentence_correlation(row, c) for row, c in cells if row in JUDGES}
     return {}
 
 
@@ -36,8 +36,8 @@ def _size(set: str, part: str) -> Derived:
     return samples if isinstance(samples, Derived) else Derived(float(len(samples)))
 
 
-def _of_dialogues(column: str) -> Derived:
-    """Spearman of DEAM's released scores with the ratings of the same dialogues."""
+def _dialogue_correlation(column: str) -> Derived:
+    """Returns Spearman's ρ of DEAM's released scores with the ratings of the same dialogues."""
     part, aspect = column.lower().split()
     samples = samples_of("deam", part)
     if isinstance(samples, Derived):
@@ -47,10 +47,10 @@ def _of_dialogues(column: str) -> Derived:
     return Derived(spearman(scores, [s.ratings[aspect]["mean"] for s in rated]))
 
 
-def _of_sentences(judge: str, column: str) -> Derived:
-    """Spearman of a judge's scores with the degree of sense that a sentence was written for.
+def _sentence_correlation(judge: str, column: str) -> Derived:
+    """Returns Spearman's ρ of a judge's scores with the degrees of sense of the sentences.
 
-    `binarised` asks for degree 1 against the two others.
+    `binarised` compares degree 1 with the other two.
     """
     samples = samples_of("commongen-trinity", JUDGES[judge])
     if isinstance(samples, Derived):

@@ -1,4 +1,4 @@
-"""Tables and cases of CTRLEval (Ke et al., 2022): the set counted, and scored anew."""
+"""Tables and cases of CTRLEval (Ke et al., 2022): the set's counts, and new scores."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _count(samples: Sequence[Sample], column: str) -> float:
             return float(len({str(s.control) for s in samples}))
         case "samples":
             return float(len(samples))
-    # length: what stands between blanks, prefix included
+    # length: pieces between blanks, prefix included
     return fmean(len(s.text.split()) for s in samples)
 
 
@@ -112,17 +112,17 @@ def _agreement(table: PublishedTable, scoring: Scoring) -> Cells:
     for row, model in models.items():
         columns = [n.column for n in table.numbers if n.row == row and not n.gap]
         needed = Gap(f"the model {model}", f"levelfield reproduce {table.id} --model {model}")
-        of_row: Mapping[str, Derived] = dict.fromkeys(columns, Derived(gap=needed))
+        row_cells: Mapping[str, Derived] = dict.fromkeys(columns, Derived(gap=needed))
         if scoring.model and (table.number in OPTIONS or scoring.model.split("@")[0] == model):
             options = OPTIONS.get(table.number, {}).get(row, {})
             try:
-                of_row = _correlations(columns, model, options, scoring)
+                row_cells = _correlations(columns, model, options, scoring)
             except ModelError:
                 raise
             except UserError as error:  # patterns that the model asked for has no form for
                 lacking = replace(needed, what=f"{needed.what}: {error}")
-                of_row = dict.fromkeys(columns, Derived(gap=lacking))
-        cells |= {(row, column): derived for column, derived in of_row.items()}
+                row_cells = dict.fromkeys(columns, Derived(gap=lacking))
+        cells |= {(row, column): derived for column, derived in row_cells.items()}
     return cells
 
 
@@ -149,9 +149,9 @@ def _correlations(
         remarks = [] if comparable else [f"not comparable to the digit: the paper's is {published}"]
         if not defined.all():
             remarks.append(f"{(~defined).sum()} of {len(samples)} texts are undefined and left out")
-        of_kind = {"r": r, "ρ": ρ, "τ": τ}
+        coefficients = {"r": r, "ρ": ρ, "τ": τ}
         for column in part_columns:
-            value = of_kind[column.split()[-1]]
+            value = coefficients[column.split()[-1]]
             derived[column] = Derived(value, "; ".join(remarks), comparable=comparable)
     return derived
 

@@ -1,8 +1,8 @@
 """The study's tables from its released runs (Lorandi and Belz, 2026).
 
 A run is one system on one prompt set under one seed. Every value of a table is the mean over the
-runs of a row, weighted by the size of the prompt set, and what stands in brackets is the weighted
-standard deviation of the same values.
+runs of a row, weighted by the size of the prompt set. In brackets is the weighted standard
+deviation of the same values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
         case "14":
             return _totals(table)
         case "16":
-            return _beside_the_originals(table)
+            return _original_comparison(table)
         case "text":
             return _correlations(table)
         case "10" | "11" | "12" | "13":
@@ -102,9 +102,9 @@ def _weighted(table: PublishedTable) -> Cells:
     runs = Runs.of(table.control)
     for row in dict.fromkeys(n.row for n in table.numbers):
         for column in (c for c in places if c in measures):
-            of_control = column in (*BOTH, "average")
-            left_out = LEFT_OUT.get((table.number, row), "") if of_control else ""
-            mean, sd = _mean_and_sd(runs.of_row(row), measures[column], left_out)
+            is_control = column in (*BOTH, "average")
+            left_out = LEFT_OUT.get((table.number, row), "") if is_control else ""
+            mean, sd = _mean_and_sd(runs.row_runs(row), measures[column], left_out)
             cells[row, column], cells[row, f"{column} sd"] = mean, sd
     for column in (c for c in places if f"{c} rank" in places):
         values = {row: d for (row, c), d in cells.items() if c == column}
@@ -114,21 +114,21 @@ def _weighted(table: PublishedTable) -> Cells:
 
 
 def _measures(control: str) -> Mapping[str, Measure]:
-    """Column -> what it takes from a run."""
+    """Returns column -> the measure that it takes from a run."""
     if control == "keywords":
         single = {c: _at("word_coverage", "overall", k, scale=100) for c, k in COVERAGES.items()}
     elif control == "multiple":
         single = {c: _at("multiple", k, "accuracy") for c, k in BOTH.items()}
     else:
         single = {c: _at(j, "overall", "accuracy") for c, j in JUDGES[control].items()}
-    of_average = ("sentiment", "topic") if control == "multiple" else tuple(single)
+    averaged = ("sentiment", "topic") if control == "multiple" else tuple(single)
 
     def average(run: PublishedRun) -> list[float]:
-        values = [v for column in of_average for v in single[column](run)]
+        values = [v for column in averaged for v in single[column](run)]
         # two attributes are averaged within a run; judges and coverages count as runs of their own
         return [fmean(values)] if control == "multiple" else values
 
-    def of_language_models(measure: str) -> Measure:
+    def language_model_mean(measure: str) -> Measure:
         measures = [_at("perplexity", model, measure) for model in LANGUAGE_MODELS]
         return lambda run: [
             fmean(v for measure_of_model in measures for v in measure_of_model(run))
@@ -136,8 +136,8 @@ def _measures(control: str) -> Mapping[str, Measure]:
 
     return {
         **{f"dist{n}": _at("distinct-n", "overall", f"dist{n}", scale=100) for n in (1, 2, 3)},
-        "perplexity": of_language_models("overall"),
-        "SLOR": of_language_models("overall_slor"),
+        "perplexity": language_model_mean("overall"),
+        "SLOR": language_model_mean("overall_slor"),
         "majority": _at("control_effectiveness_majority", "overall", "accuracy"),
         "average": average,
         **single,
@@ -202,8 +202,8 @@ class Runs:
         here = lpf.runs(control=control, here=True) if anything else []
         return cls(paths, {run.name: run for run in here if run.results})
 
-    def of_row(self, row: str, prompt_set: str = "") -> Sequence[PublishedRun] | Derived:
-        """Returns the runs behind a row of a table, or what is missing of them."""
+    def row_runs(self, row: str, prompt_set: str = "") -> Sequence[PublishedRun] | Derived:
+        """Returns the runs that a row of a table averages, or those that are missing."""
         system, _, prompting = row.rpartition(" ")
         if prompting not in PROMPTING:
             system, prompting = row, ""
@@ -215,7 +215,7 @@ class Runs:
 
 
 def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mapping[str, Derived]:
-    """Best first; values that are printed alike share the better rank."""
+    """Returns ranks, best first; values that are printed alike share the better rank."""
     lacking = next((d.gap for d in values.values() if d.gap), None)
     if lacking is not None:
         gap = replace(lacking, what=f"a rank needs every row: {lacking.what}")
@@ -225,13 +225,13 @@ def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mappi
     return {row: Derived(float(rank)) for row, rank in ranks.items()}
 
 
-def _beside_the_originals(table: PublishedTable) -> Cells:
-    """Table 16: one prompt set, all judges and seeds alike."""
+def _original_comparison(table: PublishedTable) -> Cells:
+    """Returns Table 16: one prompt set, with equal weights for all judges and seeds."""
     cells: dict[tuple[str, str], Derived] = {}
     runs = {control: Runs.of(control) for control in JUDGES}
     for row in dict.fromkeys(n.row for n in table.numbers):
         control, prompts, system = row.split(", ")
-        here = runs[control].of_row(system, PROMPT_SETS[prompts])
+        here = runs[control].row_runs(system, PROMPT_SETS[prompts])
         cells[row, "LPF"], _ = _mean_and_sd(here, _measures(control)["average"])
     return cells
 

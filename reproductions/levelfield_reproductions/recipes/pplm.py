@@ -22,7 +22,7 @@ def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
     """Returns the numbers of the ablation, or of the fluency of its texts."""
     values = {"ablation": _on_topic, "fluency": _fluency}[table.number]
     by_row = {
-        row: _of_parts(SUMS.get(row, (row,)), values)
+        row: _joined(SUMS.get(row, (row,)), values)
         for row in dict.fromkeys(number.row for number in table.numbers)
     }
     return {
@@ -36,15 +36,14 @@ Values = Mapping[str, Sequence[float]]
 """System -> single values."""
 
 
-def _of_parts(parts: Sequence[str], values: Callable[[str], Values | Derived]) -> Values | Derived:
-    """Returns the values of several parts together, or what is missing of the first that lacks
-    any."""
+def _joined(parts: Sequence[str], values: Callable[[str], Values | Derived]) -> Values | Derived:
+    """Returns the values of several parts together, or what the first incomplete part lacks."""
     joined: defaultdict[str, list[float]] = defaultdict(list)
     for part in parts:
-        found = values(part)
-        if isinstance(found, Derived):
-            return found
-        for system, singles in found.items():
+        part_values = values(part)
+        if isinstance(part_values, Derived):
+            return part_values
+        for system, singles in part_values.items():
             joined[system] += singles
     return joined
 

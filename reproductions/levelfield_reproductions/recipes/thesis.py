@@ -1,7 +1,7 @@
 """Tables of the style-transfer thesis (Mao, 2021) from the released ratings and metric values.
 
 Tables 10 and 11 are derived. Tables 3 and 5 to 9 rest on metric values that were replaced before
-the release: the same statistic of the released ones stands beside them, and is not comparable.
+the release: they are shown with the same statistic of the released values, which is not comparable.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _agreement(samples: Sequence[Sample], survey: str) -> Derived:
 
 def _mean(samples: Sequence[Sample], row: str, criterion: str) -> Derived:
     """Returns the mean over the texts of a system and both experts."""
-    of_system = [s for s in samples if s.system == SYSTEMS[row]]
-    return Derived(fmean(r for s in of_system for r in s.ratings[criterion].values()))
+    system_samples = [s for s in samples if s.system == SYSTEMS[row]]
+    return Derived(fmean(r for s in system_samples for r in s.ratings[criterion].values()))
 
 
 def _correlations(table: PublishedTable, scoring: Scoring) -> Cells:

@@ -1,8 +1,8 @@
 """The questions of the style-transfer thesis (Mao, 2021), section 4, with intervals and tests.
 
-Texts that two systems gave to one source were shown to the experts once: they are one judgement.
-Where all texts stand together (segment level, agreement) each judgement counts once; within a
-system and in the means of systems it counts for every system that gave it.
+A text that two systems gave to one source was shown to the experts once, and is one judgement.
+Over all texts (segment level, agreement) each judgement counts once; within a system and in the
+means of systems it counts for every system that gave it.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def _agreement_grid(
     for name, published in (("τ", "thesis τ"), ("r within", "thesis r"), ("r of means", "")):
         columns += [name, f"{name} low", f"{name} high", *([published] if published else [])]
     rows = []
-    of_texts, within, of_means = estimates
-    for metric in sorted(metrics, key=lambda m: -_or(of_texts[aspect, m].value, -2)):
-        τ, r, means = (f[aspect, metric] for f in (of_texts, within, of_means))
+    overall, within, between_means = estimates
+    for metric in sorted(metrics, key=lambda m: -_or(overall[aspect, m].value, -2)):
+        τ, r, means = (f[aspect, metric] for f in (overall, within, between_means))
         printed = _printed(metric, aspect)
         rows.append((metric, τ.n, *_three(τ), printed[0], *_three(r), printed[1], *_three(means)))
     title = f"RQ1  {aspect}: agreement of metrics with the experts, best first by τ"
@@ -135,14 +135,14 @@ def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
     column = _COLUMNS.get(measure)
     if column is None or (against, aspect) not in _TABLES:
         return None, None
-    of_texts, within = _TABLES[against, aspect]
+    overall, within = _TABLES[against, aspect]
     numbers = {
         (n.table, n.row, n.column): n.printed
         for t in read_paper("thesis").tables
         for n in t.numbers
     }
     return (
-        numbers.get((f"thesis.{of_texts}", aspect, column)),
+        numbers.get((f"thesis.{overall}", aspect, column)),
         numbers.get((f"thesis.{within}", "Mean", column)),
     )
 
@@ -180,7 +180,7 @@ def _against_grid(distinct: RatedScores, every: RatedScores) -> Grid:
         table = distinct if level == "texts" else every
         for measure in compared:
             names = (f"{measure}.source", f"{measure}.references")
-            row, value = _difference(table, aspect, *names, of_means=level != "texts")
+            row, value = _difference(table, aspect, *names, swap_whole_systems=level != "texts")
             rows.append((aspect, level, measure, *row))
             p.append(value)
     return Grid(
@@ -200,14 +200,14 @@ def _r(table: RatedScores, aspect: str, metric: str) -> float:
 
 
 def _difference(
-    table: RatedScores, aspect: str, a: str, b: str, *, of_means: bool = False
+    table: RatedScores, aspect: str, a: str, b: str, *, swap_whole_systems: bool = False
 ) -> tuple[tuple[Cell, ...], float]:
-    """n, the difference of r and its p, on the texts that both metrics have a value for."""
+    """Returns n, the difference of r and its p, on the texts with values of both metrics."""
     rows = table.rows(aspect, a, b)
     x_a, x_b, y = table.metrics[a][rows], table.metrics[b][rows], table.aspects[aspect][rows]
     test = (
         swap_systems(x_a, x_b, y, table.systems[rows])
-        if of_means
+        if swap_whole_systems
         else swap_test(x_a, x_b, y, table.clusters[rows])
     )
     return (rows.size, finite(test.difference), finite(test.p)), test.p
@@ -223,7 +223,7 @@ def _with_holm(
 
 
 def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
-    """α, Pearson and ICC of the two experts of a survey on each criterion; the mean α."""
+    """Yields α, Pearson and ICC of the two experts of a survey by criterion, and the mean α."""
     report = rater_agreement(rated(judgements(samples)), by="survey")
     names = {as_in_files: name for name, as_in_files in SURVEYS.items()}
     [table] = [t for t in read_paper("thesis").tables if t.number == "10"]
@@ -235,8 +235,10 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
         r = [*_three(group.pairs[0].pearson)] if len(group.pairs) == 1 else [None] * 3
         thesis = printed.get(survey) if group.aspect == MEAN_OF_ASPECTS else None
         icc = group.icc.get("ICC(1,1)" if survey == "all surveys" else "ICC(2,1)")
-        of_icc = [*_three(icc)] if icc else [None] * 3
-        rows.append((group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *of_icc))
+        icc_cells = [*_three(icc)] if icc else [None] * 3
+        rows.append(
+            (group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *icc_cells)
+        )
     columns = ["aspect", "survey", "n"]
     for name in ("α", "r", "ICC"):
         columns += [name, f"{name} low", f"{name} high", *(["thesis r"] if name == "r" else [])]
