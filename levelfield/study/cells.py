@@ -155,10 +155,10 @@ class Cell:
             changed it) and `input` (what the model was given, if known).
         ignores_control: whether its technique ignores control by design, as the base alone does.
         draws: what its seed draws for. Texts of several seeds that each have a draw of their own
-            are several texts of a prompt, and seeds are no sample.
-        asked: how many texts were asked for; None where nobody knows.
+            are several texts of a prompt, and seeds are not a sample.
+        asked: number of texts requested; None if unknown.
         missing: ids of the requests without an answer.
-        failure: why the cell has none or not all of its texts; empty if all is well.
+        failure: why the cell lacks some or all of its texts; empty if it is complete.
         problems: what was wrong with answers, in words, e.g. `3 answers with unknown ids`.
         cost: what answering took; None if unknown.
         scores: metric -> sample id -> value; NaN where undefined.

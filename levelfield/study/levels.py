@@ -14,12 +14,12 @@ from levelfield.study.observations import measure_of
 from levelfield.study.plan import Plan, SystemPlan
 
 
-def at_each_budget(plan: Plan, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Returns cells as tables compare them: for each budget of the study, every technique with that
-    budget under the name of its table, systems with that budget of their own, and all without one.
+def cells_at_budgets(plan: Plan, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Returns the cells that tables compare at each budget of the study.
 
-    The kind of control says the budget: `sentiment at 0.3 nats`. A study with one budget, or none,
-    is compared as it stands.
+    At a budget they are those of every technique with it, under the name of its table, of systems
+    with that budget of their own, and of systems without one. The kind of control names the budget:
+    `sentiment at 0.3 nats`. The cells of a study with one budget, or none, are returned unchanged.
     """
     budgets = _budgets(plan)
     return [
@@ -30,25 +30,26 @@ def at_each_budget(plan: Plan, cells: Sequence[Cell]) -> Sequence[Cell]:
     ] or cells
 
 
-def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
-    """Returns a summary with what the plan knows of the systems: techniques, how far they go from
-    their bases, and which are left out."""
+def with_plan(summary: StudySummary, plan: Plan) -> StudySummary:
+    """Returns a summary with facts from the plan: techniques, divergences, and systems left out."""
     several = bool(_budgets(plan))
     names = {s.name: s.entry if several and s.entry else s.name for s in plan.systems}
     techniques = {names[name]: technique for name, technique in plan.techniques.items()}
     nats = {
-        (kind.control, names[one.system]): one
+        (kind.control, names[divergence.system]): divergence
         for kind in summary.controls
-        for one in read_divergences(plan)
-        if not several or _stands_in(plan.system(one.system), kind.control)
+        for divergence in read_divergences(plan)
+        if not several or _stands_in(plan.system(divergence.system), kind.control)
     }
     controls = [
         replace(
             control,
             notes=(*control.notes, *_as_planned(control, plan.planned), *plan.left_out),
             costs=tuple(
-                replace(cost, nats=known.nats, nats_low=known.low, nats_high=known.high)
-                if (known := nats.get((control.control, cost.system)))
+                replace(
+                    cost, nats=divergence.nats, nats_low=divergence.low, nats_high=divergence.high
+                )
+                if (divergence := nats.get((control.control, cost.system)))
                 else cost
                 for cost in control.costs
             ),
@@ -64,14 +65,16 @@ def of_plan(summary: StudySummary, plan: Plan) -> StudySummary:
 
 
 def _budgets(plan: Plan) -> list[float]:
-    """Returns the budgets of a study, the lowest first; none unless there are several, and
-    systems that take part at each."""
+    """Returns the budgets of a study, the lowest first.
+
+    They are none unless there are several, and systems that take part at each.
+    """
     budgets = sorted({system.budget for system in plan.systems if system.budget})
     return budgets if len(budgets) > 1 and any(s.entry for s in plan.systems) else []
 
 
 def _as_planned(control: ControlSummary, planned: Mapping[str, float]) -> Iterator[str]:
-    """Yields whether the comparisons could show the differences that were planned."""
+    """Yields notes on whether the comparisons could show the planned differences."""
     for metric, difference in planned.items():
         name = measure_of(metric)
         comparisons = control.comparisons.get(name, ())
@@ -105,5 +108,5 @@ def _stands(system: SystemPlan, budget: float) -> bool:
 
 
 def _stands_in(system: SystemPlan, control: str) -> bool:
-    """Whether a system stands in the table of a kind of control at some budget."""
+    """Returns whether a system is in the table of a kind of control at some budget."""
     return not system.budget or control.endswith(_named("", system.budget))

@@ -73,7 +73,7 @@ class Measure:
 
     @property
     def of_control(self) -> bool:
-        """Whether it says how often a judge, or several, found the control to have worked."""
+        """Whether its values are shares of texts that judges find to follow the control."""
         return self.kind in ("judge", AVERAGE, MAJORITY, BOTH)
 
 
@@ -137,12 +137,12 @@ class Observations:
 
 
 def observe(cells: Sequence[Cell]) -> Observations:
-    """Everything measured in the cells of one kind of control."""
+    """Returns everything measured in the cells of one kind of control."""
     control = cells[0].key.control
     distinct = dict.fromkeys(_values(cells))
     split = len(distinct) <= MOST_VALUES
     values = tuple(distinct) if split else ()
-    at_value = {value: i if split else 0 for i, value in enumerate(distinct)}
+    value_codes = {value: i if split else 0 for i, value in enumerate(distinct)}
     rows = [(i, sample) for i, cell in enumerate(cells) for sample in cell.samples]
     # a text made from the control alone shares its request with those of other systems
     shared = [
@@ -155,7 +155,7 @@ def observe(cells: Sequence[Cell]) -> Observations:
     for row, ((i, sample), prompt) in enumerate(zip(rows, shared, strict=True)):
         value = value_name(sample.control)
         asked_for = inputs.setdefault((prompt, value), len(inputs))
-        codes[:, row] = i, at_value[value], prompts[prompt], asked_for
+        codes[:, row] = i, value_codes[value], prompts[prompt], asked_for
     table = _Columns(cells, rows, values, codes[0], codes[1], control)
     return Observations(
         cells=tuple(cells),
@@ -211,26 +211,26 @@ class _Columns:
             attribute: tuple(self._judge(attribute, judge) for judge in judges)
             for attribute, judges in voted.items()
         }
-        of_rates = tuple(judge for judge in rated if judge not in (MAJORITY, BOTH))
-        if not voted and of_rates and self._one_attribute:
-            self.attributes = {control: of_rates}
+        single_judges = tuple(judge for judge in rated if judge not in (MAJORITY, BOTH))
+        if not voted and single_judges and self._one_attribute:
+            self.attributes = {control: single_judges}
 
     def _judge(self, attribute: str, judge: str) -> str:
         return judge if self._one_attribute else f"{attribute}/{judge}"
 
     def observed(self) -> Iterator[Observed]:
-        """The measures, each kind in the order of first appearance."""
-        columns = {column.measure.name: column for column in self._of_texts()}
+        """Yields the measures, each kind in the order of first appearance."""
+        columns = {column.measure.name: column for column in self._text_measures()}
         self._add_results(columns)
         self._average(columns)
         yield from (column for column in columns.values() if column.cells)
 
     def _direction(self, metric: str) -> Direction:
-        """The direction that the results say; without, that of the installed metric."""
+        """Returns the direction in the results, or else that of the installed metric."""
         directions = (cell.directions[metric] for cell in self._cells if metric in cell.directions)
         return next(directions, None) or direction_by_name(metric)
 
-    def _of_texts(self) -> Iterator[Observed]:
+    def _text_measures(self) -> Iterator[Observed]:
         for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
             kind: Kind = _OF_JUDGES.get(metric, "metric")
             name = kind if metric in _OF_JUDGES else metric
@@ -238,7 +238,9 @@ class _Columns:
             scores = [cell.scores.get(metric) for cell in self._cells]
             values = [(scores[i] or {}).get(sample.id, math.nan) for i, sample in self._rows]
             texts = np.array(values, dtype=np.float64) * (100 if measure.percent else 1)
-            texts[np.isinf(texts)] = np.nan  # `infinite_notes` says of how many no mean holds them
+            texts[np.isinf(texts)] = (
+                np.nan
+            )  # `infinite_notes` counts the values that no mean includes
             yield self._observed(measure, texts, [score is not None for score in scores])
         for attribute, judges in self._voted.items():
             for judge in judges:
@@ -329,9 +331,9 @@ class _Columns:
             each = [v for o in judges for v in o.cells.get(place, ())]
             if each:
                 column.cells[place] = each if self._one_attribute else [fmean(each)]
-            of_judges = [o for o in judges if place in o.cells]
-            column.n.setdefault(place, max(o.n[place] for o in of_judges))
-            column.undefined.setdefault(place, min(o.undefined[place] for o in of_judges))
+            judged = [o for o in judges if place in o.cells]
+            column.n.setdefault(place, max(o.n[place] for o in judged))
+            column.undefined.setdefault(place, min(o.undefined[place] for o in judged))
 
     def _average_of_texts(self, judges: Sequence[Observed]) -> Observed:
         """For each text the mean over the judges of its cell; undefined if one of them is."""

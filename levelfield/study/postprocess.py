@@ -52,14 +52,14 @@ class PostprocessStep:
 
     Attributes:
         name: as a study file has it.
-        what: it does, for people.
+        effect: what the step does, for people.
         run: text and what is given -> text.
         argument: what follows the name after a colon, for people; empty if nothing does.
         is_argument: whether an argument will do.
     """
 
     name: str
-    what: str
+    effect: str
     run: Callable[[str, StepContext], str]
     argument: str = ""
     is_argument: Callable[[str], bool] = bool
@@ -132,7 +132,7 @@ def _strip_start(text: str, context: StepContext) -> str:
 
 def _strip_label(text: str, context: StepContext) -> str:
     prompt = context.request.prompt
-    # a prompt may begin with the very word that is the label: that is no control code
+    # a prompt may begin with the very word that is the label, which is not a control code then
     if prompt and _without_start(text, prompt) is not None:
         return text
     rest = text

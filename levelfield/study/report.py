@@ -63,7 +63,11 @@ def results_table(control: ControlSummary, summary: StudySummary) -> Table:
         ]
         return [name, *(cells[n] for _, cells in techniques), *results]
 
-    marks = [standing for of_systems in standings.values() for standing in of_systems.values()]
+    marks = [
+        standing
+        for measure_standings in standings.values()
+        for standing in measure_standings.values()
+    ]
     legend = [
         "in round brackets the weighted deviation of the runs, in square brackets the rank",
         *(["shares in percent"] if any(m.percent for m in control.measures) else []),
@@ -177,8 +181,8 @@ def _number(value: float | None, digits: int, *, beside: str = "") -> TableCell:
 def _nats(cost: CostSummary) -> TableCell:
     if cost.nats is None:
         return TableCell()
-    known = cost.nats_low is not None and cost.nats_high is not None
-    ends = f"{cost.nats_low:.3f} to {cost.nats_high:.3f}" if known else ""
+    has_interval = cost.nats_low is not None and cost.nats_high is not None
+    ends = f"{cost.nats_low:.3f} to {cost.nats_high:.3f}" if has_interval else ""
     return TableCell(f"{cost.nats:.3f}", below=(ends,) if ends else (), value=cost.nats)
 
 
@@ -203,7 +207,11 @@ def study_markdown(summary: StudySummary) -> str:
 
 
 def _signatures(summary: StudySummary) -> list[str]:
-    return [signature for of_metric in summary.signatures.values() for signature in of_metric]
+    return [
+        signature
+        for metric_signatures in summary.signatures.values()
+        for signature in metric_signatures
+    ]
 
 
 COLUMNS: Mapping[str, tuple[type[pl.DataType], str]] = {
@@ -247,8 +255,10 @@ def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
 
 
 def standing_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
-    """Yields where each system stands under each measure, the best first: its rank, its letters,
-    and whether it is shown best."""
+    """Yields the standing of each system under each measure, the best first.
+
+    A standing is a rank, letters, and whether the system is shown best.
+    """
     for control in summary.controls:
         for measure in control.measures:
             for system, standing in control.standings(measure.name).items():

@@ -1,8 +1,8 @@
 """Strengths of the systems of a study that have a budget: found once, kept beside the study file.
 
-`<stem of the study file>.strengths.json` has, for each such system, the strength, its divergence,
-and what it was found for. A study whose techniques, prompts or budgets have changed since then is
-refused until its strengths are found again.
+`<stem of the study file>.strengths.json` has the strength of each such system, its divergence, and
+a digest of what the search depended on. A study whose techniques, prompts or budgets have changed
+since then is refused until its strengths are found again.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class CalibratedSystem(Document):
     """The strength of a system with a budget.
 
     Attributes:
-        strength: of the option that `knob_of` names.
-        nats: the mean divergence, per token.
-        low, high: the 95 % interval of that, over prompts; None without one.
-        wanted: digest of what it was found for.
-        identity: of the technique with that strength, models and guides by their checksums.
-        is_within: whether the divergence is as near to the budget as was asked for; where it is
-            not, `strength` comes nearest, and the system is left out of the study.
+        strength: the value of the option that `knob_of` names.
+        nats: the mean divergence per token.
+        low, high: its 95 % interval over prompts; None without one.
+        wanted: digest of everything in the study file that the strength depends on.
+        identity: the technique with that strength, with checksums of its models and guides.
+        is_within: whether the divergence is within the requested tolerance of the budget; if not,
+            `strength` comes nearest, and the system is left out of the study.
     """
 
     system: str
@@ -62,8 +62,10 @@ def strengths_file(plan: Plan) -> Path:
 
 
 def knob_of(source: TechniqueSource) -> str:
-    """Returns the option that is the strength of a technique; empty if none is. That of a class in
-    a file, which nothing runs here, is `strength`."""
+    """Returns the option that is the strength of a technique; empty if none is.
+
+    For a class in a file, which nothing here runs, that is `strength`.
+    """
     if TechniqueFile.parse(source.technique):
         return "strength"
     technique = technique_class(source.technique)
@@ -72,8 +74,9 @@ def knob_of(source: TechniqueSource) -> str:
 
 
 def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
-    """Returns a plan whose systems have the strengths that were found; and what is wrong, a line
-    each. Loads no model.
+    """Returns a plan whose systems have their calibrated strengths, and a line for each problem.
+
+    Loads no model.
 
     Systems without a strength are left out while others have theirs, so that a study can run in
     parts.
@@ -81,51 +84,51 @@ def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
     if not any(system.budget for system in plan.systems):
         return plan, []
     file, problems = strengths_file(plan), []
-    found = _read(file) if file.exists() else {}
+    strengths = _read(file) if file.exists() else {}
     mend = f"run `levelfield study calibrate {plan.file.name}`"
     systems, left_out = [], []
     for system in plan.systems:
         if system.budget:
-            known = found.get(system.name)
-            if known is None and any(one.name in found for one in plan.systems):
+            calibrated = strengths.get(system.name)
+            if calibrated is None and any(other.name in strengths for other in plan.systems):
                 left_out.append(f"{system.name} is left out: it has no strength yet; {mend}")
                 continue
-            if known is None or known.wanted != _wanted(plan, system):
-                why = (
+            if calibrated is None or calibrated.wanted != _search_digest(plan, system):
+                reason = (
                     "has no strength yet"
-                    if known is None
+                    if calibrated is None
                     else "has changed since its strength was found"
                 )
-                problems.append(f"system {shown(system.name)}: the budget {why}; {mend}")
-            elif not known.is_within:
+                problems.append(f"system {shown(system.name)}: the budget {reason}; {mend}")
+            elif not calibrated.is_within:
                 left_out.append(
-                    f"{system.name} is left out: no strength meets its budget; {known.nats:.3g} "
-                    f"nats per token with {known.strength:.4g} is nearest"
+                    f"{system.name} is left out: no strength meets its budget; "
+                    f"{calibrated.nats:.3g} nats per token with {calibrated.strength:.4g} "
+                    "is nearest"
                 )
                 continue
             else:
-                system = _at(system, known.strength)
+                system = _at(system, calibrated.strength)
         systems.append(system)
     there = replace(plan, systems=tuple(systems), left_out=tuple(left_out))
     return there, problems
 
 
 def check_strengths(plan: Plan) -> None:
-    """Nothing, if the techniques with a budget have the models and guides that their strengths were
-    found with.
+    """Checks that techniques with a budget have the models and guides they were calibrated with.
 
     Raises:
-        UserError: with all that have not.
+        UserError: some have others; the message names them.
     """
     if not any(system.budget for system in plan.systems):
         return
-    found = _read(strengths_file(plan))
+    strengths = _read(strengths_file(plan))
     changed = [
         shown(system.name)
         for system in plan.systems
         if system.budget
         and isinstance(system.source, TechniqueSource)
-        and tuple(technique_identity(system.source)) != found[system.name].identity
+        and tuple(technique_identity(system.source)) != strengths[system.name].identity
     ]
     if changed:
         raise UserError(
@@ -139,65 +142,65 @@ def calibrate(
 ) -> list[CalibratedSystem]:
     """Finds the strength of each system with a budget, and writes them beside the study file.
 
-    A strength that was found for what is asked for is kept. The search for another begins where
-    the same technique has got with another budget.
+    A strength that is still valid is kept. The search for another starts from the strength of the
+    same technique with another budget, if there is one.
 
     Args:
         plan: as its file has it, without strengths.
-        only: names of systems, or of their tables; all without one.
+        only: names of systems, or of their tables; all if empty.
 
     Raises:
         UserError: no system has a budget.
     """
     file = strengths_file(plan)
-    found = _read(file) if file.exists() else {}
+    strengths = _read(file) if file.exists() else {}
     systems = [s for s in plan.systems if s.budget and (not only or s.is_named(only))]
     if not systems:
         raise UserError(f"{plan.file.name}: no system has a budget; write budget = 0.5, in nats")
     for system in systems:
-        if _is_known(found.get(system.name), plan, system, chosen.tolerance):
+        if _is_valid(strengths.get(system.name), plan, system, chosen.tolerance):
             continue
         alike = [
-            found[other.name]
+            strengths[other.name]
             for other in plan.systems
-            if other.entry == system.entry != "" and other.name in found
+            if other.entry == system.entry != "" and other.name in strengths
         ]
-        one = _found(plan, system, chosen, alike, stages)
-        found = _kept(plan, found | {system.name: one}, one)
-    return [found[system.name] for system in systems]
+        new = _calibrated(plan, system, chosen, alike, stages)
+        strengths = _written(plan, strengths | {system.name: new}, new)
+    return [strengths[system.name] for system in systems]
 
 
-def _kept(
-    plan: Plan, found: Mapping[str, CalibratedSystem], new: CalibratedSystem
+def _written(
+    plan: Plan, strengths: Mapping[str, CalibratedSystem], new: CalibratedSystem
 ) -> dict[str, CalibratedSystem]:
-    """Writes a new strength beside the others, those that another process has found included;
-    returns all."""
+    """Adds a new strength to the file, and returns all, with those of other processes."""
     import filelock
 
     file = strengths_file(plan)
     plan.out.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(plan.out / "strengths.lock"):
-        together = {**found, **(_read(file) if file.exists() else {}), new.system: new}
+        together = {**strengths, **(_read(file) if file.exists() else {}), new.system: new}
         kept = {s.name: together[s.name] for s in plan.systems if s.name in together}
         with atomic_writer(file) as out:
-            out.write(json_text([one.to_dict() for one in kept.values()], indent=2) + "\n")
+            out.write(
+                json_text([strength.to_dict() for strength in kept.values()], indent=2) + "\n"
+            )
     return kept
 
 
-def _is_known(
-    known: CalibratedSystem | None, plan: Plan, system: SystemPlan, tolerance: float
+def _is_valid(
+    calibrated: CalibratedSystem | None, plan: Plan, system: SystemPlan, tolerance: float
 ) -> bool:
-    """Whether a strength was found for what is asked for now, with these models and guides, and is
-    as near to its budget."""
-    if known is None or known.wanted != _wanted(plan, system):
+    """Returns whether a strength meets the tolerance for this plan, models and guides."""
+    if calibrated is None or calibrated.wanted != _search_digest(plan, system):
         return False
-    at_best = _at(system, known.strength).source
-    assert isinstance(at_best, TechniqueSource)
-    near = not known.is_within or abs(known.nats / known.budget - 1) <= tolerance
-    return near and known.identity == tuple(technique_identity(at_best))
+    source = _at(system, calibrated.strength).source
+    assert isinstance(source, TechniqueSource)
+    near = not calibrated.is_within or abs(calibrated.nats / calibrated.budget - 1) <= tolerance
+    return near and calibrated.identity == tuple(technique_identity(source))
 
 
-def _found(
+def _calibrated(
     plan: Plan,
     system: SystemPlan,
     chosen: SearchOptions,
@@ -227,8 +230,8 @@ def _found(
     except OutOfReachError as error:
         tried, is_within = error.nearest, False
     nats = tried.divergence
-    at_best = _at(system, tried.strength).source
-    assert isinstance(at_best, TechniqueSource)
+    calibrated_source = _at(system, tried.strength).source
+    assert isinstance(calibrated_source, TechniqueSource)
     return CalibratedSystem(
         system.name,
         budget,
@@ -236,8 +239,8 @@ def _found(
         nats.value,
         None if nats.why_no_interval else nats.low,
         None if nats.why_no_interval else nats.high,
-        _wanted(plan, system),
-        tuple(technique_identity(at_best)),
+        _search_digest(plan, system),
+        tuple(technique_identity(calibrated_source)),
         is_within,
     )
 
@@ -250,7 +253,7 @@ def _at(system: SystemPlan, strength: float) -> SystemPlan:
 
 
 def _requests(plan: Plan, system: SystemPlan) -> Iterator[Request]:
-    """What is asked for: every value of the system's controls for every prompt."""
+    """Yields a request for every prompt and every value of the system's controls."""
     kinds = [kind for kind in plan.controls if kind.name in system.controls]
     for dataset in plan.calibration:
         for n, (id, prompt) in enumerate(zip(dataset.ids, dataset.prompts, strict=True)):
@@ -270,8 +273,8 @@ def _paths_within(value: object, folder: Path) -> str:
     )
 
 
-def _wanted(plan: Plan, system: SystemPlan) -> str:
-    """Digest of everything in the study file that a strength depends on, wherever the file lies."""
+def _search_digest(plan: Plan, system: SystemPlan) -> str:
+    """Returns the digest of what a strength depends on in the study file, wherever the file is."""
     source = system.source
     assert isinstance(source, TechniqueSource)
     options = {
@@ -290,14 +293,14 @@ def _read(file: Path) -> dict[str, CalibratedSystem]:
     """Returns the strengths in a file by system.
 
     Raises:
-        UserError: it is no such file.
+        UserError: the file does not hold strengths.
     """
     try:
         entries: list[Mapping[str, Any]] = read_json(file)
-        found = [CalibratedSystem(**{**e, "identity": tuple(e["identity"])}) for e in entries]
+        calibrated = [CalibratedSystem(**{**e, "identity": tuple(e["identity"])}) for e in entries]
     except (ValueError, TypeError, KeyError, OSError) as error:
         raise UserError(
             f"{file} does not hold strengths ({type(error).__name__}); delete it and run "
             "`levelfield study calibrate` again"
         ) from None
-    return {strength.system: strength for strength in found}
+    return {strength.system: strength for strength in calibrated}

@@ -30,7 +30,7 @@ from levelfield.study.audit.findings import AuditReport
 from levelfield.study.cells import Cell, CellKey
 from levelfield.study.divergences import SystemDivergence, measure_divergences
 from levelfield.study.layout import layout_of
-from levelfield.study.levels import at_each_budget, of_plan
+from levelfield.study.levels import cells_at_budgets, with_plan
 from levelfield.study.measure import measure, metrics_of
 from levelfield.study.plan import CallableSource, Plan, TechniqueSource
 from levelfield.study.plan_file import load_plan
@@ -269,20 +269,23 @@ class Study:
         cells = self.cells()
         findings = self._audit(cells).findings if chosen.audit else None
         weights = self._weights(cells)
-        shown = at_each_budget(self.plan, cells) if self.plan else cells
+        shown = cells_at_budgets(self.plan, cells) if self.plan else cells
         summary = aggregate(shown, weights=weights, resampling=chosen.resampling)
         if self.plan:
-            summary = of_plan(summary, self.plan)
+            summary = with_plan(summary, self.plan)
         return StudyReport(self.name, self.path, summary, findings, drawn_texts(shown))
 
     def export(self, file: str | os.PathLike[str], what: Exported) -> int:
-        """Writes all texts or scores to one .jsonl, .csv or .parquet file; returns the number of
-        rows."""
+        """Writes all texts or scores to one .jsonl, .csv or .parquet file.
+
+        Returns:
+            The number of rows.
+        """
         plan = self._plan()
         return export(StudyStore(plan.out), Path(file), plan.cells(), what)
 
     def cells(self) -> list[Cell]:
-        """Returns the cells with all that is known of them.
+        """Returns the cells with everything that the study has of them.
 
         Raises:
             UserError: there are no texts yet, or a file is broken.
@@ -307,11 +310,11 @@ class Study:
 
     @property
     def report_folder(self) -> Path:
-        """Where the command puts a report unless it is told where."""
+        """The default folder of a report."""
         return self.plan.out / "report" if self.plan else Path("study-report")
 
     def _plan(self) -> Plan:
-        # of a folder, loading says that it is no study file
+        # for a folder, loading raises that it is not a study file
         return self.plan or load_plan(self.path)
 
     def _audit(self, cells: Sequence[Cell], training: Iterable[str] = ()) -> AuditReport:

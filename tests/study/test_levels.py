@@ -20,7 +20,7 @@ from levelfield.generation import ClassifierFreeGuidance, Decoding, Request, cal
 from levelfield.generation.divergence import divergence
 from levelfield.study import strengths
 from levelfield.study.cells import Cell
-from levelfield.study.levels import at_each_budget
+from levelfield.study.levels import cells_at_budgets
 
 STUDY = """
 name = "Levels"
@@ -245,7 +245,7 @@ def test_a_system_with_a_budget_of_its_own_is_in_the_tables_of_that_budget(tmp_p
 def systems_at_budgets(file: Path) -> dict[str, set[str]]:
     plan = load_plan(file, strengths=False)
     found: dict[str, set[str]] = {}
-    for cell in at_each_budget(plan, [Cell(key) for key in plan.cells()]):
+    for cell in cells_at_budgets(plan, [Cell(key) for key in plan.cells()]):
         found.setdefault(cell.key.system, set()).add(cell.key.control)
     return found
 

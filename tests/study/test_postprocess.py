@@ -190,7 +190,7 @@ def test_every_step_is_documented_in_its_own_words():
     file = Path(__file__).parents[2] / "docs" / "study-file.md"
     documented = file.read_text(encoding="utf-8").replace("\\|", "|")
     for step in STEPS.values():
-        assert f"| `{step.form}` | {step.what} |" in documented
+        assert f"| `{step.form}` | {step.effect} |" in documented
 
 
 def test_steps_run_in_the_order_they_are_named():

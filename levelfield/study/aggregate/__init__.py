@@ -75,7 +75,9 @@ def aggregate(
         controls=controls,
         weights=weight,
         weights_from=source,
-        signatures={metric: tuple(of_metric) for metric, of_metric in signatures.items()},
+        signatures={
+            metric: tuple(metric_signatures) for metric, metric_signatures in signatures.items()
+        },
         resampling=resampling,
     )
 
@@ -83,7 +85,7 @@ def aggregate(
 def _summary(control: ControlData) -> ControlSummary:
     entries = table_entries(control)
     incomplete = incomplete_systems(control)
-    of_measures = comparisons(control)
+    compared = comparisons(control)
     return ControlSummary(
         control=control.observations.cells[0].key.control,
         systems=control.systems,
@@ -94,23 +96,23 @@ def _summary(control: ControlData) -> ControlSummary:
         measures=tuple(o.measure for o in control.observations.observed),
         entries=entries,
         incomplete=incomplete,
-        comparisons=of_measures,
+        comparisons=compared,
         agreements=agreements(control.observations),
         correspondences=correspondences(control, entries),
         costs=tuple(cost_summaries(control)),
-        notes=(*notes(control, incomplete), *_could_show(of_measures, entries.values())),
+        notes=(*notes(control, incomplete), *_could_show(compared, entries.values())),
     )
 
 
 def _could_show(
-    of_measures: Mapping[str, Sequence[Comparison]], entries: Iterable[TableEntry]
+    compared: Mapping[str, Sequence[Comparison]], entries: Iterable[TableEntry]
 ) -> Iterator[str]:
-    """Yields which differences that are not shown could have been shown."""
-    of_measure: dict[str, list[TableEntry]] = {}
+    """Yields notes on differences that are not shown but could have been."""
+    measure_entries: dict[str, list[TableEntry]] = {}
     for entry in entries:
-        of_measure.setdefault(entry.measure, []).append(entry)
-    scales = {name: Scale(places(of_measure[name]), scientific=False) for name in of_measures}
-    for note in sensitivity_notes({n: (c, scales[n]) for n, c in of_measures.items()}):
+        measure_entries.setdefault(entry.measure, []).append(entry)
+    scales = {name: Scale(places(measure_entries[name]), scientific=False) for name in compared}
+    for note in sensitivity_notes({n: (c, scales[n]) for n, c in compared.items()}):
         yield note[:1].upper() + note[1:]
 
 
@@ -200,6 +202,6 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> Iterator[str]:
         )
     elif any(o.texts is not None for o in control.observations.observed):
         single = [system for system, n in seeds.items() if n == 1]
-        of_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
+        single_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
         words = seeds_in_words(seeds)
-        yield f"{words}: intervals and tests treat prompts and seeds as samples{of_run}"
+        yield f"{words}: intervals and tests treat prompts and seeds as samples{single_run}"

@@ -43,24 +43,24 @@ def _agreement(
     attribute: str, judges: tuple[str, ...], by_name: Mapping[str, Observed], read: Bools
 ) -> JudgeAgreement:
     texts = [by_name[j].texts if j in by_name else None for j in judges]
-    of_texts = [t[read] for t in texts if t is not None]
-    of_rates = len(of_texts) < len(texts)
-    columns = _rates(judges, by_name) if of_rates else of_texts
-    pairs = [[_kappa_r_n(x, y, of_rates) for y in columns] for x in columns]
+    votes = [t[read] for t in texts if t is not None]
+    rates_only = len(votes) < len(texts)
+    columns = _rates(judges, by_name) if rates_only else votes
+    pairs = [[_kappa_r_n(x, y, rates_only) for y in columns] for x in columns]
     return JudgeAgreement(
         attribute=attribute,
         judges=judges,
         kappa=tuple(tuple(kappa for kappa, _, _ in row) for row in pairs),
         r=tuple(tuple(r for _, r, _ in row) for row in pairs),
         n=tuple(tuple(n for _, _, n in row) for row in pairs),
-        of_rates=of_rates,
+        of_rates=rates_only,
     )
 
 
 def _rates(judges: Sequence[str], by_name: Mapping[str, Observed]) -> list[Floats]:
-    """Returns each judge's rates by cell and value asked for, or by cell where no value is told."""
+    """Returns each judge's rates by cell and requested value, or by cell if values are unknown."""
     cells = {j: by_name[j].cells if j in by_name else {} for j in judges}
-    every = dict.fromkeys(place for of_judge in cells.values() for place in of_judge)
+    every = dict.fromkeys(place for judge_cells in cells.values() for place in judge_cells)
     single = [place for place in every if place[1] != ALL] or list(every)
     return [
         np.array([fmean(rates) if (rates := places.get(place)) else math.nan for place in single])
@@ -68,16 +68,16 @@ def _rates(judges: Sequence[str], by_name: Mapping[str, Observed]) -> list[Float
     ]
 
 
-def _kappa_r_n(x: Floats, y: Floats, of_rates: bool) -> tuple[float, float, int]:
-    """κ, r and n of two judges where both judged.
+def _kappa_r_n(x: Floats, y: Floats, rates_only: bool) -> tuple[float, float, int]:
+    """Returns κ, r and n of two judges over the texts that both judged.
 
-    Undefined (NaN): fewer than two texts, or one of them finds all right or all wrong (κ: both of
-    them, alike).
+    They are undefined (NaN) for fewer than two texts, and if one judge finds all texts right or all
+    wrong (κ only if both do, in the same way).
     """
     judged = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[judged], y[judged]
     r = math.nan if why_undefined("pearson", x, y) else pearson(x, y)
-    kappa = math.nan if of_rates or x.size < 2 else kappa_of_labels(x > 0, y > 0)
+    kappa = math.nan if rates_only or x.size < 2 else kappa_of_labels(x > 0, y > 0)
     return kappa, r, int(x.size)
 
 

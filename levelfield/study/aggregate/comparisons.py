@@ -37,10 +37,10 @@ def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
     }
     if len(control.systems) < 2:
         return {}
-    of_measures = compared_systems(
+    measure_comparisons = compared_systems(
         (_values_of_systems(control, o) for o in compared.values()), control.resampling
     )
-    adjusted = adjusted_comparisons(of_measures, control.resampling, list(compared))
+    adjusted = adjusted_comparisons(measure_comparisons, control.resampling, list(compared))
     return dict(zip(compared, adjusted, strict=True))
 
 

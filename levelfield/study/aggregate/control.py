@@ -187,16 +187,16 @@ def weights_of_mean(
 
     Args:
         o: the measure.
-        texts: those that have a value of it.
+        texts: the texts that have a value of it.
         positions: of the cells.
-        value: the value asked for, or `ALL`.
+        value: the requested value, or `ALL`.
     """
     chosen = np.isin(texts.cells, positions)
     if value != ALL:
         chosen &= texts.targets == control.values.index(value)
     n = np.bincount(texts.cells[chosen], minlength=len(control.cell_weights))
-    of_cells = np.zeros(len(n))
+    text_weights = np.zeros(len(n))
     for i in np.flatnonzero(n).tolist():
-        of_cells[i] = control.cell_weights[i] * len(o.cells[i, value]) / n[i]
-    weights = np.where(chosen, of_cells[texts.cells], 0.0)
+        text_weights[i] = control.cell_weights[i] * len(o.cells[i, value]) / n[i]
+    weights = np.where(chosen, text_weights[texts.cells], 0.0)
     return weights / weights.sum() if chosen.any() else weights

@@ -22,14 +22,14 @@ from levelfield.study.observations import ALL, Observed
 
 
 def _ends_of_share(
-    c: Contrast, weights: Floats, of_clusters: Floats, votes: int, level: float
+    c: Contrast, weights: Floats, cluster_weights: Floats, votes: int, level: float
 ) -> tuple[float, float]:
     """Returns the ends in percent, from the weights of texts and of clusters, which sum to 1."""
     low, high = share_ends(
         min(max(c.value / 100, 0.0), 1.0),
         c.variance / 100**2,
         n=_effective(weights),
-        clusters=_effective(of_clusters),
+        clusters=_effective(cluster_weights),
         level=level,
         df=c.df,
         votes=votes,
@@ -38,7 +38,7 @@ def _ends_of_share(
 
 
 def _effective(weights: Floats) -> float:
-    """Returns how many equal weights tell as much as these, which sum to 1 (Kish 1965)."""
+    """Returns the effective number of texts for weights that sum to 1 (Kish 1965)."""
     return round(1 / float(weights @ weights), 6)
 
 
@@ -156,14 +156,14 @@ class _Cells:
         if texts is None:
             return estimate(math.nan, math.nan, clusters=0, why_no_interval=self.no_texts)
         w = weights_of_mean(self.control, self.o, texts, self.positions, self.value)
-        of_clusters = np.bincount(texts.clusters[texts.inputs], w).astype(np.float64)
-        clusters = int(np.count_nonzero(of_clusters))
+        cluster_weights = np.bincount(texts.clusters[texts.inputs], w).astype(np.float64)
+        clusters = int(np.count_nonzero(cluster_weights))
         c = texts.mean(w)
         if c is None:
             reason = ONE_PROMPT if clusters else ONLY_CELLS
             return estimate(math.nan, math.nan, clusters=clusters, why_no_interval=reason)
         level = self.control.resampling.level
-        low, high = _ends_of_share(c, w, of_clusters, votes, level) if votes else c.ends(level)
+        low, high = _ends_of_share(c, w, cluster_weights, votes, level) if votes else c.ends(level)
         if self.o.measure.percent:
             high = min(high, 100.0)
         if self.o.is_never_negative:

@@ -230,7 +230,9 @@ class StudySummary:
     def at_levels(self) -> dict[str, list[ControlSummary]]:
         """Returns kind of control -> its tables at each budget, the lowest first."""
         named = {control.control: control for control in self.controls}
-        return {kind: [named[n] for n in at if n in named] for kind, at in self.levels.items()}
+        return {
+            kind: [named[n] for n in names if n in named] for kind, names in self.levels.items()
+        }
 
     def weights_in_words(self) -> str:
         """Returns where the weights come from, and the weights."""
@@ -238,8 +240,10 @@ class StudySummary:
         return f"weights of datasets: {self.weights_from} ({weights})"
 
     def technique_columns(self, control: ControlSummary) -> list[tuple[str, list[str]]]:
-        """Returns columns that stand beside the names of systems, as head and cells: techniques
-        and bases, a dash for a system from elsewhere; none if all are."""
+        """Returns columns for the names of systems, as head and cells: techniques and bases.
+
+        A system from elsewhere has a dash; if all are from elsewhere, there are no columns.
+        """
         rows = [self.techniques.get(system) for system in control.systems]
         if not any(rows):
             return []
@@ -250,8 +254,10 @@ class StudySummary:
 
 
 def places(entries: Sequence[TableEntry]) -> int:
-    """Returns the decimals of a measure: as its intervals deserve (`meta.scale`); without any, two
-    as the study prints, or four if all means are below 1."""
+    """Returns the decimals of a measure, as its intervals warrant (`meta.scale`).
+
+    Without intervals they are two, as the study prints, or four if all means are below 1.
+    """
     means = [e.mean for e in entries]
     intervals = [
         e.interval

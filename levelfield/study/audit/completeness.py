@@ -198,7 +198,7 @@ def requests_differ(part: StudyPart) -> Faults:
     from 5 % of the texts on: they answer other questions; a warning from the first.
     """
     place = (part.system, part.control)
-    for told, hits in zip(
+    for predicate, hits in zip(
         (
             "continue a prompt that no other system has on this dataset",
             "have a different prompt or value from the same request in other cells",
@@ -206,7 +206,7 @@ def requests_differ(part: StudyPart) -> Faults:
         part.study.fact(_odd_requests),
         strict=True,
     ):
-        yield Share(told, hits.get(place, []), part.texts)
+        yield Share(predicate, hits.get(place, []), part.texts)
 
 
 def _odd_requests(study: AuditedStudy) -> Sequence[Mapping[tuple[str, str], Sequence[Text]]]:
@@ -257,9 +257,9 @@ def _meaning(sample: Sample) -> tuple[str, str]:
 def requests_repeated(part: StudyPart) -> Faults:
     """Requests that occur more often than others.
 
-    A prompt that stands twice in a dataset is counted twice in every mean, and what follows it is
-    no observation of its own. A warning where 10 % of the requests of a dataset (prompt and wanted
-    value), and 3 or more, are there more often than most are.
+    A prompt that is in a dataset twice is counted twice in every mean, and its second texts are not
+    observations of their own. A warning where 10 % of the requests of a dataset (prompt and wanted
+    value), and 3 or more, occur more often than most.
     """
     cell = max(part.cells, key=lambda cell: len(cell.samples))
     counts = Counter(map(_meaning, cell.samples))
@@ -291,13 +291,13 @@ def labels_unbalanced(part: StudyPart) -> Faults:
     Shares found right over all texts then are those of the frequent value, and a system that
     always writes it is rewarded. Counted: the requests of a dataset, which systems and seeds have
     in common. A warning where one value has 1.2 times as many as another, and 10 % of the
-    prompts (3 or more) were asked for with several values, so that the difference is no chance;
+    prompts (3 or more) were asked for with several values, so that the difference is not by chance;
     with one value per prompt, where a binomial test has p < 1e-5 besides. One finding a kind of
     control, for the dataset where it is worst.
     """
     worst: tuple[float, str, Counter[str]] = (0.0, "", Counter())
     for dataset, cells in grouped(part.cells, lambda cell: cell.key.dataset).items():
-        # the cell with most texts stands for all others; what they lack is missing
+        # the cell with most texts represents the others; what they lack is missing
         cell = max(cells, key=lambda cell: len(cell.samples))
         counts = _numbers(cell)
         if len(counts) < 2:
@@ -312,7 +312,7 @@ def labels_unbalanced(part: StudyPart) -> Faults:
     factor, dataset, counts = worst
     if factor:
         order = counts.most_common()
-        told = ", ".join(f"{value} {n:,}" for value, n in [*order[:3], *order[3:][-1:]])
-        text = f"values are requested {factor:.1f} times as often as others: {told} requests"
+        listing = ", ".join(f"{value} {n:,}" for value, n in [*order[:3], *order[3:][-1:]])
+        text = f"values are requested {factor:.1f} times as often as others: {listing} requests"
         n = order[0][1] - order[-1][1]
         yield Fault("warning", text, n, counts.total(), dataset=dataset)

@@ -34,7 +34,7 @@ def identical_seeds(part: StudyPart) -> Faults:
     Texts are compared without blanks, case and punctuation, whichever request they answer. Of two
     that answer the same one, 80 % of their runs of 8 words are enough, in texts of 13 words.
     Serious if all texts of two seeds are the same: three such seeds are one observation, and their
-    spread is no uncertainty. A warning from 5 % of the texts on and 3 texts of 5 words (or 20
+    spread is not an uncertainty. A warning from 5 % of the texts on and 3 texts of 5 words (or 20
     letters), or from half of texts of any length. Cells without texts are compared by their
     published values: serious if at least 3 with 6 decimals or more agree in all digits. Silent with
     one seed.
@@ -63,13 +63,13 @@ def identical_seeds(part: StudyPart) -> Faults:
         how = (
             "byte for byte" if bytes_too else "except for blanks, case, punctuation or a few words"
         )
-        told = f"the same text, {how}, in {percent(same, pairs)} of the pairs of texts"
-        told += f" that differ only in the seed ({_sets(alike)})"
-        yield Fault(severity, told, same, pairs, examples, dataset=only(alike))
+        sentence = f"the same text, {how}, in {percent(same, pairs)} of the pairs of texts"
+        sentence += f" that differ only in the seed ({_sets(alike)})"
+        yield Fault(severity, sentence, same, pairs, examples, dataset=only(alike))
     if by_values:
-        told = f"published values agree in all digits between seeds ({_sets(by_values)})"
+        sentence = f"published values agree in all digits between seeds ({_sets(by_values)})"
         n = sum(map(len, by_values.values()))
-        yield Fault("serious", told, n, len(part.cells), dataset=only(by_values))
+        yield Fault("serious", sentence, n, len(part.cells), dataset=only(by_values))
 
 
 _Answers = Mapping[tuple[object, int], Text]
@@ -143,9 +143,9 @@ def identical_systems(part: StudyPart) -> Faults:
             hits = [text for text in texts[system] if text.letters in shared]
             n, total = len(hits), len(texts[system])
             if n >= _FEW:
-                told = f"{percent(n, total)} of the texts of {system} are also texts of {other}"
+                sentence = f"{percent(n, total)} of the texts of {system} are also texts of {other}"
                 dataset = only(text.key.dataset for text in hits)
-                yield Fault(n / total, told, n, total, hits[:EXAMPLES], dataset=dataset)
+                yield Fault(n / total, sentence, n, total, hits[:EXAMPLES], dataset=dataset)
         same = [
             cell
             for cell in cells[system]
@@ -153,9 +153,9 @@ def identical_systems(part: StudyPart) -> Faults:
             if cell.key[1:] == twin.key[1:] and not cell.samples and equal_values(cell, twin)
         ]
         if same:
-            told = f"published values of {system} and {other} agree in all digits"
+            sentence = f"published values of {system} and {other} agree in all digits"
             dataset = only(cell.key.dataset for cell in same)
-            yield Fault("serious", told, len(same), len(cells[system]), dataset=dataset)
+            yield Fault("serious", sentence, len(same), len(cells[system]), dataset=dataset)
 
 
 @check("identical-texts", per="system", limits=Limits(0.1, 0.02))
@@ -189,7 +189,7 @@ def copied_texts(part: StudyPart) -> Faults:
 
     A text is copied if what follows its prompt, or all of it, is such a text, compared without
     blanks, case and punctuation, from 5 words or 20 letters on; or if 80 % of its runs of 8 words
-    stand in references or training texts. Serious from half of the texts on: judges and metrics
+    occur in references or training texts. Serious from half of the texts on: judges and metrics
     then measure the data; a warning from 2 %. Silent where the study knows none of these.
     """
     exact, runs = part.study.fact(_data)
@@ -199,7 +199,7 @@ def copied_texts(part: StudyPart) -> Faults:
 
 
 def _data(study: AuditedStudy) -> tuple[Set[str], Set[tuple[str, ...]]]:
-    """Returns the letters of texts in the data, and runs of words; only what stands in texts."""
+    """Returns letters and runs of words of the data, only those that the study's texts have."""
     samples = [sample for cell in study.cells for sample in cell.samples]
     sources = {sample.source for sample in samples} - {""}
     references = {reference for sample in samples for reference in sample.references}

@@ -46,7 +46,7 @@ class Finding(Document):
         severity: `serious` (numbers are wrong or can't be compared), `warning`, or `note`.
         system, dataset, control, seed: where; empty (None for the seed) if it is several.
         what: one sentence with its numbers.
-        n, of: how many, of how many; of texts unless `what` says otherwise.
+        n, of: how many of how many; texts unless `what` says otherwise.
         examples: a few of them.
     """
 
@@ -72,7 +72,7 @@ class AuditedStudy:
     _facts: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fact(self, find: Callable[[AuditedStudy], V]) -> V:
-        """Returns what a function finds in the study, which it computes once for all parts."""
+        """Returns what a function computes from the study, once for all parts."""
         if find not in self._facts:
             self._facts[find] = find(self)
         value: V = self._facts[find]
@@ -145,9 +145,9 @@ class Limits:
 
 
 class Fault(NamedTuple):
-    """A fault that a check found, as in `Finding`; the place is the part's unless it is named.
+    """A fault that a check reports, as in `Finding`; its place is the part's unless named.
 
-    The severity may be a number, such as a share, of which the limits of the check make it.
+    The severity may be a number, such as a share, which the limits of the check turn into one.
     """
 
     severity: Severity | float
@@ -161,10 +161,10 @@ class Fault(NamedTuple):
     seed: int | None = None
 
     @classmethod
-    def of_texts(
+    def from_texts(
         cls, severity: Severity | float, sentence: str, hits: Sequence[Text], texts: Sequence[Text]
     ) -> Fault:
-        """Returns the fault of some of a system's texts; the first of them are the examples."""
+        """Returns a fault in some of a system's texts, with the first of them as examples."""
         dataset, seed = common((text.key for text in hits), (text.key for text in texts))
         place = (hits[0].key.system, dataset, hits[0].key.control, seed)
         return cls(severity, sentence, len(hits), len(texts), hits[:EXAMPLES], *place)
@@ -184,8 +184,8 @@ class Share(NamedTuple):
     def fault(self, limits: Limits) -> Fault | None:
         """Returns the fault; None below the limits.
 
-        The dataset that is worst decides, if it has 20 texts or more: a fault in one prompt set is
-        not to be thinned by the others.
+        The worst dataset of 20 texts or more decides, so that other prompt sets do not dilute a
+        fault in one.
         """
         if not self.hits:
             return None
@@ -199,9 +199,9 @@ class Share(NamedTuple):
             return None
         apart = k / n >= 2 * total[0] / total[1]
         where = f", most on {worst} ({percent(k, n)})" if apart else ""
-        told = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.predicate}{where}"
+        sentence = f"{total[0]:,} of {total[1]:,} texts ({percent(*total)}) {self.predicate}{where}"
         examples = self.hits[:: max(1, len(self.hits) // EXAMPLES)][:EXAMPLES]
-        fault = Fault.of_texts(severity, told, self.hits, self.texts)
+        fault = Fault.from_texts(severity, sentence, self.hits, self.texts)
         return fault._replace(examples=examples)
 
 
@@ -290,18 +290,18 @@ def percent(n: float, total: float) -> str:
 
 
 def counted(counts: Mapping[str, int], most: int = 4) -> str:
-    """The names with their numbers, largest first: `role markers 12, special tokens 3`."""
+    """Returns the names with their numbers, largest first: `role markers 12, special tokens 3`."""
     order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     more = f" and {len(order) - most} more" if len(order) > most else ""
     return ", ".join(f"{name} {n:,}" for name, n in order[:most]) + more
 
 
 LEVEL = 1e-7
-"""A study has thousands of comparisons; p below this is no chance of any of them."""
+"""Limit for p: low enough that none of a study's thousands of comparisons gets there by chance."""
 
 
 def p_of_shares(a: int, n: int, b: int, m: int) -> float:
-    """Fisher's exact test of a of n against b of m: twice the smaller tail, at most 1.
+    """Returns p of Fisher's exact test of a of n against b of m: twice the smaller tail, at most 1.
 
     >>> round(p_of_shares(1, 10, 9, 10), 6)
     0.001093

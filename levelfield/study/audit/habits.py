@@ -71,19 +71,19 @@ def only_one_system(part: StudyPart) -> Faults:
             for habit, has in HABITS.items()
         },
     }
-    for habit, of_systems in hits.items():
-        counts = {s: (len(matches), len(systems[s])) for s, matches in of_systems.items()}
+    for habit, system_hits in hits.items():
+        counts = {s: (len(matches), len(systems[s])) for s, matches in system_hits.items()}
         least = _QUESTIONS if habit == _QUESTION else _SHARE
-        for system, matches in of_systems.items():
+        for system, matches in system_hits.items():
             others = [counts[name] for name in counts if name != system]
             if _is_alone(counts[system], others, least):
                 k, n = counts[system]
                 rest = max(others, key=lambda count: count[0] / count[1])
-                told = (
+                sentence = (
                     f"{k:,} of {n:,} texts ({percent(k, n)}) {habit}; at most "
                     f"{percent(*rest)} of those of any other system do"
                 )
-                yield Fault("warning", told, k, n, matches[:EXAMPLES], system)
+                yield Fault("warning", sentence, k, n, matches[:EXAMPLES], system)
 
 
 def _is_alone(count: tuple[int, int], others: Sequence[tuple[int, int]], least: float) -> bool:
@@ -134,11 +134,11 @@ def doubled_words(part: StudyPart) -> Faults:
             continue
         if p_of_more(k, n, max(others)) < LEVEL:
             hits = [text for text in part.texts_of_systems[system] if _doubles(text)]
-            told = (
+            sentence = (
                 f"{percent(k, n)} of the words repeat the word before, in {len(hits):,} texts; at "
                 f"most {percent(max(others), 1)} of those of any other system do"
             )
-            yield Fault.of_texts("warning", told, hits, part.texts_of_systems[system])
+            yield Fault.from_texts("warning", sentence, hits, part.texts_of_systems[system])
 
 
 def _doubles(text: Text) -> int:

@@ -99,12 +99,12 @@ def _from_votes(cell: Cell) -> Iterable[Judged]:
 
 
 def size(cell: Cell) -> int:
-    """How many texts it has or was asked for; 0 if nobody knows."""
+    """Returns the number of texts that a cell has, or was asked for; 0 if unknown."""
     return len(cell.samples) or cell.asked or 0
 
 
 def is_majority(judge: str) -> bool:
-    """Whether it is the vote of all judges."""
+    """Returns whether a judge is the vote of all judges."""
     return judge.partition(" ")[0] == MAJORITY
 
 
@@ -114,34 +114,34 @@ def _judges_in_shares(study: AuditedStudy) -> list[str]:
 
 
 def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
-    """System, control, attribute -> strength and its 95 % interval."""
+    """Returns system, control, attribute -> strength and its 95 % interval."""
     every: dict[tuple[str, str], set[str]] = {}
     alone = [part for part in study.fact(judged) if not is_majority(part.judge)]
     for part in alone:
         every.setdefault((part.key.control, part.attribute), set()).add(part.value)
     intervals = {}
     groups = grouped(alone, lambda part: (part.key.system, part.key.control, part.attribute))
-    for (system, control, attribute), of_system in groups.items():
+    for (system, control, attribute), attribute_parts in groups.items():
         # s, its standard error, texts, of one judge in one cell
         parts = [
             strength
-            for group in grouped(of_system, lambda part: (part.key, part.judge)).values()
+            for group in grouped(attribute_parts, lambda part: (part.key, part.judge)).values()
             if (strength := _strength(group, every[control, attribute])) is not None
         ]
         weight = sum(n for *_, n in parts)
         if weight:
-            judges = len({part.judge for part in of_system})
+            judges = len({part.judge for part in attribute_parts})
             s = sum(n * s for s, _, n in parts) / weight
             # judges read the same texts, so their errors add up as if equal; those of cells do not
             error = math.sqrt(judges * sum((n * e) ** 2 for _, e, n in parts)) / weight
             intervals[system, control, attribute] = _interval(s, error)
-    return _of_whole_cells(study) | intervals
+    return _cell_strengths(study) | intervals
 
 
-def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
-    """Strengths from rates of all texts, by a judge that is named after the attribute it judges.
+def _cell_strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
+    """Returns strengths from rates over all texts, by judges that are named after an attribute.
 
-    That is all a study of several attributes at once may have published.
+    A study of several attributes at once may have published nothing else.
     """
     strengths = {}
     all_targets = {
@@ -159,7 +159,7 @@ def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[flo
                 for rate in cell.rates
                 if rate.judge == attribute and not rate.value and (n := size(cell))
             ]
-            # what is right by chance, where a system was asked for some values only, nobody knows
+            # the share right by chance is unknown if a system was asked for some of the values only
             every = {target.get(attribute) for target in all_targets[part.control]}
             if k > 1 and values == every and rates:
                 texts = sum(n for _, n in rates)
@@ -188,7 +188,7 @@ def _strength(parts: Sequence[Judged], every: set[str]) -> tuple[float, float, i
         s = (sum(part.right for part in parts) - 1) / (k - 1)
     else:
         return None
-    # as if one text more had been right and one wrong: a share of 0 or 1 of few is no certainty
+    # adds one right and one wrong text: a share of 0 or 1 of few texts is not certain
     smooth = [(part.right * m + 1) / (m + 2) for part, m in zip(parts, n, strict=True)]
     error = math.sqrt(sum(p * (1 - p) / m for p, m in zip(smooth, n, strict=True))) / (k - 1)
     return s, error, sum(n)

@@ -61,8 +61,8 @@ def same_for_all_values(part: StudyPart) -> Faults:
     n = len(same)
     if total:
         share = percent(n, total)
-        told = f"{n:,} of {total:,} prompts ({share}) have one text for all wanted values"
-        yield Fault(n / total, told, n, total, same[:EXAMPLES])
+        sentence = f"{n:,} of {total:,} prompts ({share}) have one text for all wanted values"
+        yield Fault(n / total, sentence, n, total, same[:EXAMPLES])
 
 
 @check("control-changes-nothing", per="study")
@@ -92,15 +92,15 @@ def control_changes_nothing(part: StudyPart) -> Faults:
         numbers = f"strength {s:.2f} (95 % interval {low:.2f} to {high:.2f}; 0 is none, 1 is full)"
         severity: Severity = "serious"
         if high < 0:
-            told = f"control works backwards: {numbers}"
+            sentence = f"control works backwards: {numbers}"
         elif high < 0.1:
-            told = f"control changes nothing: {numbers}"
+            sentence = f"control changes nothing: {numbers}"
         elif low <= 0:
             severity = "warning" if s < _LIKELY and texts >= _ENOUGH_TEXTS else "note"
-            told = f"control can't be distinguished from none: {numbers}"
+            sentence = f"control can't be distinguished from none: {numbers}"
         else:
             continue
-        yield Fault(severity, about + told, texts, texts, (), name, None, control)
+        yield Fault(severity, about + sentence, texts, texts, (), name, None, control)
 
 
 Pairs = Counter[tuple[str, str]]
@@ -131,14 +131,14 @@ def labels_swapped(part: StudyPart) -> Faults:
         _, judge, a, b, pairs = swaps[0]
         hits = {cell.key: cell for group, *_ in swaps for cell in group}
         shares = [percent(pairs[x, b], _asked(pairs, x)) for x in (a, b)]
-        told = (
+        sentence = (
             f"values are exchanged: {judge} gives {shares[0]} of the texts requested with {a} "
             f"the label {b}"
         )
-        told += f", but {shares[1]} of those requested with {b}"
+        sentence += f", but {shares[1]} of those requested with {b}"
         n, total = (sum(map(size, group)) for group in (hits.values(), cells))
         dataset, seed = common(hits, (cell.key for cell in cells))
-        yield Fault("serious", told, n, total, dataset=dataset, seed=seed)
+        yield Fault("serious", sentence, n, total, dataset=dataset, seed=seed)
 
 
 def _parts(cells: Sequence[Cell]) -> Sequence[Sequence[Cell]]:
@@ -236,22 +236,22 @@ def majority_is_none(part: StudyPart) -> Faults:
                     ends.append(m >= max(a) - _ROUNDING)
                 elif value == first != last:
                     ends.append(m <= min(a) + _ROUNDING)
-        told = []
+        sentences = []
         if outside:
-            told.append(
+            sentences.append(
                 f"{len(outside)} of {n} rates of the majority are impossible for a majority of the "
                 f"judges, e.g. {max(outside)[1]}"
             )
         if len(ends) >= 12 and all(ends):
-            told.append(
+            sentences.append(
                 f"in all {len(ends) // 2} cells the alphabetically last value is never below the "
                 "best judge and the first never above the worst, as if one vote for the last were "
                 "enough"
             )
-        if told:
+        if sentences:
             severity: Severity = "serious" if outside else "warning"
             system = only(system for *_, system in outside)
-            yield Fault(severity, "; ".join(told), len(outside), n, (), system, None, control)
+            yield Fault(severity, "; ".join(sentences), len(outside), n, (), system, None, control)
 
 
 def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
@@ -304,12 +304,12 @@ def _mixed(kind: str, measure: str, values: Mapping[str, list[float]]) -> Faults
         return
     ranges = {n: f"{min(values[n]):.3g} to {max(values[n]):.3g}" for n in (*small, large[0])}
     shares = ", ".join(f"{name} ({ranges[name]})" for name in small)
-    told = (
+    sentence = (
         f"values{measure} between 0 and 1: {kind} {shares}; "
         f"in percent: {len(large)} others, e.g. {large[0]} ({ranges[large[0]]})"
     )
     system = only(small) if kind == "system" else ""
-    yield Fault("serious", told, len(small), len(values), (), system)
+    yield Fault("serious", sentence, len(small), len(values), (), system)
 
 
 def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[str]]:
@@ -365,11 +365,11 @@ def judge_biased(part: StudyPart) -> Faults:
         for judge, (apart, value) in biased.items():
             right = _shares_right(rows, judge)
             shares = ", ".join(f"{v} {percent(s, 1)}" for v, s in right.items())
-            told = (
+            sentence = (
                 f"{judge} prefers {value} by {100 * apart:.0f} points more than the median judge "
                 f"on {about}; it finds right: {shares}"
             )
-            yield Fault(apart, told, 1, len(preferences), control=control)
+            yield Fault(apart, sentence, 1, len(preferences), control=control)
 
 
 def _preferences(rows: Sequence[Judged]) -> dict[str, dict[str, float]]:
@@ -415,11 +415,11 @@ def judges_disagree(part: StudyPart) -> Faults:
             continue
         (judge, other), (kappa, n) = min(low.items(), key=lambda item: item[1][0])
         pairs = ", ".join(f"{a} and {b} {k:.2f}" for (a, b), (k, _) in defined.items())
-        told = (
+        sentence = (
             f"{attribute}: weak judges, {judge} and {other} agree little more than by chance "
             f"(κ of labels {kappa:.2f}); κ of labels of all pairs over {n:,} texts: {pairs}"
         )
-        yield Fault("warning", told, len(low), len(defined))
+        yield Fault("warning", sentence, len(low), len(defined))
 
 
 def _kappa(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, int]:
@@ -451,8 +451,8 @@ def rates_differ(part: StudyPart) -> Faults:
         (judge, other), gap = max(high.items(), key=lambda item: item[1])
         others = ", ".join(percent(m, 1) for p, m in means.items() if p != (judge, other))
         beside = f"; of the other pairs on {others}" if others else ""
-        told = (
+        sentence = (
             f"{judge} and {other} differ on at least {percent(gap, 1)} of the texts "
             f"(mean over cells and values){beside}"
         )
-        yield Fault("warning", told, len(high), len(means))
+        yield Fault("warning", sentence, len(high), len(means))

@@ -51,24 +51,24 @@ def label_in_input(part: StudyPart) -> Faults:
     hits = [text for text in texts if text.sample.id in labels]
     values = grouped(hits, lambda text: value_name(text.sample.control))
     by_value = {v: {labels[text.sample.id] for text in group} for v, group in values.items()}
-    names = any(_words(labels[t.sample.id]) & _of_values(t.sample.control) for t in hits)
+    names = any(_words(labels[t.sample.id]) & _value_words(t.sample.control) for t in hits)
     distinct = len(set().union(*by_value.values()))
     told_apart = len(by_value) > 1 and sum(map(len, by_value.values())) == distinct
     if (names or told_apart) and not part.system.casefold().startswith(_CODED):
         counts = Counter(f"'{label}'" for label in labels.values())
-        told = f"were made from a prompt with a label typed in front of it: {counted(counts)}"
-        yield Share(told, hits, texts, Limits(math.inf, 0))
+        predicate = f"were made from a prompt with a label typed in front of it: {counted(counts)}"
+        yield Share(predicate, hits, texts, Limits(math.inf, 0))
     labelled = [text for text in texts if text.end is None and _keeps_label(text)]
     yield Share("begin with the wanted label, then the prompt", labelled, texts)
 
 
 @check("label-in-text", per="system", limits=_IN_TEXT)
 def label_in_text(part: StudyPart) -> Faults:
-    """The wanted value at the beginning or end of what was written, or a code that tells it.
+    """The wanted value, or a code for it, at the beginning or end of a system's own words.
 
     A word of the wanted value counts, as the first or last word or among the first or last 4, if
-    it stands there more often than inside of the texts, by a
-    binomial test with p < 1e-7, since texts about sports may speak of sports anywhere. A code is
+    it is more frequent there than inside the texts, by a binomial test with p < 1e-7, since texts
+    about sports may speak of sports anywhere. A code is
     a word at that place in half of the texts asked for one value and in at most 5 % of those asked
     for others (Fisher's p < 1e-7). Judges then read the answer. Serious from 20 % of the texts on,
     a warning from 5 %. Silent with one value, and for controls that want words in the text.
@@ -80,7 +80,7 @@ def label_in_text(part: StudyPart) -> Faults:
     if len({value_name(text.sample.control) for text in texts}) < 2:
         return
     for side, position in _SIDES.items():
-        shares = (share for share in _at_side(texts, side, position) if share.fault(_IN_TEXT))
+        shares = (share for share in _side_shares(texts, side, position) if share.fault(_IN_TEXT))
         yield from islice(shares, 1)
 
 
@@ -94,7 +94,7 @@ def label_inside_text(part: StudyPart) -> Faults:
 
     A warning where the share of a system's texts that hold a word of the wanted value is 15 points
     above that of every other system and three times as large, by Fisher's exact test with p < 1e-7
-    against each. Not told again of a system that has the value at the beginning or end. Silent
+    against each. Not repeated for a system that has the value at the beginning or end. Silent
     with one system, below 15 texts, with one value, and for controls that want words in the text.
     """
     systems = {s: texts for s, texts in part.texts_of_systems.items() if len(texts) >= _ENOUGH}
@@ -103,7 +103,7 @@ def label_inside_text(part: StudyPart) -> Faults:
     if len({value_name(text.sample.control) for text in part.texts}) < 2:
         return
     hits = {
-        system: [t for t in texts if not _of_values(t.sample.control).isdisjoint(t.words)]
+        system: [t for t in texts if not _value_words(t.sample.control).isdisjoint(t.words)]
         for system, texts in systems.items()
     }
     for system, matches in hits.items():
@@ -118,41 +118,41 @@ def label_inside_text(part: StudyPart) -> Faults:
             and not any(
                 share_at.fault(_IN_TEXT)
                 for side, position in _SIDES.items()
-                for share_at in _at_side(_long(systems[system]), side, position)
+                for share_at in _side_shares(_long(systems[system]), side, position)
             )
         ):
-            told = (
+            sentence = (
                 f"{k:,} of {n:,} texts ({percent(k, n)}) contain the wanted value; at most "
                 f"{percent(most, total)} of those of any other system do"
             )
-            yield Fault.of_texts("warning", told, matches, systems[system])
+            yield Fault.from_texts("warning", sentence, matches, systems[system])
 
 
 def _long(texts: Sequence[Text]) -> list[Text]:
     return [text for text in texts if len(text.words) > 2]
 
 
-def _at_side(texts: Sequence[Text], side: str, position: int) -> Iterator[Share]:
-    """The ways in which a value shows at the beginning or end, the plainest first."""
+def _side_shares(texts: Sequence[Text], side: str, position: int) -> Iterator[Share]:
+    """Yields the ways in which texts reveal the value at one side, the plainest first."""
     hits = _labelled(texts, position, 1)
     yield Share(f"have the wanted value as the {side} word after their prompt", hits, texts)
     if codes := dict(_codes(texts, position)):
         hits = [text for text in texts if text.words[position] in codes]
-        told = ", ".join(f"'{word}' for {value}" for word, value in codes.items())
-        told = f"have a word that reveals the wanted value as the {side} one: {told}"
-        yield Share(told, hits, texts)
+        predicate = ", ".join(f"'{word}' for {value}" for word, value in codes.items())
+        predicate = f"have a word that reveals the wanted value as the {side} one: {predicate}"
+        yield Share(predicate, hits, texts)
     hits = _labelled(texts, position, _WINDOW)
-    told = f"have the wanted value among the {side} {_WINDOW} words after their prompt"
-    yield Share(told, hits, texts)
+    predicate = f"have the wanted value among the {side} {_WINDOW} words after their prompt"
+    yield Share(predicate, hits, texts)
 
 
 def _labelled(texts: Sequence[Text], position: int, width: int) -> list[Text]:
-    """The texts with a word of the wanted value there; none if it stands elsewhere as often."""
+    """Returns texts with a word of the wanted value there; none if it is as frequent elsewhere."""
     texts = [text for text in texts if len(text.words) > 2 * width]
     hits = []
     inside = total = holding = 0
     for text in texts:
-        values = _of_values(text.sample.control)
+        values = _value_words(text.sample.control)
         if not values.isdisjoint(text.words[:width] if position == 0 else text.words[-width:]):
             hits.append(text)
         n = sum(word in values for word in text.words[width:-width])
@@ -165,7 +165,7 @@ def _labelled(texts: Sequence[Text], position: int, width: int) -> list[Text]:
 
 
 def _codes(texts: Sequence[Text], position: int) -> Iterator[tuple[str, str]]:
-    """Words there that tell the value, with the value."""
+    """Yields words at a position that reveal a value, with the value."""
     values = grouped(texts, lambda text: value_name(text.sample.control))
     words = {
         value: Counter(text.words[position] for text in group) for value, group in values.items()
@@ -180,7 +180,7 @@ def _codes(texts: Sequence[Text], position: int) -> Iterator[tuple[str, str]]:
 
 
 def _in_front(text: Text) -> str:
-    """What stands in front of the prompt in the system's input, if that is short."""
+    """Returns the words before the prompt in the system's input, if they are few."""
     text_read = str(text.sample.extra.get("input", "")).rstrip()
     prompt = text.sample.prompt.rstrip()
     if not text_read.endswith(prompt):
@@ -191,14 +191,14 @@ def _in_front(text: Text) -> str:
 
 def _keeps_label(text: Text) -> bool:
     beginning = text.sample.text[: _NEAR + 4 * len(text.sample.prompt)]
-    values = _of_values(text.sample.control)
+    values = _value_words(text.sample.control)
     for gap in re.finditer(r"[:\s]+", beginning[:_NEAR]):
         if prompt_end(text.sample.prompt, beginning[gap.end() :], "letters") is not None:
             return bool(_words(beginning[: gap.start()]) & values)
     return False
 
 
-def _of_values(control: Control) -> frozenset[str]:
+def _value_words(control: Control) -> frozenset[str]:
     return _words_of_name(value_name(control))
 
 

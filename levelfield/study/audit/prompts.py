@@ -37,7 +37,7 @@ def wrong_request(part: StudyPart) -> Faults:
     """Texts that begin with the prompt of another request of their dataset and not their own.
 
     Answers were given to the wrong requests, so what they were asked for is wrong as well.
-    Prompts of one word are no evidence, nor is a prompt that the text's own begins with. Serious
+    Prompts of one word do not count, nor does a prompt that the text's own begins with. Serious
     from 5 % on; silent below 1 %, which a system may write by chance.
     """
     prompts = part.study.fact(_prompts_by_letters)
@@ -53,11 +53,11 @@ def wrong_request(part: StudyPart) -> Faults:
     if hits:
         continued = groupby(others.get(text.sample.id) for text in texts)
         runs = (len(list(run)) for prompt, run in continued if prompt)
-        told = (
+        predicate = (
             f"begin with the prompt of another request; they continue {len(set(others.values()))} "
             f"prompts in all, up to {max(runs):,} texts in a row the same one"
         )
-        yield Share(told, hits, texts)
+        yield Share(predicate, hits, texts)
 
 
 def _prompts_by_letters(study: AuditedStudy) -> Mapping[str, Mapping[str, str]]:
@@ -70,7 +70,7 @@ def _prompts_by_letters(study: AuditedStudy) -> Mapping[str, Mapping[str, str]]:
 
 
 def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> str:
-    """The longest of the prompts that the text begins with; empty if none."""
+    """Returns the longest of the prompts that the text begins with; empty if none."""
     longest = lengths[0] if lengths else 0
     beginning = letters(text.sample.text[: 4 * longest + 40])
     begun = letters(text.sample.prompt)
@@ -88,14 +88,14 @@ _ROWS = 256
 
 
 class _Fit(NamedTuple):
-    """How many texts of a system fit best what the request some places later asked for.
+    """The number of texts of a system that best fit the request some places later.
 
     Attributes:
-        hits: (shifts,) numbers of texts; the first is that of texts which fit their own request.
-        shared: (shifts,) numbers of those that fit their own, which the request so many places
-            later has too.
-        prompts: (shifts,) numbers of prompts, counted in each seed, of which any text fits best
-            what the request so many places later asked for, which is another prompt.
+        hits: (shifts,) numbers of texts; the first counts the texts that fit their own request.
+        shared: (shifts,) numbers of the texts that fit both their own request and the one that
+            many places later.
+        prompts: (shifts,) numbers of prompts, counted in each seed, with a text that best fits the
+            request that many places later, which has another prompt.
         independent: number of prompts, counted in each seed.
         chance: share of hits by chance.
         texts: of the system, on one dataset.
@@ -127,12 +127,12 @@ def shifted_texts(part: StudyPart) -> Faults:
     for system, (fit, *seeds) in fits.items():
         others = [f.hits[0] / len(f.texts) for name, (f, *_) in fits.items() if name != system]
         usual = float(np.median(others)) if others else 0.0
-        told = [*(_shift(fit) or _strangers(fit, usual))]
-        for seed_fit in seeds if not told and len(seeds) > 1 else ():
+        faults = [*(_shift(fit) or _strangers(fit, usual))]
+        for seed_fit in seeds if not faults and len(seeds) > 1 else ():
             seed = seed_fit.texts[0].key.seed
             in_seed = _shift(seed_fit) or _strangers(seed_fit, usual)
-            told += [fault._replace(seed=seed) for fault in in_seed]
-        yield from told
+            faults += [fault._replace(seed=seed) for fault in in_seed]
+        yield from faults
     for fit in _fits_of_words(texts):
         yield from _shift(fit)
 
@@ -149,11 +149,11 @@ def _shift(fit: _Fit) -> list[Fault]:
     if later < 2 * unshifted or p_of_more(int(fit.prompts[k]), fit.independent, chance) >= LEVEL:
         return []
     where = f"{k} places later" if 2 * k <= n else f"{n - k} places earlier"
-    told = (
+    sentence = (
         f"{later:.0f} of {total:,} texts best fit the request {where}, and {unshifted:.0f} their "
         "own, as if continuations had been shifted"
     )
-    return [_fault(fit, "serious", told, round(later))]
+    return [_fault(fit, "serious", sentence, round(later))]
 
 
 def _strangers(fit: _Fit, usual: float) -> list[Fault]:
@@ -163,16 +163,16 @@ def _strangers(fit: _Fit, usual: float) -> list[Fault]:
         return []
     if p_of_fewer(counted, fit.independent, usual / 2) >= LEVEL:
         return []
-    told = (
+    sentence = (
         f"{fitting:.0f} of {total:,} texts fit their own prompt better than other prompts; "
         f"of the texts of other systems, {100 * usual:.0f} % do"
     )
-    return [_fault(fit, "warning", told, total - round(fitting))]
+    return [_fault(fit, "warning", sentence, total - round(fitting))]
 
 
-def _fault(fit: _Fit, severity: Severity, told: str, n: int) -> Fault:
+def _fault(fit: _Fit, severity: Severity, sentence: str, n: int) -> Fault:
     system = fit.texts[0].key.system
-    return Fault(severity, told, n, len(fit.texts), fit.texts[:EXAMPLES], system)
+    return Fault(severity, sentence, n, len(fit.texts), fit.texts[:EXAMPLES], system)
 
 
 def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
@@ -335,12 +335,12 @@ def prompt_repeated(part: StudyPart) -> Faults:
             twice.append(text)
         elif any(tuple(text.words[:k]) in prompts[dataset] for k in lengths[dataset]):
             others.append(text)
-    for told, hits in (
+    for predicate, hits in (
         ("repeat their prompt", twice),
         ("continue with the prompt of another request", others),
     ):
         if len(hits) >= _FEW:
-            yield Share(told, hits, texts)
+            yield Share(predicate, hits, texts)
 
 
 def _prompts_of_words(study: AuditedStudy) -> Mapping[str, Set[tuple[str, ...]]]:

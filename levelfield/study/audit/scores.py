@@ -65,18 +65,18 @@ def scores_incomplete(part: StudyPart) -> Faults:
         )
         if strange:
             n = sum(excess for *_, excess in strange)
-            told = f"{n:,} values belong to no text, e.g. {strange[0][0]} in {strange[0][1]}"
-            yield Fault("serious", told, n, n, (), system)
+            sentence = f"{n:,} values belong to no text, e.g. {strange[0][0]} in {strange[0][1]}"
+            yield Fault("serious", sentence, n, n, (), system)
         if lacking:
             total = sum(map(len, sample_ids.values()))
             name, n = lacking.most_common(1)[0]
             more = f" ({len(lacking)} such metrics and judges)" if len(lacking) > 1 else ""
-            told = f"{n:,} of {total:,} texts have no value of {name}{more}"
-            yield Fault(n / total, told, n, total, (), system)
+            sentence = f"{n:,} of {total:,} texts have no value of {name}{more}"
+            yield Fault(n / total, sentence, n, total, (), system)
 
 
 def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
-    """Name of a metric or judge, and the ids of the texts that it has a value for."""
+    """Yields the name of a metric or judge, and the ids of the texts with a value."""
     for metric, scores in cell.scores.items():
         yield metric, set(scores)
     for attribute, judges in cell.votes.items():
@@ -112,12 +112,12 @@ def scores_strange(part: StudyPart) -> Faults:
         }
         finite = [v for values in scores.values() for v in values if math.isfinite(v)]
         if len(scores) > 1 and len(finite) >= _ENOUGH and min(finite) == max(finite):
-            told = f"{metric}: all scores of all systems are {finite[0]:.4g}"
-            yield Fault("warning", told, len(finite), len(finite))
+            sentence = f"{metric}: all scores of all systems are {finite[0]:.4g}"
+            yield Fault("warning", sentence, len(finite), len(finite))
             continue
         for system in scores:
-            for severity, told, n in _of_system(metric, system, scores):
-                yield Fault(severity, f"{metric}: {told}", n, len(scores[system]), (), system)
+            for severity, sentence, n in _strange_scores(metric, system, scores):
+                yield Fault(severity, f"{metric}: {sentence}", n, len(scores[system]), (), system)
 
 
 def _repeated(metric: str, cells: Sequence[Cell]) -> Faults:
@@ -129,8 +129,8 @@ def _repeated(metric: str, cells: Sequence[Cell]) -> Faults:
     for alike in same.values():
         texts = {tuple(sample.text for sample in cell.samples) for cell in alike}
         if len(texts) > 1:
-            told = "; ".join(str(cell.key) for cell in alike[:3])
-            text = f"{metric}: {len(alike)} cells with different texts have the same scores: {told}"
+            keys = "; ".join(str(cell.key) for cell in alike[:3])
+            text = f"{metric}: {len(alike)} cells with different texts have the same scores: {keys}"
             system = only(cell.key.system for cell in alike)
             yield Fault("serious", text, len(alike), len(cells), (), system)
 
@@ -147,11 +147,11 @@ def _contradicted(metric: str, cells: Sequence[Cell]) -> Faults:
     differ = [group for group in equal if max(group) - min(group) > 1e-3]
     k, n = len(differ), len(equal)
     if k >= max(_SAME, n / 2):
-        told = f"{metric}: {k} of {n} texts that occur twice have two scores"
-        yield Fault("serious", told, k, n, (), only(cell.key.system for cell in cells))
+        sentence = f"{metric}: {k} of {n} texts that occur twice have two scores"
+        yield Fault("serious", sentence, k, n, (), only(cell.key.system for cell in cells))
 
 
-def _of_system(
+def _strange_scores(
     metric: str, system: str, scores: Mapping[str, Sequence[float]]
 ) -> Iterator[tuple[Severity, str, int]]:
     values = scores[system]
@@ -161,8 +161,8 @@ def _of_system(
         yield "warning", f"{infinite} scores are infinite", infinite
     outside = [value for value in finite if not 0 <= value <= 1]
     if outside and metric.startswith(_SHARES):
-        told = f"{min(outside):.3g} to {max(outside):.3g}"
-        yield "warning", f"{len(outside)} scores lie outside 0 to 1: {told}", len(outside)
+        numbers = f"{min(outside):.3g} to {max(outside):.3g}"
+        yield "warning", f"{len(outside)} scores lie outside 0 to 1: {numbers}", len(outside)
     if not others or min(map(len, scores.values())) < _ENOUGH:
         return
     undefined = sum(map(math.isnan, values))
@@ -181,11 +181,11 @@ def _of_system(
     # of positive scores, a factor
     beyond |= low > 0 < min(finite) and (max(finite) < low / 3 or min(finite) > 3 * high)
     if high > low and beyond:
-        told = f"median {median(finite):.4g}, where those of other systems lie from {low:.4g} to"
+        numbers = f"median {median(finite):.4g}, where those of other systems lie from {low:.4g} to"
         if _is_rescaled(finite, beside):
-            yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
+            yield "serious", f"scores are of another scale: {numbers} {high:.4g}", len(finite)
         else:
-            yield "warning", f"scores lie outside of all others: {told} {high:.4g}", len(finite)
+            yield "warning", f"scores lie outside of all others: {numbers} {high:.4g}", len(finite)
     elif (apart := _far_apart(finite, others)) is not None:
         yield apart[0], f"{apart[1]}: {_told(finite, beside)}", len(finite)
     usual_share = max(sum(v == finite[0] for v in group) / len(group) for group in others)
@@ -240,7 +240,7 @@ def scores_contradict_votes(part: StudyPart) -> Faults:
     is defined. Serious from 5 % of the texts on, a warning from 1 % and 3 texts: scores belong to
     other texts, other systems or other votes.
     """
-    told, total = 0, 0
+    wrong, total = 0, 0
     for cell in part.cells:
         scores = cell.scores.get(_AVERAGE, {})
         for sample in cell.samples:
@@ -255,13 +255,13 @@ def scores_contradict_votes(part: StudyPart) -> Faults:
             several = any(isinstance(sample.control.get(a), tuple) for a in cell.votes)
             if right and not several and math.isfinite(value):
                 total += 1
-                told += abs(value - fmean(right)) > 0.005
-    if told >= _SAME:
+                wrong += abs(value - fmean(right)) > 0.005
+    if wrong >= _SAME:
         text = (
-            f"{_AVERAGE}: {told:,} of {total:,} scores ({percent(told, total)}) are not the share "
-            "of the votes beside them for the wanted value"
+            f"{_AVERAGE}: {wrong:,} of {total:,} scores ({percent(wrong, total)}) are not the "
+            "share of the votes beside them for the wanted value"
         )
-        yield Fault(told / total, text, told, total)
+        yield Fault(wrong / total, text, wrong, total)
 
 
 _CLOSE = 0.3
@@ -286,26 +286,28 @@ def scores_exchanged(part: StudyPart) -> Faults:
             for metric, values in cell.scores.items():
                 value = values.get(text.sample.id, math.nan)
                 if math.isfinite(value):
-                    of_system = scores.setdefault(metric, {}).setdefault(cell.key.system, {})
-                    of_system[place] = value
-    for metric, of_systems in scores.items():
-        rhos = {system: _rho(values, lengths[system])[0] for system, values in of_systems.items()}
+                    system_scores = scores.setdefault(metric, {}).setdefault(cell.key.system, {})
+                    system_scores[place] = value
+    for metric, metric_scores in scores.items():
+        rhos = {
+            system: _rho(values, lengths[system])[0] for system, values in metric_scores.items()
+        }
         # a system whose scores go with its own texts can't be one of two that were exchanged
         loose = [system for system, rho in rhos.items() if abs(rho) < _NONE]
         for system, other in combinations(loose, 2):
             crossed = [
-                _rho(of_systems[a], lengths[b]) for a, b in ((system, other), (other, system))
+                _rho(metric_scores[a], lengths[b]) for a, b in ((system, other), (other, system))
             ]
             if all(abs(rho) > _CLOSE and p < LEVEL for rho, p in crossed):
-                told = f"{metric}: scores of {system} and {other} match each other's texts: ρ "
-                told += f"with the length {crossed[0][0]:.2f} and {crossed[1][0]:.2f}, and "
-                told += f"{rhos[system]:.2f} and {rhos[other]:.2f} with that of their own"
-                n = len(of_systems[system])
-                yield Fault("serious", told, n, n)
+                sentence = f"{metric}: scores of {system} and {other} match each other's texts: ρ "
+                sentence += f"with the length {crossed[0][0]:.2f} and {crossed[1][0]:.2f}, and "
+                sentence += f"{rhos[system]:.2f} and {rhos[other]:.2f} with that of their own"
+                n = len(metric_scores[system])
+                yield Fault("serious", sentence, n, n)
 
 
 def _rho(values: Mapping[Hashable, float], lengths: Mapping[Hashable, int]) -> tuple[float, float]:
-    """Spearman's ρ and p over the requests of both; 1 and 1 where there are too few."""
+    """Returns Spearman's ρ and p over the requests of both; 1 and 1 where they are too few."""
     places = [place for place in values if place in lengths]
     x, y = [values[place] for place in places], [lengths[place] for place in places]
     if len(places) < 2 * _ENOUGH or len(set(x)) < 3 or len(set(y)) < 3:

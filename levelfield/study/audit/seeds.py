@@ -71,13 +71,13 @@ def seeds_differ(part: StudyPart) -> Faults:
     worst = [max(group, key=lambda d: (not d.dataset, d.apart)) for group in groups]
     worst.sort(key=lambda difference: (not difference.serious, -difference.apart))
     more = f" and {len(worst) - _MOST} more" if len(worst) > _MOST else ""
-    told = f"seeds differ by more than chance: {'; '.join(map(str, worst[:_MOST]))}{more}"
+    sentence = f"seeds differ by more than chance: {'; '.join(map(str, worst[:_MOST]))}{more}"
     seeds = {cell.key.seed for cell in part.cells}
     named = {seed for difference in differences for seed in difference.seeds}
     odd = [seed for seed in seeds if all(seed in d.seeds for d in differences)]
     yield Fault(
         "serious" if worst[0].serious else "warning",
-        told,
+        sentence,
         len(named),
         len(seeds),
         dataset=only(difference.dataset for difference in differences),

@@ -59,7 +59,7 @@ def length_differs(part: StudyPart) -> Faults:
     scripts without blanks are counted in characters.
     """
     texts = grouped(part.texts, lambda text: text.key.dataset)
-    worst = max(map(_of_dataset, texts.items()), default=None, key=lambda item: item[0])
+    worst = max(map(_median_factor, texts.items()), default=None, key=lambda item: item[0])
     severity = Limits(4, 2).severity(worst[0]) if worst else None
     if severity and worst:
         factor, dataset, lengths = worst
@@ -67,24 +67,24 @@ def length_differs(part: StudyPart) -> Faults:
         kind = "medians"
     else:
         severity, where, kind = "warning", "", "means"
-        factor, dataset, lengths = _of_means(part.texts_of_systems)
+        factor, dataset, lengths = _mean_factor(part.texts_of_systems)
         if not lengths:
             return
     order = sorted(lengths, key=lambda system: lengths[system])
     shortest, longest = order[0], order[-1]
     on = f" on {dataset}" if dataset else ""
-    told = (
+    sentence = (
         f"texts of {longest} are {factor:.1f} times as long as those of {shortest}{on}: "
         f"{kind} of {lengths[longest]:.4g} and {lengths[shortest]:.4g} words "
         f"after the prompt; all systems: "
         + ", ".join(f"{system} {lengths[system]:.4g}" for system in order)
     )
     n = sum(2 * lengths[system] <= lengths[longest] for system in order)
-    yield Fault(severity, told, n, len(order), dataset=where)
+    yield Fault(severity, sentence, n, len(order), dataset=where)
 
 
-def _of_dataset(item: tuple[str, Sequence[Text]]) -> tuple[float, str, Mapping[str, float]]:
-    """The factor between the medians of the systems; 0 with one system."""
+def _median_factor(item: tuple[str, Sequence[Text]]) -> tuple[float, str, Mapping[str, float]]:
+    """Returns the factor between the medians of the systems on a dataset; 0 with one system."""
     dataset, texts = item
     systems = grouped(texts, lambda text: text.key.system)
     medians = {system: float(median(t.length for t in texts)) for system, texts in systems.items()}
@@ -93,8 +93,8 @@ def _of_dataset(item: tuple[str, Sequence[Text]]) -> tuple[float, str, Mapping[s
     return max(medians.values()) / max(min(medians.values()), 1), dataset, medians
 
 
-def _of_means(systems: Mapping[str, Sequence[Text]]) -> tuple[float, str, Mapping[str, float]]:
-    """The factor between the means of the systems; no means if it is not large, or not sure."""
+def _mean_factor(systems: Mapping[str, Sequence[Text]]) -> tuple[float, str, Mapping[str, float]]:
+    """Returns the factor between the means of the systems; no means unless it is large and sure."""
     datasets = [{text.key.dataset for text in texts} for texts in systems.values()]
     shared = set.intersection(*datasets) if datasets else set()
     lengths = {
@@ -132,8 +132,8 @@ def cut_at_length(part: StudyPart) -> Faults:
 
     Counted: the texts of a system, or of one seed, that have exactly the largest number of words
     or characters, with the prompt or without it. Lengths that nothing cuts thin out towards the
-    largest: the finding needs 10 % of the texts there, and so many more than have the next smaller
-    number that halves of a coin would do it with p < 1e-7. A warning; a note if it is the same for
+    largest: the finding needs 10 % of the texts there, and more of them than at the next smaller
+    number, by a binomial test with p < 1e-7. A warning; a note if it is the same for
     all systems, which then had one budget. Silent below 30 texts, and where all texts of all
     systems have one length each.
     """
@@ -152,11 +152,11 @@ def cut_at_length(part: StudyPart) -> Faults:
     one_budget = len(ends) == 1 and len(piled) == len(systems) > 1
     severity: Severity = "note" if one_budget else "warning"
     for number, unit, hits, texts in piled.values() if varied else ():
-        told = (
+        sentence = (
             f"{len(hits):,} texts ({percent(len(hits), len(texts))}) have exactly {number} "
             f"{unit} and none has more, as if they had been cut there"
         )
-        yield Fault.of_texts(severity, told, hits, texts)
+        yield Fault.from_texts(severity, sentence, hits, texts)
 
 
 def _piled(texts: Sequence[Text]) -> tuple[int, str, list[Text]] | None:
@@ -202,11 +202,11 @@ def style_differs(part: StudyPart) -> Faults:
         for system, counts in shares.items()
         if (odd := [f for f in FEATURES if _is_odd(f, counts, _others(shares, system))])
     }
-    # of two systems, nobody knows which is the odd one
+    # of two systems, either may be the odd one
     either = len(shares) == 2 and len(all_odd) == 2
     for system in sorted(all_odd)[:1] if either else all_odd:
         counts, odd, others = shares[system], all_odd[system], _others(shares, system)
-        told = "; ".join(
+        contrasts = "; ".join(
             f"{percent(*counts[f])} {f} ({_range([o[f] for o in others])} of the other systems)"
             for f in odd
         )
@@ -215,7 +215,7 @@ def style_differs(part: StudyPart) -> Faults:
         who = f"of {system} " if either else ""
         yield Fault(
             "warning",
-            f"texts {who}look unlike those of the other systems: {told}",
+            f"texts {who}look unlike those of the other systems: {contrasts}",
             len(hits),
             len(systems[system]),
             hits[:EXAMPLES],

@@ -79,8 +79,8 @@ def judges_identical(part: StudyPart) -> Faults:
         agree = {pair: _never_apart(votes, pair) for pair in combinations(_judges(votes), 2)}
         for (judge, other), (n, all_agree) in agree.items():
             if n and not all_agree:
-                told = f"{attribute}: {judge} and {other} give every text the same label"
-                yield Fault("serious", told, n, n)
+                sentence = f"{attribute}: {judge} and {other} give every text the same label"
+                yield Fault("serious", sentence, n, n)
         if n := max((n for n, all_agree in agree.values() if all_agree), default=0):
             yield Fault("warning", f"{attribute}: all judges give every text the same label", n, n)
     yield from _identical_rates(part.cells)
@@ -117,8 +117,8 @@ def _identical_rates(cells: Sequence[Cell]) -> Faults:
         values = rates[judge]
         n = len(values)
         if values == rates[other] and n >= 12 and len(set(values.values())) >= 6:
-            told = f"{judge} and {other} have the same rates in all {n} cells and values"
-            yield Fault("serious", told, n, n)
+            sentence = f"{judge} and {other} have the same rates in all {n} cells and values"
+            yield Fault("serious", sentence, n, n)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -128,7 +128,7 @@ def _plain(label: str) -> str:
 
 @check("judge-constant", per="control")
 def judge_constant(part: StudyPart) -> Faults:
-    """A judge that does not tell the wanted values apart, or calls them by other names.
+    """A judge that does not distinguish the wanted values, or gives them other names.
 
     Serious, from 30 votes on: 99 % of its labels are one, and no value was wanted of more than 80 %
     of the texts; it never gives a value that was wanted of 30 texts and of 10 %; or none of its
@@ -140,8 +140,8 @@ def judge_constant(part: StudyPart) -> Faults:
         for judge in _judges(all_votes):
             votes = [vote for vote in all_votes if judge in vote.labels]
             n = len(votes)
-            if n >= _ENOUGH and (told := _why_constant(judge, votes)):
-                yield Fault("serious", f"{attribute}: {judge} {told}", n, n)
+            if n >= _ENOUGH and (predicate := _why_constant(judge, votes)):
+                yield Fault("serious", f"{attribute}: {judge} {predicate}", n, n)
 
 
 def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
@@ -150,8 +150,8 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     n = len(votes)
     label, most = labels.most_common(1)[0]
     if not labels.keys() & values.keys():
-        told = ", ".join(label or "undecided" for label, _ in labels.most_common(3))
-        return f"gives none of the wanted values: {told}"
+        frequent = ", ".join(label or "undecided" for label, _ in labels.most_common(3))
+        return f"gives none of the wanted values: {frequent}"
     others: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
         for name in vote.labels.keys() - {judge}:
@@ -248,12 +248,12 @@ def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
                 worst = (abs(drop.points), place, severity, drop)
         if worst:
             _, place, severity, drop = worst
-            told = (
+            sentence = (
                 f"{attribute}: {judge} agrees with most other judges on {percent(*drop.inside)} of "
                 f"these texts, and on {percent(*drop.outside)} of others"
             )
             yes, n = drop.inside
-            yield Fault(severity, told, n - yes, n, **place.name)
+            yield Fault(severity, sentence, n - yes, n, **place.name)
 
 
 def _agreements(votes: Sequence[_Vote], judge: str) -> Mapping[CellKey, tuple[int, int]]:
@@ -309,11 +309,11 @@ def _never_wrong(attribute: str, judge: str, votes: Sequence[_Vote]) -> Iterator
             continue
         q, e = (_pooled([other[side] for other in elsewhere]) for side in (False, True))
         if (1 - q / 2) ** m * (1 - e / 2) ** n < _SURE:
-            told = (
+            sentence = (
                 f"{attribute}: {judge} finds all texts right, including the {m} that all other "
                 f"judges find wrong; of such texts of other systems it finds {percent(q, 1)} wrong"
             )
-            yield Fault("serious", told, m, m + n, (), system)
+            yield Fault("serious", sentence, m, m + n, (), system)
 
 
 def _usual(vote: _Vote, judge: str) -> str | None:
@@ -339,11 +339,11 @@ def _always_right(
             continue
         least = min(_pooled(elsewhere), _pooled(others))
         if least >= 0.05 and p_of_fewer(k, n, least / 2) < LEVEL:
-            told = (
+            sentence = (
                 f"{judge} finds {percent(k, n)} of the texts wrong; of the texts of other systems "
                 f"it finds {percent(least, 1)} or more, as do the other judges of these"
             )
-            yield Fault("serious", told, n - k, n, (), system)
+            yield Fault("serious", sentence, n - k, n, (), system)
 
 
 def _pooled(counts: Sequence[tuple[int, int]]) -> float:
@@ -382,11 +382,11 @@ def judge_always_right(part: StudyPart) -> Faults:
                 continue
             usual = median(others)
             if usual <= _SELDOM and p_of_fewer(n - right, n, (1 - usual) / 2) < LEVEL:
-                told = (
+                sentence = (
                     f"{attribute}: {judge} finds {percent(right, n)} of the texts right; the other "
                     f"judges find {percent(usual, 1)} (median)"
                 )
-                yield Fault("serious", told, right, n)
+                yield Fault("serious", sentence, right, n)
 
 
 _COPY = 0.9
@@ -421,11 +421,11 @@ def judges_alike(part: StudyPart) -> Faults:
                 if pair != (judge, other) and {judge, other} & set(pair)
             ]
             if kappa >= _COPY and rest and max(rest) <= _OTHERS:
-                told = (
+                sentence = (
                     f"{attribute}: {judge} and {other} agree as if one were a copy of the other (κ "
                     f"of labels {kappa:.2f}; with other judges at most {max(rest):.2f})"
                 )
-                yield Fault("warning", told, n, n)
+                yield Fault("warning", sentence, n, n)
 
 
 _LEANS = 0.3
@@ -468,9 +468,9 @@ def _leans(
             if not b or not rest or k / n - a / b < _LEANS or k / total - a / rest < _LEAST:
                 continue
             if k >= _LEAST * total and p_of_shares(k, n, a, b) < _SURE:
-                told = (
+                sentence = (
                     f"{attribute}: where {judge} disagrees with most others, it says "
                     f"{label or 'undecided'} for {percent(k, n)} of these texts, and for "
                     f"{percent(a, b)} of those of other systems, as with a different threshold"
                 )
-                yield Fault("warning", told, k, total, (), system)
+                yield Fault("warning", sentence, k, total, (), system)

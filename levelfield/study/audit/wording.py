@@ -163,23 +163,25 @@ def empty_text(part: StudyPart) -> Faults:
 
 @check("leftover-markup", per="system", limits=Limits(0.05, 0.02))
 def leftover_markup(part: StudyPart) -> Faults:
-    """Texts with what post-processing should have taken away.
+    """Texts with remains that post-processing should have removed.
 
     Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
     instruction, talk about the task (`As an AI …`), Markdown, error messages, `nan` and its like,
-    undecodable characters, and 6 words in a row of the instruction, where `extra["input"]` tells
+    undecodable characters, and 6 words in a row of the instruction, where `extra["input"]` has
     it. Serious from 5 % of the texts on; silent below 2 %, since texts like those of the web hold
     such things by themselves.
     """
     yield _with_kinds("contain what is not text", part, lambda text: _leftovers(text, part.system))
 
 
-def _with_kinds(told: str, part: StudyPart, kinds_of: Callable[[Text], Iterable[str]]) -> Share:
-    """The texts that hold something of any kind, and how many hold each kind."""
+def _with_kinds(
+    predicate: str, part: StudyPart, kinds_of: Callable[[Text], Iterable[str]]
+) -> Share:
+    """Returns the share of texts that have any kind, and how many have each."""
     kinds = [set(kinds_of(text)) for text in part.texts]
     counts = Counter(chain.from_iterable(kinds))
     hits = list(compress(part.texts, kinds))
-    return Share(f"{told}: {counted(counts)}", hits, part.texts)
+    return Share(f"{predicate}: {counted(counts)}", hits, part.texts)
 
 
 def _marks(text: str, marks: Iterable[_Mark]) -> Iterator[str]:
@@ -218,7 +220,7 @@ _SENTENCE_ENDS = frozenset('.!?"”)]')
 
 @functools.lru_cache(maxsize=64)
 def _roles(system: str) -> re.Pattern[str]:
-    """Markers of turns, wherever they stand."""
+    """Returns the pattern of markers of turns, anywhere in a text."""
     name = re.match(r"[A-Za-z]{4,}", system)
     roles = f"{_ROLES}|{name[0].capitalize()}" if name else _ROLES
     return re.compile(rf"(?:{roles})\s?:")
@@ -301,11 +303,11 @@ def repetition(part: StudyPart) -> Faults:
         order = sorted(shares, key=lambda pair: -pair[0])
         hits = [text for share, text in order if share >= limits.warning]
         total = len(shares)
-        told = (
+        sentence = (
             f"{percent(mean, 1)} of the 4-grams in a text repeat an earlier one (mean over "
             f"{total:,} texts); the share is 5 % or more in {len(hits):,} texts"
         )
-        yield Fault.of_texts(severity, told, hits, texts)._replace(of=total)
+        yield Fault.from_texts(severity, sentence, hits, texts)._replace(of=total)
 
 
 def repeated(text: str) -> float | None:
@@ -340,5 +342,5 @@ def cut_text(part: StudyPart) -> Faults:
     if cut:
         hits = [text for texts in cut.values() for text in texts]
         system = hits[0].key.system if len(cut) == 1 else ""
-        told = f"most texts end in mid-sentence: {', '.join(cut)}"
-        yield Fault("note", told, len(hits), total, (), system)
+        sentence = f"most texts end in mid-sentence: {', '.join(cut)}"
+        yield Fault("note", sentence, len(hits), total, (), system)

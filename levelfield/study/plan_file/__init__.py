@@ -207,7 +207,7 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
 
 
 def _check_calibration(top: TomlTable, plan: Plan) -> None:
-    """Notes budgets without prompts to calibrate on, and prompts that the study compares, too."""
+    """Notes budgets without prompts to calibrate on, and prompts that the study also compares."""
     budgets = [
         system.name
         for system in plan.systems
@@ -219,9 +219,9 @@ def _check_calibration(top: TomlTable, plan: Plan) -> None:
             f"system {shown(budgets[0])}: budget needs prompts to calibrate on: "
             '[calibration.held-out] prompts = ["The old road"]'
         )
-    if both := [p for d in plan.datasets for p in d.prompts if p in held_out]:
+    if shared := [p for d in plan.datasets for p in d.prompts if p in held_out]:
         top.wrong(
-            f"calibration: {shown(both[0])} is also a prompt of the study; the prompts of the "
+            f"calibration: {shown(shared[0])} is also a prompt of the study; the prompts of the "
             "calibration must differ from those that are compared"
         )
 

@@ -92,11 +92,12 @@ def attempt(
 def option_words(
     table: TomlTable, options: Mapping[str, Word | Mapping[str, Any]], folder: Path
 ) -> dict[str, Any]:
-    """Returns options as a user would write them on the command line, and tables as they are; notes
-    one that is given with dashes and with underscores.
+    """Returns options as a user would write them on the command line, and tables as they are.
+
+    Notes an option that is given both with dashes and with underscores.
 
     Args:
-        table: where they stand.
+        table: the table that has them.
         folder: of the study file; paths that begin with `./` or `../` are relative to it.
     """
     words: dict[str, Any] = {}

@@ -39,9 +39,9 @@ from levelfield.study.plan_file.checks import (
 from levelfield.study.plan_file.techniques import (
     TechniqueDefaults,
     TechniqueTable,
-    at_budgets,
     check_controls,
     read_technique,
+    systems_at_budgets,
 )
 from levelfield.study.postprocess import parse_step
 
@@ -204,10 +204,10 @@ class SystemEntry(Options):
 
     @classmethod
     def schema_rules(cls) -> Mapping[str, Any]:
-        """Returns what goes with each source of texts."""
-        of_sources = source_schema()
-        properties = table_schema(choices(cls))["properties"] | of_sources["properties"]
-        return of_sources | {"properties": properties}
+        """Returns the schema rules for keys that depend on the source of texts."""
+        source_rules = source_schema()
+        properties = table_schema(choices(cls))["properties"] | source_rules["properties"]
+        return source_rules | {"properties": properties}
 
 
 def read_systems(
@@ -218,8 +218,9 @@ def read_systems(
     budgets: Sequence[float],
     draws: Draws | None,
 ) -> tuple[SystemPlan, ...]:
-    """Returns the systems, at each budget; each takes part in all kinds of control unless it names
-    some.
+    """Returns the systems at each budget.
+
+    A system takes part in all kinds of control unless it names some.
 
     Args:
         draws: what seeds draw for in systems that do not say; None for the rule of their source.
@@ -232,7 +233,7 @@ def read_systems(
         taking_part = _taking_part(table, fields["controls"], controls)
         source = read_source(table, defaults)
         # a technique draws a text from its seed and the id of its request
-        of_source: Draws = "text" if isinstance(source, TechniqueSource) else "run"
+        source_draws: Draws = "text" if isinstance(source, TechniqueSource) else "run"
         system = SystemPlan(
             name=fields["name"] or "",
             source=source,
@@ -240,7 +241,7 @@ def read_systems(
             labels=_labels(table, controls),
             postprocess=fields["postprocess"] or (),
             prompting=fields["prompting"],
-            draws=fields["draws"] or draws or of_source,
+            draws=fields["draws"] or draws or source_draws,
         )
         for n, word in enumerate(system.postprocess, 1):
             attempt(table, f"postprocess[{n}]", parse_step, word)
@@ -257,7 +258,7 @@ def read_systems(
     for key in ("model", "decoding", "options", "budgets"):
         if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
             top.wrong_field(key, "applies to techniques, and no system has one; leave it out")
-    every = at_budgets(systems, budgets)
+    every = systems_at_budgets(systems, budgets)
     for name, n in repeated(system.name for system in every if system.name):
         top.wrong_field("systems", f"{n} have the name {shown(name)}; names are unique")
     return every

@@ -84,7 +84,7 @@ class TechniqueTable(TechniqueSource):
 
 
 def _word_schema(choice: Declaration) -> dict[str, Any]:
-    """Returns the schema of an option that may also stand in quotes, as on the command line."""
+    """Returns the schema of an option that may also be quoted, as on the command line."""
     schema = choice.schema()
     about = {key: schema.pop(key) for key in ("description", "default") if key in schema}
     value = schema["items"] if choice.is_list else schema
@@ -107,7 +107,7 @@ _WORDS: Mapping[type, str] = {
 def read_defaults(
     top: TomlTable, model: str, options: Mapping[str, Any], folder: Path
 ) -> TechniqueDefaults:
-    """Returns the base, the decoding and the options that stand at the top of a study file."""
+    """Returns the base, the decoding and the options at the top of a study file."""
     words = option_words(top, options, folder)
     for key in words:
         if key == "model":
@@ -177,14 +177,18 @@ def _check_budget(table: TomlTable, name: str, words: Mapping[str, Any]) -> None
         )
 
 
-def at_budgets(systems: Sequence[SystemPlan], budgets: Sequence[float]) -> tuple[SystemPlan, ...]:
-    """Returns systems, each technique whose strength nothing decides once with each budget; those
-    of the first budget stand with the others, so that they run first."""
+def systems_at_budgets(
+    systems: Sequence[SystemPlan], budgets: Sequence[float]
+) -> tuple[SystemPlan, ...]:
+    """Returns systems, with each technique without a fixed strength once per budget.
+
+    Techniques at the first budget keep their places among the others, so that they run first.
+    """
     if not budgets:
         return tuple(systems)
     free = [system for system in systems if _is_free(system)]
-    first = [_at_budget(s, budgets[0]) if s in free else s for s in systems]
-    return (*first, *(_at_budget(system, b) for b in budgets[1:] for system in free))
+    first = [_with_budget(s, budgets[0]) if s in free else s for s in systems]
+    return (*first, *(_with_budget(system, b) for b in budgets[1:] for system in free))
 
 
 def _is_free(system: SystemPlan) -> bool:
@@ -195,7 +199,7 @@ def _is_free(system: SystemPlan) -> bool:
     return bool(knob) and knob not in source.options
 
 
-def _at_budget(system: SystemPlan, budget: float) -> SystemPlan:
+def _with_budget(system: SystemPlan, budget: float) -> SystemPlan:
     assert isinstance(system.source, TechniqueSource)
     return replace(
         system,
@@ -206,8 +210,10 @@ def _at_budget(system: SystemPlan, budget: float) -> SystemPlan:
 
 
 def check_controls(table: TomlTable, system: SystemPlan, kinds: Sequence[ControlKind]) -> None:
-    """Notes the kinds of control of which a technique refuses something; loads no model, and runs
-    no file of a metric, of which only a run says what it refuses."""
+    """Notes the kinds of control of which a technique refuses something.
+
+    Loads no model, and runs no file of a metric: only a run shows what that refuses.
+    """
     source = system.source
     if not (isinstance(source, TechniqueSource) and source.technique):
         return
