@@ -46,18 +46,20 @@ POOLINGS = ("mean", "max", "sum")
 class Known(NamedTuple):
     """A causal model that has read all texts."""
 
-    of_text: Mapping[str, CausalLikelihood]
+    likelihoods: Mapping[str, CausalLikelihood]
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        return [self.of_text[text] for text in texts]
+        return [self.likelihoods[text] for text in texts]
 
     def perplexity(self) -> float:
-        log_p = np.concatenate([likelihood.log_p for likelihood in self.of_text.values()])
+        log_p = np.concatenate([likelihood.log_p for likelihood in self.likelihoods.values()])
         return math.exp(-log_p.mean())
 
     def with_log_p(self, log_p: Floats) -> Known:
-        """The same tokens with the log-probabilities of a table: (vocabulary,)."""
-        return Known({text: of._replace(log_p=log_p[of.ids]) for text, of in self.of_text.items()})
+        """Returns the same tokens with the log-probabilities of a table: (vocabulary,)."""
+        return Known(
+            {t: read._replace(log_p=log_p[read.ids]) for t, read in self.likelihoods.items()}
+        )
 
 
 def known(name: str, texts: Sequence[str]) -> Known:
@@ -66,13 +68,13 @@ def known(name: str, texts: Sequence[str]) -> Known:
 
 
 def pooled(units: Sequence[UnitMomentum]) -> tuple[float, ...]:
-    """One value a pooling of `POOLINGS`."""
+    """Returns a value for each of `POOLINGS`."""
     m = np.concatenate([unit.m for unit in units])
     return m.mean(), m.max(), float(np.mean([unit.m.sum() for unit in units if unit.m.size]))
 
 
 class Agreement(NamedTuple):
-    """ρ of one column of values of n texts with one aspect; the same of resamples: (resamples,)."""
+    """ρ of a column of values of n texts with an aspect, and of resamples: (resamples,)."""
 
     rho: float
     drawn: Floats
@@ -84,19 +86,21 @@ class Agreement(NamedTuple):
         return f"{self.rho:.2f} [{low:.2f}, {high:.2f}]".replace("-", "−")
 
     def above(self, other: Agreement) -> Agreement:
-        """The difference of the two."""
+        """Returns the difference of two agreements."""
         return Agreement(self.rho - other.rho, self.drawn - other.drawn, self.n)
 
 
 def agreement(values: Floats, ratings: Floats) -> Agreement:
     n = len(values)
-    of = Reweighted(values, ratings, np.arange(n))
-    drawn = [of.values(c, ("spearman",))["spearman"] for c in cluster_draws(n, 2000, 0, width=n)]
+    sample = Reweighted(values, ratings, np.arange(n))
+    drawn = [
+        sample.values(c, ("spearman",))["spearman"] for c in cluster_draws(n, 2000, 0, width=n)
+    ]
     return Agreement(spearman(values, ratings), np.concatenate(drawn), n)
 
 
 def rows(samples: Sequence[Sample], amateurs: Sequence[str]) -> dict[str, tuple[str, Floats]]:
-    """Label -> perplexity on the texts, and values of every text: (texts, poolings)."""
+    """Returns label -> perplexity on the texts, and values of every text: (texts, poolings)."""
     readings = [
         Reading((), tuple(turn.strip() for turn in s.text.split("\n") if turn.strip()), "\n")
         for s in samples
@@ -105,18 +109,18 @@ def rows(samples: Sequence[Sample], amateurs: Sequence[str]) -> dict[str, tuple[
     expert = known(OFFLINE_LM, texts)
     tokens = load("causal-tokens", OFFLINE_LM)
     unigrams = load_unigrams((SHIPPED[OFFLINE_LM],), tokens).log_p()
-    of_amateurs = {name: known(name, texts) for name in (OFFLINE_AMATEUR, *amateurs)}
-    of_amateurs["unigram counts of a corpus"] = expert.with_log_p(unigrams)
-    of_amateurs[LOG_P] = expert.with_log_p(np.zeros_like(unigrams))
-    found = {}
-    for label, amateur in of_amateurs.items():
+    models = {name: known(name, texts) for name in (OFFLINE_AMATEUR, *amateurs)}
+    models["unigram counts of a corpus"] = expert.with_log_p(unigrams)
+    models[LOG_P] = expert.with_log_p(np.zeros_like(unigrams))
+    results = {}
+    for label, amateur in models.items():
         pair = CausalPair(cast("CausalModel", amateur), cast("CausalModel", expert))
         units = pair.momentum(readings)
         perplexity = (expert if label == LOG_P else amateur).perplexity()
-        found[label] = (f"{perplexity:,.0f}", np.array([pooled(of_text) for of_text in units]))
+        results[label] = (f"{perplexity:,.0f}", np.array([*map(pooled, units)]))
     infilling = CDMMomentum(*INFILLERS, task="dialogue").momentum(samples)
-    found[FILLING] = ("", np.array([pooled(of) for of in infilling if isinstance(of, list)]))
-    return found
+    results[FILLING] = ("", np.array([pooled(m) for m in infilling if isinstance(m, list)]))
+    return results
 
 
 def main() -> None:
@@ -126,23 +130,23 @@ def main() -> None:
     options = parser.parse_args()
     samples = list(open_samples([str(options.texts)]))
     aspects = sorted(samples[0].ratings)
-    found = rows(samples, options.amateurs)
-    of_row = {}
+    results = rows(samples, options.amateurs)
+    agreements = {}
     for aspect in aspects:
         ratings = np.array([np.mean(list(s.ratings[aspect].values())) for s in samples])
-        for label, (_, values) in found.items():
+        for label, (_, values) in results.items():
             for pooling, column in zip(POOLINGS, values.T, strict=True):
-                of_row[label, aspect, pooling] = agreement(column, ratings)
+                agreements[label, aspect, pooling] = agreement(column, ratings)
     columns = [(aspect, pooling) for aspect in aspects for pooling in POOLINGS]
     print("| amateur | perplexity |", " | ".join(f"{a}: {p}" for a, p in columns), "|")
     print("|---" * (2 + len(columns)) + "|")
-    for label, (perplexity, _) in found.items():
-        cells = " | ".join(str(of_row[label, *column]) for column in columns)
+    for label, (perplexity, _) in results.items():
+        cells = " | ".join(str(agreements[label, *column]) for column in columns)
         print(f"| {label} | {perplexity} | {cells} |")
-    for label in found:
+    for label in results:
         for other in (name for name in (FILLING, LOG_P) if name != label):
             for aspect in aspects:
-                advance = of_row[label, aspect, "mean"].above(of_row[other, aspect, "mean"])
+                advance = agreements[label, aspect, "mean"].above(agreements[other, aspect, "mean"])
                 print(f"{label}, mean, {aspect}: {advance} above {other}")
 
 

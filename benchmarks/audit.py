@@ -47,8 +47,8 @@ def main() -> None:
     studies = [varied_cells(options.first + n, STUDY) for n in range(options.faulty)]
     for name, fault in FAULTS.items():
         findings = [audit(fault.spoil(cells)) for cells in studies]
-        hits = sum(told(one, fault) for one in findings)
-        checks = sorted({f.check for one in findings for f in one} & fault.checks)
+        hits = sum(told(faults, fault) for faults in findings)
+        checks = sorted({f.check for faults in findings for f in faults} & fault.checks)
         print(f"| {name} | {hits} of {options.faulty} | {', '.join(checks)} |", flush=True)
 
 

@@ -31,13 +31,13 @@ def main() -> None:
 
     begin = time.process_time()
     studies = [varied_cells(options.first + n, shape) for n, shape in enumerate(SHAPES)]
-    found = {
+    counts = {
         name: sum(told(audit(fault.spoil(cells)), fault) for cells in studies)
         for name, fault in FAULTS.items()
     }
-    both, once = (sum(n == times for n in found.values()) for times in (2, 1))
-    print(f"{len(FAULTS)} faults: {both} found in both studies, {once} in one")
-    for name, n in found.items():
+    twice, once = (sum(n == times for n in counts.values()) for times in (2, 1))
+    print(f"{len(FAULTS)} faults: {twice} found in both studies, {once} in one")
+    for name, n in counts.items():
         if n < len(studies):
             print(f"  in {n} of {len(studies)}: {name}")
 

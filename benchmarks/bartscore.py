@@ -56,14 +56,14 @@ def random_bart(layers: int, width: int) -> Any:
 
 def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
     """One token a word, so that texts have as many tokens as they are meant to."""
-    ids = {word: at for at, word in enumerate([*SPECIAL, *words])}
-    made = Tokenizer(WordLevel(ids, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.TemplateProcessing(
+    ids = {word: id for id, word in enumerate([*SPECIAL, *words])}
+    tokenizer = Tokenizer(WordLevel(ids, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=tokenizer,
         bos_token="<s>",
         pad_token="<pad>",
         eos_token="</s>",
@@ -83,14 +83,14 @@ def plain(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
     nll = torch.nn.CrossEntropyLoss(reduction="none", ignore_index=tokenizer.pad_token_id)
     values: list[float] = []
     with torch.no_grad():
-        for at in range(0, len(pairs), 4):
-            sources, texts = zip(*pairs[at : at + 4], strict=True)
+        for start in range(0, len(pairs), 4):
+            sources, texts = zip(*pairs[start : start + 4], strict=True)
             limits: dict[str, Any] = {"max_length": 1024, "truncation": True, "padding": True}
-            given = tokenizer(list(sources), return_tensors="pt", **limits)
+            encoded = tokenizer(list(sources), return_tensors="pt", **limits)
             target = tokenizer(list(texts), return_tensors="pt", **limits)
             logits = model(
-                input_ids=given.input_ids,
-                attention_mask=given.attention_mask,
+                input_ids=encoded.input_ids,
+                attention_mask=encoded.attention_mask,
                 labels=target.input_ids,
             ).logits
             losses = nll(logits.flatten(0, 1), target.input_ids.flatten())
@@ -101,11 +101,11 @@ def plain(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
 
 def ours(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
     fast = TorchInfillingModel(model, tokenizer, style=PLAIN)
-    found = fast.log_likelihood(
+    likelihoods = fast.log_likelihood(
         [Gapped("", source, gap=False) for source, _ in pairs],
         [[Target(text, end=True, begin=True)] for _, text in pairs],
     )
-    return [float(log_p.mean()) for (log_p,) in found.log_p]
+    return [float(log_p.mean()) for (log_p,) in likelihoods.log_p]
 
 
 def main() -> None:

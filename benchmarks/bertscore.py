@@ -60,8 +60,9 @@ def main() -> None:
 
     def theirs() -> list[float]:
         values: list[float] = []
-        for at in range(0, len(texts), size):
-            values += peer.score(texts[at : at + size], references[at : at + size])[2].tolist()
+        for start in range(0, len(texts), size):
+            part = slice(start, start + size)
+            values += peer.score(texts[part], references[part])[2].tolist()
         return values
 
     def ours() -> list[float]:

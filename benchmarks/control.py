@@ -7,10 +7,10 @@ Four kinds of control, each continued by at most 30 tokens:
 - both: every second prompt with each pair of a sentiment and a topic, one seed: 144 texts;
 - keywords: the requests of examples/techniques/keywords.jsonl, one seed.
 
-The base alone is asked the same and knows nothing of the control. Beside the means stands the
-paired test against the base over the prompts, Holm over the techniques of a table; the noise of a
-text depends on its seed and its request together, so two seeds are two draws of every text and no
-sample of their own. For the figures, a technique with a strength is run at five strengths.
+The base alone gets the same requests without their controls. The tables show means and the paired
+test against the base over the prompts, Holm over the techniques of a table. The noise of a text
+depends on its seed and its request together, so two seeds are two draws of every text, not a sample
+of their own. For the figures, a technique with a strength is run at five strengths.
 
 Judges read the continuation without the prompt. They are not trained on the data of the guides:
 name folders of judges with --judges. Techniques that need a guide which does not ship take part
@@ -87,19 +87,21 @@ class Setting:
 
 
 def settings() -> dict[str, Setting]:
-    """Every kind of control by name."""
+    """Returns every kind of control by name."""
     openings = prompts("pplm")
-    both = itertools.product(range(0, len(openings), 2), SENTIMENTS, TOPICS)
+    combinations = itertools.product(range(0, len(openings), 2), SENTIMENTS, TOPICS)
     keywords = tuple(read_requests(KEYWORDS, lambda _: "")) if KEYWORDS.is_file() else ()
     return {
         "sentiment": Setting(
-            of_labels(openings, "sentiment", SENTIMENTS), {"control.average": "control"}, (1, 2)
+            label_requests(openings, "sentiment", SENTIMENTS),
+            {"control.average": "control"},
+            (1, 2),
         ),
-        "topic": Setting(of_labels(openings, "topic", TOPICS), {"control.average": "control"}),
+        "topic": Setting(label_requests(openings, "topic", TOPICS), {"control.average": "control"}),
         "both": Setting(
             tuple(
                 Request(f"{n}:{mood}:{topic}", openings[n], {"sentiment": mood, "topic": topic})
-                for n, mood, topic in both
+                for n, mood, topic in combinations
             ),
             {"control.both": "both right", "control.average": "mean of the two"},
         ),
@@ -109,7 +111,7 @@ def settings() -> dict[str, Setting]:
     }
 
 
-def of_labels(
+def label_requests(
     openings: Sequence[str], attribute: str, labels: Sequence[str]
 ) -> tuple[Request, ...]:
     return tuple(
@@ -122,8 +124,8 @@ def of_labels(
 def texts(
     technique: Technique, setting: Setting, folder: Path, system: str, seed: int
 ) -> list[Sample]:
-    """The technique's texts of a seed, from the folder if they are there."""
-    contents = "".join(f"{one.id} {one.prompt} {one.control}" for one in setting.requests)
+    """Returns the technique's texts of a seed, from the folder if they are there."""
+    contents = "".join(f"{r.id} {r.prompt} {r.control}" for r in setting.requests)
     digest = hashlib.sha256((technique.signature + contents).encode()).hexdigest()[:12]
     path = folder / f"{technique.name}-{seed}-{digest}.jsonl"
     if not path.is_file():
@@ -157,15 +159,15 @@ def texts(
 def measured(
     base: Sequence[Sample], samples: Sequence[Sample], setting: Setting, judges: str
 ) -> dict[str, Any]:
-    """Means of the base and of a system, and the test between them, by metric."""
-    of_text = {f"{m}:text": "continuation" for m in setting.effects}
-    of_judges = {f"{m}:judges": judges for m in setting.effects if m.startswith("control.")}
+    """Returns the means of the base and of a system, and the test between them, by metric."""
+    text_options = {f"{m}:text": "continuation" for m in setting.effects}
+    judge_options = {f"{m}:judges": judges for m in setting.effects if m.startswith("control.")}
     result = compare(
         [*base, *samples],
         list(setting.metrics),
         options={
-            **of_text,
-            **of_judges,
+            **text_options,
+            **judge_options,
             "fluency.perplexity:model": "offline/smollm2-early",
             "fluency.infilling-perplexity:model": "offline/infill-expert",
         },
@@ -184,8 +186,8 @@ def technique_for(
 ) -> Technique:
     """A technique in batches that fit the requests' rounds, with the guides for a control."""
     guide = guides.get((control, getattr(technique_class(name), "guide_kind", "")))
-    own = {"guide": guide} if guide else {}
-    return make_technique(name, {"batch": len(prompts("pplm")), **own, **options})
+    guide_option = {"guide": guide} if guide else {}
+    return make_technique(name, {"batch": len(prompts("pplm")), **guide_option, **options})
 
 
 def takes_part(name: str, control: str, technique: Technique, setting: Setting) -> bool:
@@ -214,13 +216,13 @@ def points(
     for strength in (factor * default for factor in FACTORS):
         technique = technique_for(name, "sentiment", {}, strength=strength)
         samples = [s for seed in setting.seeds for s in texts(technique, setting, out, name, seed)]
-        at = measured(base, samples, setting, judges)
+        means = measured(base, samples, setting, judges)
         rows.append(
             {
                 "strength": strength,
-                "control": at["control.average"][name],
-                "perplexity": at["fluency.perplexity"][name],
-                "base": at["control.average"]["base"],
+                "control": means["control.average"][name],
+                "perplexity": means["fluency.perplexity"][name],
+                "base": means["control.average"]["base"],
             }
         )
         print(name, json.dumps(rows[-1]), flush=True)
@@ -283,9 +285,9 @@ def main() -> None:
     names = [name for name in options.techniques.split(",") if name] or [
         name for name in TECHNIQUES if name not in ELSEWHERE
     ]
-    of_controls = settings()
+    controls = settings()
     results = [
-        measure(control, of_controls[control], names, options)
+        measure(control, controls[control], names, options)
         for control in options.controls.split(",")
     ]
     if options.docs:

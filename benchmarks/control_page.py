@@ -93,8 +93,8 @@ class Results:
             f"| technique | strength | F, B a token | {' | '.join(self.metrics.values())} | p |",
             "|---" * (len(self.metrics) + 4) + "|",
         ]
-        of_base = next(iter(self.rows.values()))
-        values = " | ".join(shown(m, of_base[m]["base"]) for m in self.metrics)
+        base_row = next(iter(self.rows.values()))
+        values = " | ".join(shown(m, base_row[m]["base"]) for m in self.metrics)
         lines.append(f"| base |  | 1.0 | {values} |  |")
         for (name, row), adjusted in zip(self.rows.items(), p, strict=True):
             values = " | ".join(shown(m, row[m][name]) for m in self.metrics)
@@ -165,7 +165,7 @@ def figure(name: str, points: Sequence[Mapping[str, float]], file: Path) -> None
 def write(results: Sequence[Results], judges: str, tokens: int, folder: Path) -> None:
     """The page, and a figure a technique with a strength."""
     figures = []
-    for name, points in ((n, p) for one in results for n, p in one.points.items() if p):
+    for name, points in ((n, p) for result in results for n, p in result.points.items() if p):
         file = TECHNIQUES / name.replace("-", "_") / f"{name}.svg"
         figure(name, points, file)
         figures.append(
@@ -174,7 +174,7 @@ def write(results: Sequence[Results], judges: str, tokens: int, folder: Path) ->
     named = [JUDGES.get(Path(name).name, f"`{name}`") for name in judges.split(",")]
     text = PAGE.format(
         tokens=tokens,
-        sections="\n".join(one.section() for one in results),
+        sections="\n".join(result.section() for result in results),
         judges="; ".join(named),
         figures="".join(figures),
     )

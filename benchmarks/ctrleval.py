@@ -41,15 +41,15 @@ def word_tokenizer() -> PreTrainedTokenizerFast:
     pieces = {"▁" + word: float(np.log(p)) for word, p in words.items()}
     letters = {c: -30.0 for word in words for c in word} | {"▁": -30.0, ".": -5.0, ",": -5.0}
     special = [(t, 0.0) for t in ("<pad>", "</s>", "<mask_1>", "<mask_2>", "<unk>")]
-    made = Tokenizer(Unigram([*special, *(letters | pieces).items()], unk_id=4))
-    made.normalizer = normalizers.Lowercase()
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.add_special_tokens([t for t, _ in special])
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer = Tokenizer(Unigram([*special, *(letters | pieces).items()], unk_id=4))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens([t for t, _ in special])
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", 1)]
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
 
 
@@ -74,8 +74,8 @@ def plain(model: Any, tokenizer: Any, pairs: list[tuple[str, str]], *, end: bool
     """Mean token log-probability of every target given its source."""
     tokenizer.padding_side = "right"
     values: list[float] = []
-    for at in range(0, len(pairs), 8):
-        batch = pairs[at : at + 8]
+    for offset in range(0, len(pairs), 8):
+        batch = pairs[offset : offset + 8]
         sources = tokenizer([f for f, _ in batch], return_tensors="pt", padding=True)
         targets = tokenizer(
             [g for _, g in batch], return_tensors="pt", padding=True, add_special_tokens=end
@@ -112,17 +112,17 @@ def product_rate(width: int) -> float:
 
 
 def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -> float:
-    """Operations a second that the encoder does on unpadded tokens of the samples' texts."""
+    """Returns the encoder's operations a second on unpadded tokens of the samples' texts."""
     tokens = fast._tokens
     bodies = fast.token_ids([s.text for s in samples])
-    ids = sorted(([*tokens.before, *one, *tokens.after] for one in bodies), key=len)
+    ids = sorted(([*tokens.before, *body, *tokens.after] for body in bodies), key=len)
     layers, width = model.config.encoder_layers, model.config.d_model
-    operations = sum(layers * (24 * width**2 * len(one) + 4 * len(one) ** 2 * width) for one in ids)
+    operations = sum(layers * (24 * width**2 * n + 4 * n**2 * width) for n in map(len, ids))
 
     def encode() -> None:
         with torch.inference_mode():
-            for at in range(0, len(ids), 16):
-                fast._encode(ids[at : at + 16])
+            for start in range(0, len(ids), 16):
+                fast._encode(ids[start : start + 16])
 
     seconds, _ = by_turns({"encoder": encode}, 5)
     return operations / seconds["encoder"].median
@@ -169,8 +169,8 @@ def main() -> None:
         f"{arguments.width}, vocabulary {VOCABULARY}, {torch.get_num_threads()} threads"
     )
     for metric, end in ((coherence, True), (consistency, False)):
-        found = [metric._evaluators(sample, "<mask_1>") for sample in samples]
-        evaluators = [e for es in found if isinstance(es, list) for e in es]
+        evaluated = [metric._evaluators(sample, "<mask_1>") for sample in samples]
+        evaluators = [e for es in evaluated if isinstance(es, list) for e in es]
         report(
             metric.name.removeprefix("ctrleval."),
             [(fast._style.join(e.f), e.g) for e in evaluators],

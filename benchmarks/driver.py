@@ -71,7 +71,7 @@ class AtOnce:
 
 
 @contextlib.contextmanager
-def at_once(*_: object) -> Iterator[Executor]:
+def immediate_executor(*_: object) -> Iterator[Executor]:
     yield AtOnce()
 
 
@@ -116,8 +116,8 @@ def main() -> None:
         os.environ["LEVELFIELD_CACHE"] = folder
 
         def run(metrics: int, cache: bool, fresh: bool) -> Callable[[], int]:
-            known = tuple(Known(str(i)) for i in range(metrics))
-            options = ScoreOptions(metrics=known, cache=cache)
+            stand_ins = tuple(Known(str(i)) for i in range(metrics))
+            options = ScoreOptions(metrics=stand_ins, cache=cache)
 
             def once() -> int:
                 if fresh:
@@ -142,7 +142,7 @@ def main() -> None:
             )
             return len(samples)
 
-        with mock.patch.object(scoring_run, "working_place", at_once):
+        with mock.patch.object(scoring_run, "working_place", immediate_executor):
             ways = {
                 "reading": read,
                 "one value a text, no cache": run(1, False, False),
@@ -163,7 +163,7 @@ def main() -> None:
         send()
         if arguments.ray:
             through(arguments.ray, texts, arguments.repeat)
-        with mock.patch.object(scoring_run, "working_place", at_once):
+        with mock.patch.object(scoring_run, "working_place", immediate_executor):
             run(VALUES, True, True)()
         rows = VALUES * arguments.texts
         size = sum(file.stat().st_size for file in cache_path().parent.glob("segments.sqlite*"))

@@ -48,7 +48,7 @@ class Setting:
     Attributes:
         texts, rated: numbers of texts of a system.
         r: correlation of ratings and scores.
-        of_prompt: texts of a prompt; half of the variance of a rating is then the prompt's.
+        prompt_texts: texts of a prompt; half of the variance of a rating is then the prompt's.
         shape: of the ratings.
         difference: whether the target is the difference of two systems on the same prompts.
         strata: whether two thirds of the rated texts are drawn by the score, after the others.
@@ -58,7 +58,7 @@ class Setting:
     texts: int = 1000
     rated: int = 100
     r: float = 0.8
-    of_prompt: int = 1
+    prompt_texts: int = 1
     shape: str = "normal"
     difference: bool = False
     strata: bool = False
@@ -75,8 +75,8 @@ SETTINGS = (
     Setting("10 of 200 rated, r 0.8", texts=200, rated=10),
     Setting("100 of 200 rated, r 0.8", texts=200),
     Setting("all of 100 rated, r 0.8", texts=100),
-    Setting("100 of 1,000 rated, five texts a prompt, r 0.8", of_prompt=5),
-    Setting("40 of 400 rated, 20 texts a prompt, r 0.8", texts=400, rated=40, of_prompt=20),
+    Setting("100 of 1,000 rated, five texts a prompt, r 0.8", prompt_texts=5),
+    Setting("40 of 400 rated, 20 texts a prompt, r 0.8", texts=400, rated=40, prompt_texts=20),
     Setting("100 of 1,000 rated, points 1 to 5, r 0.8", shape="points"),
     Setting("100 of 1,000 rated, skewed, r 0.8", shape="skewed"),
     Setting("100 of 1,000 rated, 0 or 1, r 0.8", shape="binary"),
@@ -94,7 +94,7 @@ def drawn(setting: Setting, prompt: Floats, rng: np.random.Generator) -> tuple[F
     """Returns (texts,) ratings and scores."""
     n = setting.texts
     noise = rng.normal(size=n)
-    y = noise if setting.of_prompt == 1 else np.sqrt(0.5) * (prompt + noise)
+    y = noise if setting.prompt_texts == 1 else np.sqrt(0.5) * (prompt + noise)
     f = setting.r * y + np.sqrt(1 - setting.r**2) * rng.normal(size=n)
     if setting.shape == "points":
         return np.clip(np.round(3 + y), 1, 5), f
@@ -149,7 +149,7 @@ def rated_texts(
 
 def estimated(setting: Setting, rng: np.random.Generator) -> PoweredEstimate:
     """Returns the estimate of one simulated study."""
-    clusters = np.arange(setting.texts) // setting.of_prompt
+    clusters = np.arange(setting.texts) // setting.prompt_texts
     prompt = rng.normal(size=clusters[-1] + 1)[clusters]
     means = []
     for _ in range(1 + setting.difference):

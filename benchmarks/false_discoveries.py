@@ -86,8 +86,8 @@ def main() -> None:
     for systems in (4, 8, 16):
         for name, group in groups(systems).items():
             a, b = np.array([*itertools.combinations(group, 2)]).T
-            of_claims = (measure(group, runs, alike=alike) for alike in (False, True))
-            cells = ("–" if np.isnan(s) else f"{100 * s:.1f}" for m in of_claims for s in m)
+            claim_shares = (measure(group, runs, alike=alike) for alike in (False, True))
+            cells = ("–" if np.isnan(s) else f"{100 * s:.1f}" for m in claim_shares for s in m)
             equal = 100 * np.mean(a == b)
             print(f"| {systems} | {name} | {equal:.0f} | {' | '.join(cells)} |", flush=True)
 

@@ -56,11 +56,11 @@ def random_gpt2(layers: int, width: int) -> Any:
 
 def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
     """One token a word, so that texts have as many tokens as they are meant to."""
-    ids = {word: at for at, word in enumerate([BOS, *words])}
-    made = Tokenizer(WordLevel(ids, unk_token=BOS))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    ids = {word: id for id, word in enumerate([BOS, *words])}
+    tokenizer = Tokenizer(WordLevel(ids, unk_token=BOS))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, bos_token=BOS, eos_token=BOS, unk_token=BOS, pad_token=BOS
+        tokenizer_object=tokenizer, bos_token=BOS, eos_token=BOS, unk_token=BOS, pad_token=BOS
     )
 
 
@@ -70,8 +70,8 @@ def random_texts(words: Sequence[str], lengths: Sequence[int]) -> list[str]:
     p = np.array([wordfreq.word_frequency(word, "en") for word in words])
     drawn = random.choice(len(words), size=sum(lengths), p=p / p.sum())
     return [
-        " ".join(words[i] for i in of_text)
-        for of_text in np.split(drawn, np.cumsum(lengths)[:-1].tolist())
+        " ".join(words[i] for i in numbers)
+        for numbers in np.split(drawn, np.cumsum(lengths)[:-1].tolist())
     ]
 
 
@@ -97,14 +97,14 @@ def plain_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[f
     encoded = tokenizer(list(texts), return_tensors="pt", padding=True)
     values: list[float] = []
     with torch.no_grad():
-        for at in range(0, len(texts), 16):
-            mask = encoded.attention_mask[at : at + 16]
+        for start in range(0, len(texts), 16):
+            mask = encoded.attention_mask[start : start + 16]
             longest = int(mask.sum(1).max())
-            ids, mask = encoded.input_ids[at : at + 16, :longest], mask[:, :longest]
+            ids, mask = encoded.input_ids[start : start + 16, :longest], mask[:, :longest]
             bos = torch.full((len(ids), 1), tokenizer.bos_token_id)
             ids = torch.cat([bos, ids], dim=1)
-            given = torch.cat([torch.ones_like(bos), mask], dim=1)
-            logits = model(ids, attention_mask=given).logits[:, :-1].contiguous()
+            attended = torch.cat([torch.ones_like(bos), mask], dim=1)
+            logits = model(ids, attention_mask=attended).logits[:, :-1].contiguous()
             nll = torch.nn.functional.cross_entropy(
                 logits.transpose(1, 2), ids[:, 1:].contiguous(), reduction="none"
             )
@@ -115,12 +115,12 @@ def plain_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[f
 def our_slor(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
     ours = TorchCausalModel(model, tokenizer)  # a new one: nothing is kept from the last run
     log_p_u = ours.unigram_bos()
-    return [slor(one.log_p, log_p_u[one.ids]) for one in ours.log_likelihood(texts)]
+    return [slor(read.log_p, log_p_u[read.ids]) for read in ours.log_likelihood(texts)]
 
 
 def our_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
     ours = TorchCausalModel(model, tokenizer)
-    return [perplexity(one.log_p) for one in ours.log_likelihood(texts)]
+    return [perplexity(likelihood.log_p) for likelihood in ours.log_likelihood(texts)]
 
 
 def main() -> None:
@@ -158,12 +158,12 @@ def main() -> None:
             "ours": functools.partial(ours, loaded, tokenizer, texts),
         }
         seconds, values = by_turns(ways, repeat, warm_up=lambda: None)
-        of_plain, of_ours = np.array(values["plain"]), np.array(values["ours"])
+        plain_values, our_values = np.array(values["plain"]), np.array(values["ours"])
         if plain is plain_perplexity:  # thousands: their logarithms are NLL a token
-            of_plain, of_ours = np.log(of_plain), np.log(of_ours)
+            plain_values, our_values = np.log(plain_values), np.log(our_values)
         print(
             f"{name:<24} plain loop / ours = {seconds['plain'].times(seconds['ours'])}, {repeat} "
-            f"turns, largest difference {np.abs(of_ours - of_plain).max():.1e} nats a token",
+            f"turns, largest difference {np.abs(our_values - plain_values).max():.1e} nats a token",
             flush=True,
         )
 

@@ -3,8 +3,8 @@
     python benchmarks/grammar.py [--show] [--prose FILE...]
 
 Every kind of error is put into all correct sentences that can have it, one error a sentence. It
-counts as found if the text has more errors than without it; the sentence stands between two others,
-and is read with straight and with curly apostrophes. False alarms are the errors of the correct
+counts as found if the text has more errors than without it; the sentence is between two others, and
+is read with straight and with curly apostrophes. False alarms are the errors of the correct
 sentences, per 100 words: plain ones, and ones that are harder to read (speech, abbreviations,
 addresses, verse). Files of `--prose`, edited texts with one paragraph a line, plain or `.xz`, are
 read as well: 3,000 of their paragraphs of 20 words and more. The last lines give the words a second
@@ -387,11 +387,11 @@ def recall(show: bool) -> None:
             for wrong in dict.fromkeys(corruption(line))
             if wrong != line
         ]
-        found = [errors(wrong) > errors(line) for line, wrong in cases]
-        shares.append(sum(found) / len(cases))
+        hits = [errors(wrong) > errors(line) for line, wrong in cases]
+        shares.append(sum(hits) / len(cases))
         print(f"| {kind} | {len(cases)} | {shares[-1]:.0%} |")
         if show:
-            for (_, wrong), hit in zip(cases, found, strict=True):
+            for (_, wrong), hit in zip(cases, hits, strict=True):
                 print(f"    {'+' if hit else '-'} {wrong}")
     print(f"mean of the {len(shares)} kinds: {sum(shares) / len(shares):.0%}\n")
 
@@ -423,7 +423,7 @@ def prose(file: Path) -> None:
 
 
 def pace(n_words: int, seconds: float = 1.0) -> float:
-    """Returns the words a second of texts of so many words, in processor time."""
+    """Returns the words a second for texts of `n_words` words, in processor time."""
     rng = random.Random(0)
     text = ""
     while len(text.split()) < n_words:

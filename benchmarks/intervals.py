@@ -202,10 +202,11 @@ def _percentile_covers(ratings: Floats, seed: int, alpha: float) -> bool:
     k = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
     ones, apart = s[k].sum(axis=1), d[k].sum(axis=1)
     expected = ones * (2 * n - ones) / (n * (2 * n - 1))
-    some = expected > 0
-    if not some.any():
+    positive = expected > 0
+    if not positive.any():
         return False
-    low, high = percentile_ends((1 - apart / n / np.where(some, expected, 1))[some], 0.95, n)
+    ratios = 1 - apart[positive] / n / expected[positive]
+    low, high = percentile_ends(ratios, 0.95, n)
     return low <= alpha <= high
 
 

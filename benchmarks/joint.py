@@ -63,13 +63,13 @@ def rows(runs: int) -> Iterator[str]:
     yield "mean | systems | style | 6 inputs | 8 | 10 | 20 | 50"
     for mean in MEANS:
         for name, (a, b) in PAIRS.items():
-            of_b = b or partner(mean, *a)
+            second = b or partner(mean, *a)
             for votes in (True, False):
                 shown = []
                 for n in (6, 8, 10, 20, 50):
                     rng = np.random.default_rng(1)
                     shared = rng.normal(size=(runs, n))
-                    p = [p_of(drawn(rng, *a, x, votes), drawn(rng, *of_b, x, votes), mean)
+                    p = [p_of(drawn(rng, *a, x, votes), drawn(rng, *second, x, votes), mean)
                          for x in shared]  # fmt: skip
                     shown.append(f"{100 * np.mean(np.array(p) <= 0.05):.1f}")
                 kind = "0 or 1" if votes else "normal"

@@ -27,14 +27,14 @@ FLOOR = 1e-12
 
 def pairs(every: int) -> list[tuple[Sample, Sample]]:
     """Returns the texts of a system for a prompt: the one asked to be positive, the other."""
-    asked: dict[tuple[str, str, str], dict[str, Sample]] = defaultdict(dict)
+    texts_by_value: dict[tuple[str, str, str], dict[str, Sample]] = defaultdict(dict)
     for sample in datasets.load("lpf", part="sentiment", here=True):
         if sample.dataset == "pplm_prompts" and sample.text.removeprefix(sample.prompt).strip():
             key = (sample.system, str(sample.seed), str(sample.extra["original_id"]))
-            asked[key][str(sample.control["sentiment"])] = sample
+            texts_by_value[key][str(sample.control["sentiment"])] = sample
     whole = [
         (texts["positive"], texts["negative"])
-        for _, texts in sorted(asked.items())
+        for _, texts in sorted(texts_by_value.items())
         if len(texts) == 2
     ]
     return whole[::every]
@@ -65,11 +65,11 @@ def main() -> None:
     margins = {}
     for judge in judges:
         loaded = load(judge, judges, Loading())
-        of_sides = [
+        sides = [
             log_odds(loaded, [pair[side].text.removeprefix(pair[side].prompt) for pair in texts])
             for side in (0, 1)
         ]
-        margins[judge.name] = of_sides[0] - of_sides[1]
+        margins[judge.name] = sides[0] - sides[1]
     margins["sum of all"] = np.sum(list(margins.values()), axis=0)
     for name, margin in margins.items():
         right = (margin > 0) + 0.5 * (margin == 0)

@@ -22,11 +22,11 @@ SETS = ("sst2/sentiment/test", "yelp-sentences/sentiment/test/20", "ag-news/topi
 CHUNK = 256
 
 
-def table(name: str, dataset: str, wanted: Sequence[str], verdicts: Sequence[JudgeVerdict]) -> str:
-    """The figures of one judge on one set; an undecided vote is wrong."""
-    right = np.array([v.vote == label for v, label in zip(verdicts, wanted, strict=True)])
-    labels = np.array(wanted)
-    balanced = np.mean([right[labels == label].mean() for label in sorted(set(wanted))])
+def table(name: str, dataset: str, targets: Sequence[str], verdicts: Sequence[JudgeVerdict]) -> str:
+    """Returns the figures of one judge on one set; an undecided vote is wrong."""
+    right = np.array([v.vote == label for v, label in zip(verdicts, targets, strict=True)])
+    labels = np.array(targets)
+    balanced = np.mean([right[labels == label].mean() for label in sorted(set(targets))])
     votes = Counter(v.vote for v in verdicts)
     n = len(verdicts)
     shares = ", ".join(f'"{label}" = {votes[label] / n:.3f}' for label in verdicts[0].labels)
@@ -43,11 +43,11 @@ def main() -> None:
     parser.add_argument("--judges", default="offline")
     parser.add_argument("--set", action="append", dest="sets")
     parser.add_argument("--allow-pickle", action="store_true")
-    given = parser.parse_args()
-    judges = choose(given.judges, Loading(allow_pickle=given.allow_pickle))
-    loading = Loading(allow_pickle=given.allow_pickle)
-    for one in given.sets or SETS:
-        dataset, attribute, part, *every = one.split("/")
+    parsed = parser.parse_args()
+    judges = choose(parsed.judges, Loading(allow_pickle=parsed.allow_pickle))
+    loading = Loading(allow_pickle=parsed.allow_pickle)
+    for set_name in parsed.sets or SETS:
+        dataset, attribute, part, *every = set_name.split("/")
         samples = datasets.load(dataset, part=part)[:: int(every[0]) if every else 1]
         name = f"{dataset}, {part}" + (f", 1 of {every[0]}" if every else "")
         texts = [sample.text for sample in samples]
@@ -55,15 +55,15 @@ def main() -> None:
             if judge.attribute not in ("", attribute):
                 continue
             loaded = load(judge, judges, loading)
-            wanted = [judge.label(str(sample.control[attribute]), attribute) for sample in samples]
-            if not set(wanted) <= set(loaded.labels):
+            targets = [judge.label(str(sample.control[attribute]), attribute) for sample in samples]
+            if not set(targets) <= set(loaded.labels):
                 continue
             verdicts = [
                 verdict
                 for start in range(0, len(texts), CHUNK)
                 for verdict in loaded.verdicts(texts[start : start + CHUNK])
             ]
-            print(table(judge.name, name, wanted, verdicts), flush=True)
+            print(table(judge.name, name, targets, verdicts), flush=True)
 
 
 if __name__ == "__main__":

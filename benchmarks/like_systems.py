@@ -52,8 +52,8 @@ def drawn(
 
 def true_values(q: float, b: float) -> dict[Statistic, float]:
     """The correlations over the population."""
-    of_y = q**2 + SOURCE_EFFECT**2 + 1
-    r = math.sqrt(of_y / (of_y + b**2 + SOURCE_BIAS**2 + NOISE**2))
+    variance = q**2 + SOURCE_EFFECT**2 + 1
+    r = math.sqrt(variance / (variance + b**2 + SOURCE_BIAS**2 + NOISE**2))
     return {"pearson": r, "kendall": 2 / math.pi * math.asin(r)}
 
 

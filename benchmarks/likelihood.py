@@ -1,19 +1,19 @@
-"""What the composite family costs a text, and what the shared pass of its causal model saves.
+"""Cost of the composite family per text, and the saving by the shared pass of its causal model.
 
 The family's metrics ask `offline/smollm2` in the order in which `levelfield score` asks: attribute
-relevance, coherence, consistency. What they ask is noted and taken apart into distinct parts: a
+relevance, coherence, consistency. Their calls are noted and taken apart into distinct parts: a
 text, each sentence and the continuation alone, the words after a text. The same parts are then
 scored
 
 - by the shared pass, which is the noted calls again: a text and all words after it are one tree;
 - every part on its own: each is a sequence of its own, and sequences of like length are batched;
 - by the plain loop: one forward of the whole model a part, with logits at every position. It takes
-  long, so a few parts stand for all, in proportion to their tokens.
+  long, so a few parts represent all, in proportion to their tokens.
 
-Beside them stand the plain pass, which is one forward of the whole model over each text by itself,
-the whole family through its metrics (shared pass, encoder and judges), and the embedding scorer
-alone, which is CTRLEval's three aspects with `offline/minilm`. Models are loaded and the embeddings
-of prompts kept beforehand; nothing that the causal model or a judge says of a text is.
+For comparison there are the plain pass, which is one forward of the whole model over each text by
+itself, the whole family through its metrics (shared pass, encoder and judges), and the embedding
+scorer alone, which is CTRLEval's three aspects with `offline/minilm`. Models are loaded and the
+embeddings of prompts kept beforehand; the results of the causal model and of judges are not.
 
 All parts must agree. Times are of the processor, since other work on the machine changes how long
 a run takes. All ways run in one process by turns, in both orders.
@@ -57,22 +57,22 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
 
 
 class Part(NamedTuple):
-    """Ids that are scored, and those that the model is given before them."""
+    """Ids to score, and those of the prefix that the model reads before them."""
 
-    given: tuple[int, ...]
+    prefix: tuple[int, ...]
     ids: tuple[int, ...]
 
     @property
     def tokens(self) -> int:
-        return len(self.given) + len(self.ids)
+        return len(self.prefix) + len(self.ids)
 
 
 class NotedModel:
-    """A causal model that notes what it is asked.
+    """A causal model that records its calls.
 
     Attributes:
-        calls: to be made again.
-        log_p: of each distinct part, in the order in which they are first asked for.
+        calls: the calls, for a repetition.
+        log_p: log P of each distinct part, in the order of first appearance.
     """
 
     def __init__(self, model: TorchCausalModel) -> None:
@@ -85,36 +85,38 @@ class NotedModel:
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
         self.calls.append(lambda: self._model.log_likelihood(texts))
-        found = self._model.log_likelihood(texts)
-        for one in found:
-            self._note([], one.ids.tolist(), one.log_p)
-        return found
+        likelihoods = self._model.log_likelihood(texts)
+        for likelihood in likelihoods:
+            self._note([], likelihood.ids.tolist(), likelihood.log_p)
+        return likelihoods
 
     def words_after(
         self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
     ) -> list[WordLikelihoods]:
         self.calls.append(lambda: self._model.words_after(texts, frames_per_text))
-        found = self._model.words_after(texts, frames_per_text)
+        likelihoods = self._model.words_after(texts, frames_per_text)
         ids = self._model.token_ids(texts)
-        for text, frames, of_text in zip(ids, frames_per_text, found, strict=True):
-            for frame, log_p in zip(frames, of_text.log_p, strict=True):
+        for text, frames, text_likelihoods in zip(ids, frames_per_text, likelihoods, strict=True):
+            for frame, log_p in zip(frames, text_likelihoods.log_p, strict=True):
                 between, *words = self._model.token_ids([frame.between, *frame.words])
-                for word, of_word in zip(words, log_p, strict=True):
-                    self._note([*text, *between], word, of_word)
-        return found
+                for word, word_log_p in zip(words, log_p, strict=True):
+                    self._note([*text, *between], word, word_log_p)
+        return likelihoods
 
     def log_likelihood_after(
         self, prefixes: Sequence[str], texts: Sequence[str]
     ) -> list[list[CausalLikelihood]]:
         self.calls.append(lambda: self._model.log_likelihood_after(prefixes, texts))
-        found = self._model.log_likelihood_after(prefixes, texts)
-        for prefix, of_prefix in zip(self._model.token_ids(prefixes), found, strict=True):
-            for one in of_prefix:
-                self._note(prefix, one.ids.tolist(), one.log_p)
-        return found
+        likelihoods = self._model.log_likelihood_after(prefixes, texts)
+        for prefix, prefix_likelihoods in zip(
+            self._model.token_ids(prefixes), likelihoods, strict=True
+        ):
+            for likelihood in prefix_likelihoods:
+                self._note(prefix, likelihood.ids.tolist(), likelihood.log_p)
+        return likelihoods
 
-    def _note(self, given: Sequence[int], ids: Sequence[int], log_p: Floats) -> None:
-        part = Part((self._model._tokens.bos_id, *given), tuple(ids))
+    def _note(self, prefix: Sequence[int], ids: Sequence[int], log_p: Floats) -> None:
+        part = Part((self._model._tokens.bos_id, *prefix), tuple(ids))
         self.log_p.setdefault(part, float(log_p.sum()))
 
 
@@ -129,21 +131,21 @@ def scored(metrics: Sequence[Metric], samples: Sequence[Sample]) -> list[float]:
 
 
 def alone(model: TorchCausalModel, parts: Sequence[Part]) -> list[float]:
-    """log P of every part, each a sequence of its own."""
-    given, ids = zip(*parts, strict=True)
-    return [float(log_p.sum()) for log_p in model.log_p_after(given, ids)]
+    """Returns log P of every part, each a sequence of its own."""
+    prefixes, ids = zip(*parts, strict=True)
+    return [float(log_p.sum()) for log_p in model.log_p_after(prefixes, ids)]
 
 
 def plain_loop(network: Any, parts: Sequence[Part]) -> list[float]:
-    """log P of every part, from the whole model's logits.
+    """Returns log P of every part, from the whole model's logits.
 
     The softmax is in float64: in float32 its sum over the vocabulary errs by 1e-5 at every token.
     """
     values = []
     with torch.inference_mode():
-        for given, ids in parts:
-            logits = network(torch.tensor([[*given, *ids]]), use_cache=False).logits[0]
-            log_p = logits[len(given) - 1 : -1].double().log_softmax(-1)
+        for prefix, ids in parts:
+            logits = network(torch.tensor([[*prefix, *ids]]), use_cache=False).logits[0]
+            log_p = logits[len(prefix) - 1 : -1].double().log_softmax(-1)
             values.append(log_p[torch.arange(len(ids)), torch.tensor(ids)].sum().item())
     return values
 
@@ -227,10 +229,10 @@ def main() -> None:
         {way: fresh(work) for way, work in ways.items()}, arguments.repeat, clock=time.process_time
     )
     a_text = {
-        way: Seconds([s / len(samples) for s in of_way.values]) for way, of_way in seconds.items()
+        way: Seconds([s / len(samples) for s in spent.values]) for way, spent in seconds.items()
     }
     if in_loop:
-        tokens, in_loop_tokens = (sum(part.tokens for part in some) for some in (parts, in_loop))
+        tokens, in_loop_tokens = (sum(p.tokens for p in group) for group in (parts, in_loop))
         in_loop_seconds = a_text["plain loop"].values
         a_text["plain loop"] = Seconds([s * tokens / in_loop_tokens for s in in_loop_seconds])
 
@@ -239,8 +241,8 @@ def main() -> None:
     for way, spent in a_text.items():
         ratios = "".join(f"{spent.median / a_text[other].median:19.2f}" for other in beside)
         print(f"{way:<18}{spent!s:<26}{ratios}")
-    for way, (_, some) in in_pieces.items() if in_loop else ():
-        differences = np.abs(np.array(values[way]) - [noted.log_p[part] for part in some])
+    for way, (_, scored_parts) in in_pieces.items() if in_loop else ():
+        differences = np.abs(np.array(values[way]) - [noted.log_p[part] for part in scored_parts])
         print(f"{way} and shared pass: largest difference of log P {differences.max():.1e} nats")
 
 

@@ -42,10 +42,10 @@ _NATS = 0.3
 def summary(
     values: list[Floats], weights: Floats | None = None, kind: Aggregation | None = None
 ) -> MetricSummary:
-    """Returns what `compare` says of (items, draws) values of two models, perhaps with weights."""
+    """Returns what `compare` reports for (items, draws) values of two models, perhaps weighted."""
     logged = LoggedSet()
-    for system, of_system in zip("ab", values, strict=True):
-        for i, draws in enumerate(of_system):
+    for system, items in zip("ab", values, strict=True):
+        for i, draws in enumerate(items):
             for draw, value in enumerate(draws.tolist()):
                 pair = {} if weights is None else {"s": (value, float(weights[i]))}
                 scores = {"s": value} if weights is None else {}
@@ -54,23 +54,23 @@ def summary(
                     id, Sample(id=id, text=""), system,
                     LoggedScores(f"{i}", scores, draw=draw, lists=pair),
                 )  # fmt: skip
-    (of_score,) = logged.summaries([LoggedScore("s", "s", "s", "none", kind)], _RESAMPLING)
-    return of_score
+    (score_summary,) = logged.summaries([LoggedScore("s", "s", "s", "none", kind)], _RESAMPLING)
+    return score_summary
 
 
 def as_seeds(values: list[Floats]) -> tuple[float, float]:
     """Returns p and the width of an interval, with the draws as seeds that all items share."""
     a, b = values
     items, draws = np.indices(a.shape).reshape(2, -1)
-    both = np.concatenate([items, items])
+    inputs = np.concatenate([items, items])
     c = contrast(
         np.concatenate([a.ravel(), b.ravel()]),
         np.repeat([1 / a.size, -1 / a.size], a.size),
         systems=np.repeat([0, 1], a.size),
         seeds=np.concatenate([draws, draws]),
-        inputs=both,
-        clusters=both,
-        strata=np.zeros_like(both),
+        inputs=inputs,
+        clusters=inputs,
+        strata=np.zeros_like(inputs),
     )
     if c is None:
         return math.nan, math.nan

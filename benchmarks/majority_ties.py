@@ -53,11 +53,15 @@ def main() -> None:
     print("| judges | systems | ties: better, worse | left out | share | probability | average |")
     print("|---|---|---|---|---|---|---|")
     for judges in (2, 4):
-        for name, of_better, of_worse in SETTINGS:
-            better, worse = (means(rng, *system, judges) for system in (of_better, of_worse))
+        for name, better_system, worse_system in SETTINGS:
+            better, worse = (
+                means(rng, *system, judges) for system in (better_system, worse_system)
+            )
             d = (better - worse)[:, :4]
             wrong = 100 * ((d < 0) + (d == 0) / 2).mean(axis=0)
-            ties = ", ".join(f"{100 * one[:, 4].mean():.0f} %" for one in (better, worse))
+            ties = ", ".join(
+                f"{100 * system_means[:, 4].mean():.0f} %" for system_means in (better, worse)
+            )
             print(f"| {judges} | {name} | {ties} | " + " | ".join(f"{w:.1f}" for w in wrong) + " |")
 
 

@@ -51,10 +51,10 @@ WORDS = SENTENCE.split()
 
 
 def tally_of(count: int, undefined: float) -> RunTable:
-    """Samples of systems on shared prompts, with values of every metric."""
+    """Returns samples of systems on shared prompts, with values of every metric."""
     rng = np.random.default_rng(0)
     tally = RunTable()
-    of_prompts = rng.normal(size=(METRICS, count // SYSTEMS + 1))
+    prompt_effects = rng.normal(size=(METRICS, count // SYSTEMS + 1))
     for start in range(0, count, PART):
         rows = np.arange(start, min(start + PART, count))
         ids = tuple(map(str, rows.tolist()))
@@ -63,11 +63,11 @@ def tally_of(count: int, undefined: float) -> RunTable:
             sample = Sample(id, "A text.", prompt=f"Prompt {i // SYSTEMS}", system=system)
             tally.add([sample], [system])
         for m in range(METRICS):
-            v = of_prompts[m, rows // SYSTEMS] + rng.normal(size=rows.size)
+            v = prompt_effects[m, rows // SYSTEMS] + rng.normal(size=rows.size)
             v += 0.02 * (rows % SYSTEMS)
             v[rng.random(v.size) < undefined] = np.nan
-            why = {ids[i]: "empty text" for i in np.flatnonzero(np.isnan(v))}
-            tally.add_scores(Scores(f"m{m}", ids, v, why, f"m{m}|v:1", True))
+            reasons = {ids[i]: "empty text" for i in np.flatnonzero(np.isnan(v))}
+            tally.add_scores(Scores(f"m{m}", ids, v, reasons, f"m{m}|v:1", True))
     return tally
 
 
@@ -176,7 +176,7 @@ def measured(command: list[str]) -> tuple[float, float, str]:
 
 def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
     """A line about every part."""
-    of_files = commands(folder)
+    file_commands = commands(folder)
     if {"score", "correlate"} & set(arguments.parts):
         write_files(folder, arguments.samples)
     if "compare" in arguments.parts:
@@ -184,11 +184,11 @@ def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
     if "agreement" in arguments.parts:
         write_agreement(folder / "agreement.jsonl", arguments.samples)
     if "correlate" in arguments.parts and "score" not in arguments.parts:
-        measured(of_files["score"])
+        measured(file_commands["score"])
     for part in arguments.parts:
-        own = [sys.executable, __file__, "--compute", "--samples", str(arguments.samples), part]
-        runs = [measured(of_files.get(part, own)) for _ in range(arguments.repeat)]
-        seconds = [s if part in of_files else float(printed) for s, _, printed in runs]
+        compute = [sys.executable, __file__, "--compute", "--samples", str(arguments.samples), part]
+        runs = [measured(file_commands.get(part, compute)) for _ in range(arguments.repeat)]
+        seconds = [s if part in file_commands else float(printed) for s, _, printed in runs]
         page = folder / f"{part}.html"
         size = f", page {page.stat().st_size / 2**20:.1f} MiB" if page.exists() else ""
         peak = max(p for _, p, _ in runs)

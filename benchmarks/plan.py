@@ -74,10 +74,10 @@ def texts(
     spread: Spread, inputs: int, seeds: int, difference: float, rng: np.random.Generator
 ) -> Floats:
     """(systems, inputs, seeds) values, of which the first system's are higher."""
-    of_input = math.sqrt(max(0.0, spread.sd**2 / 2 - spread.sd_texts**2))
+    input_sd = math.sqrt(max(0.0, spread.sd**2 / 2 - spread.sd_texts**2))
     values = (
         rng.normal(0, 1, (1, inputs, 1))
-        + rng.normal(0, of_input, (spread.systems, inputs, 1))
+        + rng.normal(0, input_sd, (spread.systems, inputs, 1))
         + rng.normal(0, spread.sd_seeds, (spread.systems, 1, seeds))
         + rng.normal(0, spread.sd_texts, (spread.systems, inputs, seeds))
     )
@@ -102,7 +102,7 @@ def difference_of(values: Floats) -> Contrast | None:
     return run.difference(0, 1, np.full(n, 1 / n), prior=run.prior())
 
 
-def of_systems(studies: int, rng: np.random.Generator) -> Iterator[str]:
+def system_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
     """A line for each planned comparison."""
     for spread, seeds, difference in SPREADS:
         plan = plan_systems(
@@ -131,12 +131,12 @@ def correlated(
     return np.linalg.cholesky(C) @ rng.normal(size=(3, n))
 
 
-def of_metrics(studies: int, rng: np.random.Generator) -> Iterator[str]:
+def metric_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
     """A line for each planned meta-evaluation."""
     for r, against, between in ((0.3, 0.1, 0.5), (0.5, 0.4, 0.8), (0.7, 0.6, 0.5)):
         row = plan_metrics(r=r, against=against, between=between).rows[0]
         n, apart, wide = (
-            row[f"samples_for_{what}"] for what in ("correlation", "difference", "width")
+            row[f"samples_for_{goal}"] for goal in ("correlation", "difference", "width")
         )
         nonzero = np.empty(studies)
         for i in range(studies):
@@ -159,7 +159,7 @@ def of_metrics(studies: int, rng: np.random.Generator) -> Iterator[str]:
         )
 
 
-def of_raters(studies: int, rng: np.random.Generator) -> Iterator[str]:
+def rater_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
     """A line for each planned agreement."""
     for rho, k in ((0.4, 2), (0.4, 5), (0.6, 3), (0.8, 2)):
         items = plan_raters(agreement=rho, raters=[k]).rows[0]["items"]
@@ -176,7 +176,7 @@ def of_raters(studies: int, rng: np.random.Generator) -> Iterator[str]:
         )
 
 
-def of_equivalence(studies: int, rng: np.random.Generator) -> Iterator[str]:
+def equivalence_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
     """A line for each margin, in standard errors."""
     for n in (20, 100):
         for margin in (2.0, 2.5, 3.0, 3.5):
@@ -193,20 +193,20 @@ def of_equivalence(studies: int, rng: np.random.Generator) -> Iterator[str]:
             )
 
 
-def of_detectable(studies: int, rng: np.random.Generator) -> Iterator[str]:
+def detectable_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
     """How near the difference that a study calls detectable is to the true one."""
     for spread, n, seeds in ((Spread(1, 0, 0), 50, 1), (Spread(1, 0.5, 0.1), 100, 5)):
         plan = plan_systems(
             sd=spread.sd, sd_texts=spread.sd_texts, sd_seeds=spread.sd_seeds, seeds=[seeds],
             inputs=n,
         )  # fmt: skip
-        found = []
+        differences = []
         for _ in range(max(1, studies // 4)):
             values = texts(spread, n, seeds, 0.0, rng)
             c = difference_of(values)
             if c is not None:
-                found.append(detectable_difference(math.sqrt(c.variance), c.df))
-        low, middle, high = np.quantile(found, [0.1, 0.5, 0.9])
+                differences.append(detectable_difference(math.sqrt(c.variance), c.df))
+        low, middle, high = np.quantile(differences, [0.1, 0.5, 0.9])
         yield (
             f"{n} inputs, {seeds} seeds: {plan.rows[0]['detectable']:.3f} detectable; studies say "
             f"{middle:.3f} ({low:.3f} to {high:.3f} in 80 % of them)"
@@ -214,11 +214,11 @@ def of_detectable(studies: int, rng: np.random.Generator) -> Iterator[str]:
 
 
 PARTS = {
-    "systems": of_systems,
-    "metrics": of_metrics,
-    "raters": of_raters,
-    "equivalence": of_equivalence,
-    "detectable": of_detectable,
+    "systems": system_rows,
+    "metrics": metric_rows,
+    "raters": rater_rows,
+    "equivalence": equivalence_rows,
+    "detectable": detectable_rows,
 }
 
 

@@ -128,18 +128,18 @@ def layouts(setting: Setting, rng: np.random.Generator) -> tuple[Layout, Layout]
     clusters = np.arange(len(strata)) // setting.inputs
     has: list[Bools] = []
     for a, S in enumerate(setting.seeds):
-        one = rng.random((len(strata), S)) >= setting.missing
+        present = rng.random((len(strata), S)) >= setting.missing
         if setting.missing and a == 0:
-            one[strata == 0, 0] = False
-        has.append(one)
-    both = np.all([np.asarray(one.any(axis=1)) for one in has], axis=0)
-    of_strata = np.array(setting.weights or setting.prompts, dtype=np.float64)
-    of_strata = of_strata / of_strata.sum() / np.bincount(strata, both)
+            present[strata == 0, 0] = False
+        has.append(present)
+    shared = np.all([np.asarray(present_in.any(axis=1)) for present_in in has], axis=0)
+    input_weights = np.array(setting.weights or setting.prompts, dtype=np.float64)
+    input_weights = input_weights / input_weights.sum() / np.bincount(strata, shared)
     result = []
-    for all_of_system in has:
-        one = all_of_system & both[:, None]
-        inputs, seeds = np.nonzero(one)
-        weights = of_strata[strata[inputs]] / one.sum(axis=1)[inputs]
+    for system_texts in has:
+        present = system_texts & shared[:, None]
+        inputs, seeds = np.nonzero(present)
+        weights = input_weights[strata[inputs]] / present.sum(axis=1)[inputs]
         result.append(Layout(inputs, seeds, clusters[inputs], strata[inputs], weights))
     return result[0], result[1]
 
@@ -147,30 +147,30 @@ def layouts(setting: Setting, rng: np.random.Generator) -> tuple[Layout, Layout]
 def values(
     setting: Setting, texts: tuple[Layout, Layout], studies: int, rng: np.random.Generator
 ) -> list[Floats]:
-    """Returns (studies, texts) for each system."""
+    """Returns the values of each system: (studies, texts)."""
     n = sum(setting.prompts) * setting.inputs
     prompt = rng.normal(0, _PROMPT, (studies, n // setting.inputs))
     result = []
-    for a, own in enumerate(texts):
-        of_seed = rng.normal(0, setting.seed_sd[a], (studies, setting.seeds[a]))
-        of_cluster = rng.normal(0, setting.cluster_sd, prompt.shape) + prompt
+    for a, layout in enumerate(texts):
+        seed_effects = rng.normal(0, setting.seed_sd[a], (studies, setting.seeds[a]))
+        cluster_effects = rng.normal(0, setting.cluster_sd, prompt.shape) + prompt
         if setting.greedy and a == 1:
-            v = rng.normal(0, _TEXT, (studies, n))[:, own.inputs]
+            v = rng.normal(0, _TEXT, (studies, n))[:, layout.inputs]
         else:
-            v = rng.normal(0, _TEXT, (studies, own.inputs.size)) + of_seed[:, own.seeds]
-        v += of_cluster[:, own.clusters]
+            v = rng.normal(0, _TEXT, (studies, layout.inputs.size)) + seed_effects[:, layout.seeds]
+        v += cluster_effects[:, layout.clusters]
         result.append((v > 0).astype(np.float64) if setting.binary else v)
     return result
 
 
-def resampled_ends(v: Floats, own: Layout) -> tuple[Floats, Floats]:
+def resampled_ends(v: Floats, layout: Layout) -> tuple[Floats, Floats]:
     """Returns (studies,) percentile ends of the mean over resampled prompts."""
     means = np.zeros((1000, len(v)))
-    for d in np.unique(own.strata):
-        rows = own.strata == d
-        _, code = np.unique(own.clusters[rows], return_inverse=True)
+    for d in np.unique(layout.strata):
+        rows = layout.strata == d
+        _, code = np.unique(layout.clusters[rows], return_inverse=True)
         K = int(code.max()) + 1
-        w = own.weights[rows]
+        w = layout.weights[rows]
         sums, n = cluster_sums((v[:, rows] * w).T, code, K), cluster_sums(w, code, K)
         W = np.concatenate([*cluster_draws(K, len(means), int(d), width=K)])
         means += w.sum() * (W @ sums) / (W @ n)[:, None]
@@ -194,10 +194,10 @@ def measure(setting: Setting, studies: int, seed: int = 0) -> list[float]:
     low, high = resampled_ends(drawn[0], a)
     covered_before = float(((low <= truth) & (truth <= high)).mean())
 
-    def codes(own: tuple[Layout, ...]) -> dict[str, Codes]:
+    def codes(parts: tuple[Layout, ...]) -> dict[str, Codes]:
         names = ("seeds", "inputs", "clusters", "strata")
-        joined = {name: np.concatenate([getattr(x, name) for x in own]) for name in names}
-        return joined | {"systems": np.repeat(range(len(own)), [x.inputs.size for x in own])}
+        joined = {name: np.concatenate([getattr(x, name) for x in parts]) for name in names}
+        return joined | {"systems": np.repeat(range(len(parts)), [x.inputs.size for x in parts])}
 
     pair, single, second = codes((a, b)), codes((a,)), codes((b,))
     weights = np.concatenate([a.weights, -b.weights])
@@ -225,15 +225,18 @@ def measure(setting: Setting, studies: int, seed: int = 0) -> list[float]:
 def measure_family(
     systems: int, seeds: int, seed_sd: Floats, studies: int, prompts: int = 40
 ) -> list[float]:
-    """Returns the share of studies with a false claim and the power, of pairs alone and with the
-    prior; (systems,) deviations of seeds."""
+    """Returns the share of studies with a false claim, and the power, without and with the prior.
+
+    Args:
+        seed_sd: (systems,) deviations of seeds.
+    """
     rng = np.random.default_rng(0)
     pairs = list(itertools.combinations(range(systems), 2))
     false, shown = np.zeros(2), np.zeros(2)
     for _ in range(studies):
         study = Study.drawn(seed_sd, seeds, prompts, rng)
-        for k, of_run in enumerate((None, study.prior)):
-            tests = [study.test(a, b, of_run) for a, b in pairs]
+        for k, prior in enumerate((None, study.prior)):
+            tests = [study.test(a, b, prior) for a, b in pairs]
             false[k] += holm([c.p for c in tests]).min() <= 0.05
             better = [
                 replace(c, value=c.value + _DIFFERENCE * (p[0] == 0))
@@ -256,7 +259,7 @@ class Study:
         """Draws one with (systems,) deviations of seeds."""
         x = rng.normal(0, _TEXT, (seed_sd.size, prompts, seeds))
         x += rng.normal(0, 1, (seed_sd.size, 1, seeds)) * seed_sd[:, None, None]
-        components = [component(of_system) for of_system in x]
+        components = [component(system_values) for system_values in x]
         prior = seed_prior([(c.seed_variance, c.df) for c in components])
         return cls(x.mean(axis=2), components, prior)
 
@@ -264,8 +267,8 @@ class Study:
         """Compares two systems."""
         d = self.means[a] - self.means[b]
         V_p = float(d.var(ddof=1)) / d.size
-        of_pair = (self.components[a], self.components[b])
-        parts = VarianceParts(V_p, d.size - 1, of_pair, prior)
+        pair = (self.components[a], self.components[b])
+        parts = VarianceParts(V_p, d.size - 1, pair, prior)
         return Contrast(float(d.mean()), *parts.total(), samples_seeds=True, parts=parts)
 
 

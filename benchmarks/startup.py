@@ -1,4 +1,4 @@
-"""What a command costs before and beside its work: processor time of whole processes.
+"""Cost of a command besides its work: processor time of whole processes.
 
     python benchmarks/startup.py [--repeat 7]
 
@@ -6,7 +6,7 @@ Each row is one command, run as its own process with a warm disk cache: the leas
 user plus system seconds over the repeats, taken by turns. `python` is an interpreter that does
 nothing, `scipy.special` an import that every interval needs. `score` reads six texts: three prompts
 of two systems have no interval, six texts of one system have one, and with twelve prompts of two
-systems, the systems are compared. Scores are computed anew each time.
+systems, the systems are compared. Scores are recomputed each time.
 """
 
 from __future__ import annotations

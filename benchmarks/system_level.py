@@ -117,11 +117,11 @@ def coverage(S: int, reliability: float, question: Systems, population: str, tim
     return " | ".join([*cells, _mean_and_lowest(width)[0]])
 
 
-def _mean_and_lowest(of: dict[float, list[float]]) -> tuple[str, str]:
-    every = [v for values in of.values() for v in values]
+def _mean_and_lowest(grouped: dict[float, list[float]]) -> tuple[str, str]:
+    every = [v for values in grouped.values() for v in values]
     if not every:
         return "–", "–"
-    means = [np.mean(values) for values in of.values() if len(values) >= 50]
+    means = [np.mean(values) for values in grouped.values() if len(values) >= 50]
     return f"{np.mean(every):.2f}", f"{min(means):.2f}" if means else "–"
 
 
@@ -180,9 +180,9 @@ def main() -> None:
             for reliability in (0.8, 0.98):
                 for name, *r in pairs():
                     old, now, w = rejections(S, *r, reliability, question, 80)
-                    of = ", ".join(f"{v:g}" for v in r)
+                    correlations = ", ".join(f"{v:g}" for v in r)
                     print(
-                        f"{question} | {S} | {reliability} | {of} | {name} | "
+                        f"{question} | {S} | {reliability} | {correlations} | {name} | "
                         f"{old:.2f} | {now:.2f} | {w:.2f}",
                         flush=True,
                     )

@@ -4,12 +4,12 @@ Three ways write the same texts with the same noise:
 
 - batches of 16 with caches, which is what `levelfield generate` does;
 - the same, one text at a time;
-- the plain loop: one text at a time, and at every step the base and all helper models read
-  everything anew, as most of the published code does. A few texts stand for all.
+- the plain loop: one text at a time, and at every step the base and all helper models reread
+  everything, as most of the published code does. A few texts represent all.
 
 Each way is warmed up and repeated, by turns; the table has medians, and the smallest and largest of
-the repeats. Beside the times stands what they should be: forward passes a token, as the answers
-count them, and by how much a technique is slower than the base for each of its passes.
+the repeats. For comparison it has the expected cost, which is the number of forward passes a token
+that the answers count, and the slowdown of a technique against the base for each of its passes.
 
     OMP_NUM_THREADS=2 python benchmarks/systems.py [--techniques base,dexperts] [--texts 32]
         [--tokens 30] [--repeat 3]
@@ -63,10 +63,10 @@ def requests(n: int) -> list[Request]:
     ]
 
 
-def plain_loop(technique: LocalTechnique, asked: Sequence[Request], decoding: Decoding) -> int:
+def plain_loop(technique: LocalTechnique, inputs: Sequence[Request], decoding: Decoding) -> int:
     """Writes texts one at a time without any cache; returns the number of tokens."""
     tokens = 0
-    for request in asked:
+    for request in inputs:
         base = technique._writer(request.control)
         ids = technique._prompted(request, decoding.max_new_tokens).ids
         draw = Draw(Exponentials(0, [request.id], base.tokens.vocabulary_size))
@@ -84,9 +84,9 @@ def plain_loop(technique: LocalTechnique, asked: Sequence[Request], decoding: De
 
 
 def written(
-    technique: LocalTechnique, asked: Sequence[Request], decoding: Decoding
+    technique: LocalTechnique, inputs: Sequence[Request], decoding: Decoding
 ) -> list[Answer]:
-    return list(technique.generate(asked, decoding=decoding))
+    return list(technique.generate(inputs, decoding=decoding))
 
 
 def pace(way: Callable[[], int]) -> float:
@@ -108,29 +108,30 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in options.techniques.split(",") if name] or list(TECHNIQUES)
     decoding = Decoding(max_new_tokens=options.tokens)
-    asked = requests(options.texts)
+    inputs = requests(options.texts)
     base_pace = 0.0
     print(
-        "| technique | passes a token | batches of 16 | alone | plain loop | batch / alone ", end=""
+        "| technique | passes a token | batches of 16 | alone | plain loop | batch / alone ",
+        end="",
     )
-    print("| batch / plain | cost, in bases | cost / passes |")
+    print("| inputs / plain | cost, in bases | cost / passes |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in dict.fromkeys(("base", *names)):
         together = make_technique(name, {"batch": options.batch})
         alone = make_technique(name, {"batch": 1})
         if not isinstance(together, LocalTechnique) or not isinstance(alone, LocalTechnique):
             continue
-        answers = written(together, asked, decoding)  # warms up, too
+        answers = written(together, inputs, decoding)  # warms up, too
         passes = sum(a.forward_passes for a in answers) / sum(a.tokens for a in answers)
         ways: list[Callable[[], int]] = [
-            lambda: sum(a.tokens for a in written(together, asked, decoding)),  # noqa: B023
-            lambda: sum(a.tokens for a in written(alone, asked[:ALONE], decoding)),  # noqa: B023
-            lambda: plain_loop(alone, asked[:PLAIN], decoding),  # noqa: B023
+            lambda: sum(a.tokens for a in written(together, inputs, decoding)),  # noqa: B023
+            lambda: sum(a.tokens for a in written(alone, inputs[:ALONE], decoding)),  # noqa: B023
+            lambda: plain_loop(alone, inputs[:PLAIN], decoding),  # noqa: B023
         ]
         values: list[list[float]] = [[] for _ in ways]
         for _ in range(options.repeat):
-            for of_way, way in zip(values, ways, strict=True):
-                of_way.append(pace(way))
+            for paces, way in zip(values, ways, strict=True):
+                paces.append(pace(way))
         batch, single, plain = map(Pace, values)
         base_pace = base_pace or batch.median
         cost = base_pace / batch.median

@@ -30,10 +30,10 @@ class Seconds(NamedTuple):
         return f"{self.median:.3g} s ({min(self.values):.3g} to {max(self.values):.3g})"
 
     def times(self, quick: Seconds) -> str:
-        """This as a multiple of another way's time, with the smallest and largest of a turn."""
+        """Returns the ratio to another way's time, with the smallest and largest of a turn."""
         ratios = [a / b for a, b in zip(self.values, quick.values, strict=True)]
-        of_turns = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        return f"{self} / {quick} = {self.median / quick.median:.2f} times ({of_turns} of a turn)"
+        span = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        return f"{self} / {quick} = {self.median / quick.median:.2f} times ({span} of a turn)"
 
 
 def by_turns(
@@ -43,12 +43,14 @@ def by_turns(
     warm_up: Callable[[], object] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[dict[str, Seconds], dict[str, T]]:
-    """Runs all ways so many times, every other turn in reverse; returns their times and what the
-    last run of each came to.
+    """Runs all ways `repeat` times, every other turn in reverse order.
 
     Args:
-        warm_up: runs before; every way once if there is none.
-        clock: in seconds; `time.process_time` is the process's own.
+        warm_up: runs first; by default every way runs once.
+        clock: a clock in seconds; `time.process_time` counts the process's own.
+
+    Returns:
+        The times of each way, and the result of its last run.
     """
     if warm_up is None:
         for way in ways.values():

@@ -32,10 +32,10 @@ def measure(runs: int, *, share: float, better: float, worst: bool, skewed: bool
     rng = np.random.default_rng(0)
     shown = np.zeros(3)
     for _ in range(runs):
-        of_texts = rng.normal(size=(_INPUTS, 2))
+        text_effects = rng.normal(size=(_INPUTS, 2))
         if skewed:
-            of_texts = 1 - rng.exponential(size=(_INPUTS, 2))
-        values = rng.normal(0, 0.9, (_INPUTS, 1)) + 1.32 * of_texts
+            text_effects = 1 - rng.exponential(size=(_INPUTS, 2))
+        values = rng.normal(0, 0.9, (_INPUTS, 1)) + 1.32 * text_effects
         values[:, 0] += better
         order = np.argsort(values[:, 0]) if worst else rng.permutation(_INPUTS)
         values[order[: round(share * _INPUTS)], 0] = np.nan

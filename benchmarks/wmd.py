@@ -30,9 +30,9 @@ DIMENSION = 300
 
 
 def random_vectors(words: Sequence[str]) -> KeyedVectors:
-    made = KeyedVectors(DIMENSION)
-    made.add_vectors(list(words), np.random.default_rng(0).normal(size=(len(words), DIMENSION)))
-    return made
+    vectors = KeyedVectors(DIMENSION)
+    vectors.add_vectors(list(words), np.random.default_rng(0).normal(size=(len(words), DIMENSION)))
+    return vectors
 
 
 def random_pairs(

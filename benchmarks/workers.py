@@ -3,7 +3,7 @@
 The command runs as a user types it, start-up included, without a cache. Its output must have the
 same bytes. By turns; what is printed is a ratio, since times depend on the machine. One process has
 all processors as threads unless OMP_NUM_THREADS says otherwise. With `--ray ADDRESS` the tasks of
-a cluster are a third way; `local` starts Ray anew every time.
+a cluster are a third way; `local` starts Ray every time.
 
     python benchmarks/workers.py [--texts 4000] [--workers 2] [--metric ctrleval.coherence]
     python benchmarks/workers.py --texts 20000 --metric style.degenerate --ray local
@@ -25,8 +25,10 @@ from turns import by_turns
 
 
 def write_texts(path: Path, count: int) -> None:
-    """Texts of two to six sentences, of words as frequent as they are in English; their sources
-    lack the first."""
+    """Writes texts of two to six sentences, with words as frequent as in English.
+
+    The source of a text lacks its first sentence.
+    """
     random = np.random.default_rng(0)
     words = wordfreq.top_n_list("en", 20_000)
     p = np.array([wordfreq.word_frequency(word, "en") for word in words])
@@ -36,7 +38,7 @@ def write_texts(path: Path, count: int) -> None:
                 " ".join(random.choice(words, random.integers(6, 20), p=p / p.sum())).capitalize()
                 for _ in range(random.integers(2, 7))
             ]
-            text, source = (". ".join(some) + "." for some in (drawn, drawn[1:]))
+            text, source = (". ".join(part) + "." for part in (drawn, drawn[1:]))
             record = {"id": str(i), "system": "ab"[i % 2], "text": text, "source": source}
             file.write(json.dumps(record) + "\n")
 

@@ -19,24 +19,26 @@ from levelfield.train.scales import drawn_passages
 KINDS = ("wikipedia", "novels", "state-of-the-union")
 """Kinds of text whose case and spacing are those of people."""
 PASSAGES = 3000
-"""At most so many of each kind."""
+"""Most passages of each kind."""
 PROMPT = (3, 12)
 """Fewest and most words of a prompt."""
 OTHERS = 50
-"""Another document's continuation is drawn from so many passages."""
+"""Passages from which the continuation of another document is drawn."""
 WORDS = (10, 40)
 """Fewest and most words of a continuation."""
 HELD_OUT = 5
-"""Every so many passages."""
+"""One passage in this many is held out."""
 LAYERS, DEPTH, L2 = 12, 23, 1.0
-"""Chosen by how well heads of two kinds of text do on the third."""
+"""Chosen by the accuracy of heads of two kinds of text on the third."""
 OUT = Path(__file__).parents[1] / "levelfield" / "models" / "offline" / "continuation"
 
 
 def pairs_of(file: Path, seed: int) -> list[tuple[str, str, str]]:
-    """Prompts with their own continuation and with that of another document, equally long. Both
-    continuations begin so many words after the beginning of a sentence, so neither a capital nor
-    the length tells them apart."""
+    """Returns prompts, each with its own continuation and one of another document, equally long.
+
+    Both continuations begin equally far from the beginning of a sentence, so neither a capital nor
+    the length distinguishes them.
+    """
     rng = np.random.default_rng([7, seed])
     passages = drawn_passages(str(file), PASSAGES, rng)
     pairs = []
@@ -49,10 +51,10 @@ def pairs_of(file: Path, seed: int) -> list[tuple[str, str, str]]:
         cut = int(rng.integers(PROMPT[0], PROMPT[1] + 1))
         most = int(rng.integers(WORDS[0], WORDS[1] + 1))
         other = others[int(rng.integers(len(others)))]
-        own, foreign = passage.text.split()[cut:], other.text.split()[cut:]
-        n = min(most, len(own), len(foreign))
+        continuation, foreign = passage.text.split()[cut:], other.text.split()[cut:]
+        n = min(most, len(continuation), len(foreign))
         prompt = " ".join(passage.text.split()[:cut])
-        pairs.append((prompt, " " + " ".join(own[:n]), " " + " ".join(foreign[:n])))
+        pairs.append((prompt, " " + " ".join(continuation[:n]), " " + " ".join(foreign[:n])))
     return pairs
 
 
@@ -61,7 +63,7 @@ def main(folder: Path) -> None:
     triples = [triple for kind in kinds for triple in kind]
     base = resolve(OFFLINE_LM)
     states = States(base, LAYERS, depth=DEPTH)
-    true, _ = states.continuation_means([(prompt, own) for prompt, own, _ in triples])
+    true, _ = states.continuation_means([triple[:2] for triple in triples])
     foreign, _ = states.continuation_means([(prompt, other) for prompt, _, other in triples])
     kind_of = np.repeat(np.arange(len(KINDS)), [len(kind) for kind in kinds])
     held_out = np.arange(len(triples)) % HELD_OUT == 0
@@ -72,8 +74,8 @@ def main(folder: Path) -> None:
     weight, bias = head.weight[:, :1] - head.weight[:, 1:], head.bias[:1] - head.bias[1:]
     auc = {}
     for n, kind in enumerate(KINDS):
-        own, other = ((part[held_out & (kind_of == n)] @ weight)[:, 0] for part in (true, foreign))
-        auc[kind] = round(float(mannwhitneyu(own, other).statistic / len(own) / len(other)), 4)
+        same, other = ((part[held_out & (kind_of == n)] @ weight)[:, 0] for part in (true, foreign))
+        auc[kind] = round(float(mannwhitneyu(same, other).statistic / len(same) / len(other)), 4)
     OUT.mkdir(parents=True, exist_ok=True)
     save_file({"weight": weight, "bias": bias}, OUT / "head.safetensors")
     about = {"model_type": CONTINUATION, **Encoder.of(OFFLINE_LM, base, LAYERS, DEPTH).as_config()}

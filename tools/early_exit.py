@@ -7,10 +7,10 @@ OUT gets a folder a layer, which is a model by its path: `config.json`, `map.saf
 
 With x the states after a layer, each divided by its root mean square, and y what the model's output
 layer reads, A and b minimise Σ ‖A x + b − y‖² over the tokens of passages of the corpus, as many of
-each file. Every fiftieth document is held out: nothing is learnt from it, and the perplexities are
-of passages of those. Passages are drawn by seed, and one thread adds up, so that a second run on
-the same machine gives the same bytes. With `--untrained` nothing is learnt: the model's final norm
-stands in place of the map.
+each file. Every fiftieth document is held out from training, and the perplexities are those of its
+passages. Passages are drawn by seed, and a single thread adds up, so that a second run on the same
+machine gives the same bytes. With `--untrained` nothing is trained: the model's final norm takes
+the place of the map.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BATCH = 4
 
 
 def passages(files: Sequence[Path], tokenizer: Any, *, held: bool) -> Ints:
-    """Ids of passages that begin anywhere in a document: (passages, WINDOW)."""
+    """Returns ids of passages that begin anywhere in a document: (passages, WINDOW)."""
     rng = np.random.default_rng(int(held))
     rows: list[list[int]] = []
     for file in files:
@@ -51,8 +51,8 @@ def passages(files: Sequence[Path], tokenizer: Any, *, held: bool) -> Ints:
             for number, text in enumerate(corpus_documents([file]))
             if (number % HELD_OUT == 0) == held
         ]
-        wanted = len(rows) + (HELD_PASSAGES if held else PASSAGES)
-        while len(rows) < wanted:
+        total = len(rows) + (HELD_PASSAGES if held else PASSAGES)
+        while len(rows) < total:
             text = documents[rng.integers(len(documents))]
             begin = int(rng.integers(len(text)))
             near = text[begin : begin + 16 * WINDOW].partition(" ")[2]
@@ -63,27 +63,27 @@ def passages(files: Sequence[Path], tokenizer: Any, *, held: bool) -> Ints:
 
 
 def states(model: Any, bos: int, ids: Ints) -> list[torch.Tensor]:
-    """What each token of a batch is predicted from, after every layer: (tokens, width) each."""
-    given = np.concatenate([np.full((len(ids), 1), bos), ids[:, :-1]], axis=1)
-    found = model.base_model(
-        input_ids=torch.from_numpy(given), output_hidden_states=True, use_cache=False
+    """Returns the states that predict each token, by layer: (tokens, width) each."""
+    inputs = np.concatenate([np.full((len(ids), 1), bos), ids[:, :-1]], axis=1)
+    output = model.base_model(
+        input_ids=torch.from_numpy(inputs), output_hidden_states=True, use_cache=False
     )
-    return [state.flatten(0, 1).float() for state in found.hidden_states]
+    return [state.flatten(0, 1).float() for state in output.hidden_states]
 
 
 def features(x: torch.Tensor) -> torch.Tensor:
-    """States of unit root mean square and a 1: (tokens, width + 1)."""
+    """Returns states of unit root mean square, and a 1: (tokens, width + 1)."""
     return torch.cat([unit_rms(x), torch.ones(len(x), 1)], dim=1)
 
 
 def maps(model: Any, bos: int, ids: Ints, layers: Sequence[int]) -> dict[int, torch.Tensor]:
-    """A and b of each layer, as one: (width + 1, width)."""
+    """Returns A and b of each layer, stacked: (width + 1, width)."""
     sums: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     for begin in range(0, len(ids), BATCH):
-        found = states(model, bos, ids[begin : begin + BATCH])
-        y = found[-1]
+        activations = states(model, bos, ids[begin : begin + BATCH])
+        y = activations[-1]
         for layer in layers:
-            x = features(found[layer])
+            x = features(activations[layer])
             XX, XY = (x.T @ x).double(), (x.T @ y).double()
             before = sums.get(layer)
             sums[layer] = (before[0] + XX, before[1] + XY) if before else (XX, XY)
@@ -92,23 +92,23 @@ def maps(model: Any, bos: int, ids: Ints, layers: Sequence[int]) -> dict[int, to
 
 
 def norms(model: Any, layers: Sequence[int]) -> dict[int, torch.Tensor]:
-    """The model's final norm in place of A, and no b: as `maps`."""
+    """Returns the model's final norm in place of A, and zeros for b, in the form of `maps`."""
     g = model.base_model.norm.weight.float()
-    both = torch.cat([g.diag(), torch.zeros(1, len(g))]).half().float()
-    return dict.fromkeys(layers, both)
+    affine = torch.cat([g.diag(), torch.zeros(1, len(g))]).half().float()
+    return dict.fromkeys(layers, affine)
 
 
 def perplexities(
     model: Any, bos: int, ids: Ints, maps_of: dict[int, torch.Tensor]
 ) -> dict[int, float]:
-    """Of each early exit, and under -1 of the whole model."""
+    """Returns the perplexity of each early exit, and of the whole model under -1."""
     weight = model.get_output_embeddings().weight.float()
     losses = dict.fromkeys([*maps_of, -1], 0.0)
     for row in ids:
-        found = states(model, bos, row[None])
+        activations = states(model, bos, row[None])
         tokens = torch.from_numpy(row)
         for layer in losses:
-            y = found[-1] if layer < 0 else features(found[layer]) @ maps_of[layer]
+            y = activations[-1] if layer < 0 else features(activations[layer]) @ maps_of[layer]
             losses[layer] += float(torch.nn.functional.cross_entropy(y @ weight.T, tokens))
     return {layer: math.exp(loss / len(ids)) for layer, loss in losses.items()}
 
@@ -129,16 +129,16 @@ def main() -> None:
     files = sorted(path for path in options.corpus.iterdir() if ".txt" in path.suffixes)
     bos = tokenizer.bos_token_id
     if options.untrained:
-        found, learnt = norms(model, options.layers), "nothing: the final norm of the model"
+        exits, learnt = norms(model, options.layers), "nothing: the final norm of the model"
     else:
         ids = passages(files, tokenizer, held=False)
-        found = maps(model, bos, ids, options.layers)
+        exits = maps(model, bos, ids, options.layers)
         learnt = f"{ids.size:,} tokens, by least squares"
-    measured = perplexities(model, bos, passages(files, tokenizer, held=True), found)
-    for layer, both in found.items():
+    measured = perplexities(model, bos, passages(files, tokenizer, held=True), exits)
+    for layer, affine in exits.items():
         folder = options.out / f"layer-{layer}"
         folder.mkdir(parents=True, exist_ok=True)
-        tensors = {"weight": both[:-1].T, "bias": both[-1]}
+        tensors = {"weight": affine[:-1].T, "bias": affine[-1]}
         save_file(
             {name: np.ascontiguousarray(t.half().numpy()) for name, t in tensors.items()},
             folder / "map.safetensors",
@@ -154,7 +154,7 @@ def main() -> None:
         depth = model.config.num_hidden_layers
         facts = {
             "Layers": f"{layer} of {depth} of {options.model}, whose weights it reads",
-            "Parameters of its own": f"{both.numel():,} (an affine map, float16)",
+            "Parameters of its own": f"{affine.numel():,} (an affine map, float16)",
             "Learnt from": learnt,
             "Perplexity": f"{measured[layer]:.0f} a token on held-out documents",
             f"Perplexity of all {depth} layers": f"{measured[-1]:.0f}",

@@ -1,6 +1,6 @@
 """Writes the tables of options in the documentation: `python tools/option_tables.py [PAGE...]`.
 
-A page has a pair of comments, and what stands between them is written here:
+A page has pairs of comments, and this script writes the table between them:
 
     <!-- options: levelfield.scoring.options:ScoreOptions -->
     <!-- end of options -->
@@ -29,15 +29,15 @@ HEAD = ("| option | values | default | |", "|---|---|---|---|")
 
 
 def updated(text: str) -> str:
-    """Returns a page with the tables that the declarations make now."""
+    """Returns a page with its tables made from the declarations."""
     return _PLACE.sub(_with_table, text)
 
 
 def _with_table(place: re.Match[str]) -> str:
-    known = choices(pkgutil.resolve_name(place["name"]))
+    declared = choices(pkgutil.resolve_name(place["name"]))
     other = choices(pkgutil.resolve_name(place["other"])) if place["other"] else {}
-    own = [choice for name, choice in known.items() if choice != other.get(name)]
-    table = "\n".join([*HEAD, *(row(choice, flags=bool(place["flags"])) for choice in own)])
+    listed = [choice for name, choice in declared.items() if choice != other.get(name)]
+    table = "\n".join([*HEAD, *(row(choice, flags=bool(place["flags"])) for choice in listed)])
     return f"{place['begin']}\n{table}\n\n{place['end']}"
 
 

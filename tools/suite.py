@@ -2,7 +2,7 @@
 
 Each core gets one pytest process and its own share of the test files, so every file is collected
 once. `tests/seconds.json` says how long each file took when it was last measured; shares are
-filled with the longest files first. `--measure` writes that file anew. At the end a table says how
+filled with the longest files first. `--measure` rewrites that file. At the end a table says how
 long each room (a folder of tests) took.
 """
 
@@ -123,9 +123,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--measure", action="store_true", help="Write the durations anew.")
     parsed = parser.parse_args(arguments[:split])
     durations: Path = parsed.seconds
-    known = json.loads(durations.read_text(encoding="utf-8")) if durations.exists() else {}
+    recorded = json.loads(durations.read_text(encoding="utf-8")) if durations.exists() else {}
     files = suite_files(parsed.folders, parsed.ignore)
-    status, seconds = run(shares(files, known, max(1, parsed.processes)), arguments[split + 1 :])
+    status, seconds = run(shares(files, recorded, max(1, parsed.processes)), arguments[split + 1 :])
     print(room_table(seconds))
     if parsed.measure and status == 0:
         rounded = {file: round(seconds.get(file, 0.0), 1) for file in files}

@@ -26,20 +26,20 @@ from levelfield.metrics.unigram import count, write
 from levelfield.models.load import load
 
 CHARACTERS = 7_000_000
-"""Of each source: nearly all of the film reviews, the smallest of ours but one."""
+"""Characters of each source: nearly all of the film reviews, the second smallest source."""
 
 _PIECE = re.compile(r"\n*[^\n]{1,1000}(?= |\n|\Z)")
-"""Up to 1,000 characters of a paragraph, cut before a blank, so that no token is cut: single lines
-of some novels are as long as the book. Line ends stand before a piece, where they are the tokens
-that they are within a text."""
+"""Up to 1,000 characters of a paragraph, cut before a blank, so that no token is cut: some novels
+are a single line. A piece begins with its line ends, so that their tokens are those within a
+text."""
 
 
 def spread(text: str, characters: int) -> Iterator[str]:
-    """Yields pieces of a text, evenly spaced, that add up to about so many characters."""
+    """Yields pieces of a text, evenly spaced, that have about this many characters in all."""
     share = min(1.0, characters / max(1, len(text)))
     seen = taken = 0
-    for found in _PIECE.finditer(text):
-        piece = found[0]
+    for match in _PIECE.finditer(text):
+        piece = match[0]
         if taken <= share * seen:
             taken += len(piece)
             yield piece
@@ -60,13 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--model", required=True, help="whose tokens: an embedded model, a folder")
     parser.add_argument("--out", required=True, help="the counts")
     parser.add_argument("--characters", type=int, default=CHARACTERS, help="of each source")
-    given = parser.parse_args(arguments)
-    tokens = load("causal-tokens", given.model)
+    parsed = parser.parse_args(arguments)
+    tokens = load("causal-tokens", parsed.model)
     try:
-        unigrams = count(texts(given.corpus, given.characters), tokens)
+        unigrams = count(texts(parsed.corpus, parsed.characters), tokens)
     except UserError as error:
-        sys.exit(f"{given.corpus}: {error} (expected texts in files *.txt.xz)")
-    with atomic_writer(given.out) as file:
+        sys.exit(f"{parsed.corpus}: {error} (expected texts in files *.txt.xz)")
+    with atomic_writer(parsed.out) as file:
         write(unigrams, file)
     print(f"{unigrams.counts.sum():,} tokens, {(unigrams.counts > 0).sum():,} different; ", end="")
     print(f"digest {unigrams.digest}")

@@ -57,16 +57,17 @@ def _prose(lines: list[str]) -> Iterator[str]:
 
 
 def _section(section: str, lines: list[str]) -> Iterator[str]:
-    """Yields a section: a list of names with what is said of each, or a paragraph."""
+    """Yields a section: a list of names with their descriptions, or a paragraph."""
     text = inspect.cleandoc("\n".join(["", *lines]))
     entries = re.split(r"\n(?=\S)", text)
     yield f"\n**{_TITLES.get(section, section)}**\n"
     if section in ("Returns", "Yields"):
         yield shown(text)
     for entry in entries if section not in ("Returns", "Yields") else ():
-        name, _, said = entry.partition(": ")
+        name, _, description = entry.partition(": ")
         names = ", ".join(f"`{each}`" for each in name.split(", "))
-        yield f"- {names}: {shown(' '.join(said.split()))}" if said else f"- {shown(name)}"
+        words = shown(" ".join(description.split()))
+        yield f"- {names}: {words}" if description else f"- {shown(name)}"
     yield ""
 
 

@@ -1,4 +1,4 @@
-"""Pages: where they stand in the repository, where on the site, and how they name each other."""
+"""Pages: their places in the repository and on the site, and the links between them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SPAN = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 
 
 class WebsiteError(Exception):
-    """A page can't stand on the site as it is. Each line says where, what, and what to do."""
+    """A page can't be published as it is. Each line says where, what, and what to do."""
 
 
 @dataclass(frozen=True)

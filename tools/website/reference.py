@@ -68,7 +68,7 @@ def _overview() -> Page:
         "## Metrics",
         "",
         *(
-            f"- [{family}](metrics/{family}.md): {_of_family(n)}"
+            f"- [{family}](metrics/{family}.md): {_metric_list(n)}"
             for family, n in _families().items()
         ),
         "",
@@ -179,7 +179,7 @@ def _first_sentence(text: str | None) -> str:
     return shown(" ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split()))
 
 
-def _of_family(names: Sequence[str]) -> str:
+def _metric_list(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -263,15 +263,15 @@ def _explained_elsewhere(module: str) -> dict[Callable[..., object], str]:
 def _results(members: Iterable[object]) -> list[type]:
     """Returns the package's classes that functions and methods of members return."""
     members = list(members)
-    found: dict[type, None] = {}
+    results: dict[type, None] = {}
     functions: list[Any] = [m for m in members if inspect.isfunction(m)]
     methods = [f for m in members if isinstance(m, type) for _, f in _methods(m)]
     functions += [f.fget if isinstance(f, property) else f for f in methods]
     for function in functions:
         for cls in _returned(function):
             if cls not in members and cls.__module__.startswith("levelfield"):
-                found[cls] = None
-    return list(found)
+                results[cls] = None
+    return list(results)
 
 
 def _returned(function: Callable[..., Any]) -> Iterator[type]:

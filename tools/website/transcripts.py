@@ -2,7 +2,7 @@
 
     python -m tools.website.transcripts                      # runs every page with a transcript
     python -m tools.website.transcripts docs/hardware.md     # runs this page
-    python -m tools.website.transcripts --write docs/hardware.md   # writes its output anew
+    python -m tools.website.transcripts --write docs/hardware.md   # rewrites its output
 
 Blocks of a page run in their order, in one folder that has `examples`:
 
