@@ -96,6 +96,6 @@ def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
             return places[-1]
 
         yield place
-        for one in places:
-            unexpected = [t for t in one.troubles if not any(e in t for e in one.expected)]
+        for visited in places:
+            unexpected = [t for t in visited.troubles if not any(e in t for e in visited.expected)]
             assert unexpected == []

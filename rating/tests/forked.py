@@ -129,15 +129,15 @@ def serve_forks() -> None:
 
 def _status(pid: int, ended: dict[int, int]) -> int | None:
     if pid not in ended:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if not found:
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
+        if not ended_pid:
             return None
         ended[pid] = os.waitstatus_to_exitcode(status)
     return ended[pid]
 
 
 def _become(order: dict[str, Any]) -> None:
-    """Turns a fresh fork into the process that was asked for."""
+    """Turns a fresh fork into the requested process."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     for target, name in ((1, order["out"]), (2, order["errors"])):

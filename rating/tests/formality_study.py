@@ -89,7 +89,7 @@ def published(number: str) -> dict[tuple[str, str], float]:
 def survey_names(judged: list[Sample]) -> dict[str, str]:
     """Our number of a survey -> the thesis's name for it."""
     files = sorted({s.extra["survey"] for s in judged})
-    return {str(1 + files.index(of_files)): name for name, of_files in SURVEYS.items()}
+    return {str(1 + files.index(survey_files)): name for name, survey_files in SURVEYS.items()}
 
 
 def pooled_pearson(rated: Rated) -> dict[str, float]:

@@ -53,7 +53,7 @@ def noisy(frozen: Frozen, seed: int, *, bias: float = 0, noise: float = 6, bad: 
 
 
 def state_of(_frozen: Frozen, answers: Mapping[str, Any], criterion: str = "content") -> RaterState:
-    given = {key: {criterion: value} for key, value in answers.items()}
+    values = {key: {criterion: value} for key, value in answers.items()}
     return RaterState(
-        0, "r1", "rating", "1", given, {}, frozenset(), {}, 1, None, None, "", False
+        0, "r1", "rating", "1", values, {}, frozenset(), {}, 1, None, None, "", False
     )  # fmt: skip

@@ -65,7 +65,7 @@ def go_on(store: RatingStore, rater: str, until: Phase) -> None:
 
 def tries(store: RatingStore, opaque: str, *, good: bool, tag: str = "") -> list[Event]:
     """One try at a practice item."""
-    (practice,) = [one for one in store.frozen.practice if one.opaque == opaque]
+    (practice,) = [item for item in store.frozen.practice if item.opaque == opaque]
     return [
         Event(f"{opaque}-{name}-{good}{tag}-{os.urandom(4).hex()}", "practice", opaque, name,
               high if good else low - 1, 1)
@@ -113,7 +113,7 @@ def refrozen(frozen: Frozen) -> Frozen:
         Slot(s.name, s.survey, tuple(Placed(p.item, f"new{p.opaque}", p.order) for p in s.items))
         for s in frozen.slots
     )
-    practice = tuple(replace(one, opaque=f"new{one.opaque}") for one in frozen.practice)
+    practice = tuple(replace(item, opaque=f"new{item.opaque}") for item in frozen.practice)
     return replace(frozen, slots=slots, practice=practice)
 
 

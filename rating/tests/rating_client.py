@@ -68,9 +68,9 @@ class Rater:
                 )
             except httpx.TransportError:
                 self.tries["hung up"] += 1
-        said = self._ask("POST", "/api/events", headers=headers, json={"events": events}).json()
-        assert [one["uuid"] for one in said["saved"]] == [event["uuid"] for event in events]
-        return list(said["saved"])
+        response = self._ask("POST", "/api/events", headers=headers, json={"events": events}).json()
+        assert [event["uuid"] for event in response["saved"]] == [event["uuid"] for event in events]
+        return list(response["saved"])
 
     def finish(self, csrf: str) -> None:
         for phase in ("review", "done"):
@@ -101,9 +101,9 @@ class Rater:
 
 def planned(items: list[str], drawn: random.Random, revisions: int) -> list[dict[str, Any]]:
     """Events in the order in which they are sent, which is not quite that of their clocks."""
-    asked = [(item, criterion) for item in items for criterion in CRITERIA]
-    drawn.shuffle(asked)
-    asked += drawn.sample(asked, revisions)
+    questions = [(item, criterion) for item in items for criterion in CRITERIA]
+    drawn.shuffle(questions)
+    questions += drawn.sample(questions, revisions)
     events: list[dict[str, Any]] = [
         {
             "uuid": str(uuid.UUID(int=drawn.getrandbits(128), version=4)),
@@ -114,7 +114,7 @@ def planned(items: list[str], drawn: random.Random, revisions: int) -> list[dict
             "clock": clock,
             "client_ms": drawn.randrange(60_000),
         }
-        for clock, (item, criterion) in enumerate(asked, 1)
+        for clock, (item, criterion) in enumerate(questions, 1)
     ]
     # revisions anywhere, also before what they revise: the clock says which holds
     place = {
@@ -139,12 +139,12 @@ def rate(link: str, file: str, seed: int, revisions: int) -> dict[str, int]:
         saved = rater.send(state["csrf"], batch, hang_up=drawn.random() < 0.1)
         lines = [json.dumps({**e, "at": s["at"]}) for e, s in zip(batch, saved, strict=True)]
         os.write(out, ("\n".join(lines) + "\n").encode())
-        sent.append((batch, [one["at"] for one in saved]))
+        sent.append((batch, [event["at"] for event in saved]))
         if drawn.random() < 0.1:  # as a second tab does that shares what waits to be sent
             batch, before = drawn.choice(sent)
             again = rater.send(state["csrf"], batch)
-            assert all(one["duplicate"] for one in again), "what was acknowledged is not there"
-            assert [one["at"] for one in again] == before
+            assert all(event["duplicate"] for event in again), "what was acknowledged is not there"
+            assert [event["at"] for event in again] == before
     rater.finish(state["csrf"])
     return dict(rater.tries)
 

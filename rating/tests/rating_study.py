@@ -119,16 +119,17 @@ def small_study(
     """A study of `scale`; the item before the last of every survey is a control if there is one."""
     design = scale if scale in ("pairwise", "ranking") else "direct"
     criteria = criteria_of(scale)
-    made = [
+    all_items = [
         _item(i, design, survey, control and items > 2 and i == items - 2)
         for survey in range(1, surveys + 1)
         for i in range(items)
     ]
     slots = []
     for survey in range(1, surveys + 1):
-        own = [item for item in made if item.survey == survey]
+        survey_items = [item for item in all_items if item.survey == survey]
         for rater in range(raters):
-            turned = own[rater % len(own) :] + own[: rater % len(own)]
+            start = rater % len(survey_items)
+            turned = survey_items[start:] + survey_items[:start]
             placed = tuple(
                 Placed(
                     item.key,
@@ -142,14 +143,14 @@ def small_study(
     shown = tuple(
         TextPart("Rewritten", f"I shall be there soon{' enough' * k}.") for k in range(number)
     )
-    given = (TextPart("Original", "ill be there soon"),)
+    originals = (TextPart("Original", "ill be there soon"),)
     bounds = {"slider": (60, 100), "likert": (4, 5), "pairwise": (0, 0), "ranking": (1, 1)}[scale]
     tasks = [
-        Practice("pracA1", given, shown, "Make it formal", {criteria[0].id: bounds},
+        Practice("pracA1", originals, shown, "Make it formal", {criteria[0].id: bounds},
                  "It is formal: look at “shall”."),
     ]  # fmt: skip
     worked = tuple(
-        WorkedExample(given, shown, f"Make it {direction}", direction,
+        WorkedExample(originals, shown, f"Make it {direction}", direction,
                       {c.id: "near the right end" for c in criteria}, "Because it fits.")
         for direction in ("formal", "informal")
     )  # fmt: skip
@@ -160,7 +161,7 @@ def small_study(
         language=language,
         design=design,  # type: ignore[arg-type]
         criteria=criteria,
-        items={item.key: item for item in made},
+        items={item.key: item for item in all_items},
         slots=tuple(slots),
         words=Words(
             welcome="Thank you for **helping**. <script>document.title='taken'</script>",

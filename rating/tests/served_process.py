@@ -25,17 +25,17 @@ LEVELFIELD = (sys.executable, "-m", "levelfield")
 
 def run_command(folder: Path, *words: object) -> None:
     """A command that must succeed; what it says goes to a file of the folder."""
-    said = folder / "command.output"
-    process = fork("forked:run_levelfield", *words, out=said, errors=said)
-    assert process.wait() == 0, said.read_text()
+    output = folder / "command.output"
+    process = fork("forked:run_levelfield", *words, out=output, errors=output)
+    assert process.wait() == 0, output.read_text()
 
 
 def serve_as_nobody(*words: str) -> None:
     """Runs a command as a user who may write nothing; `words[2]` is the study file."""
     for module in pkgutil.walk_packages(levelfield_rating.__path__, "levelfield_rating."):
         importlib.import_module(module.name)
-    known = database.migrations()
-    database.migrations = lambda: known
+    migrations = database.migrations()
+    database.migrations = lambda: migrations
     freeze(words[2])
     if os.geteuid() == 0:
         os.setuid(65534)  # for whom what is not loaded yet may be out of reach
@@ -78,7 +78,7 @@ class ServedStudy:
         self.command = command
         self.more = words
         self.store = file.with_suffix(".sqlite")
-        self.said = file.with_name("server.stdout")
+        self.output = file.with_name("server.stdout")
         self.complaints = file.with_name("server.stderr")
         self.port = free_port()
         self.process: Forked | None = None
@@ -89,7 +89,7 @@ class ServedStudy:
         except BaseException:
             self.stop()
             raise
-        lines = [line.split("\t") for line in self.said.read_text().splitlines()]
+        lines = [line.split("\t") for line in self.output.read_text().splitlines()]
         self.links = [words[1] for words in lines if len(words) == 2 and "/r/" in words[1]]
 
     @property
@@ -102,7 +102,7 @@ class ServedStudy:
 
     def start(self) -> None:
         self._earlier = len(self.complaints.read_text()) if self.complaints.exists() else 0
-        self.process = fork(self.command, *self.words, out=self.said, errors=self.complaints)
+        self.process = fork(self.command, *self.words, out=self.output, errors=self.complaints)
 
     def wait_until_ready(self, limit_s: float = 120) -> None:
         assert self.process is not None

@@ -126,8 +126,8 @@ class Visitor:
     def answers(self) -> dict[int, int]:
         """Item -> what is saved of its content."""
         current = self.http.get("/api/state?items=0").json()["current"]
-        found = {n: current[item]["answers"].get("content") for n, item in enumerate(self.items)}
-        return {n: value for n, value in found.items() if value is not None}
+        values = {n: current[item]["answers"].get("content") for n, item in enumerate(self.items)}
+        return {n: value for n, value in values.items() if value is not None}
 
 
 def visitor_of(link: str) -> Visitor:
@@ -145,8 +145,8 @@ def assert_not_saved(visitor: Visitor, item: int, clock: int) -> None:
 
 
 def assert_refused(visitor: Visitor, item: int, clock: int) -> None:
-    status, said = visitor.send(visitor.event(item, 5, clock))
-    assert (status, set(said)) == (503, {"error"})
+    status, body = visitor.send(visitor.event(item, 5, clock))
+    assert (status, set(body)) == (503, {"error"})
     status, page = visitor.form(item, **{"c.content": "6"})
     assert status == 503
     assert "Not saved" in page

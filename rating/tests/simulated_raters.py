@@ -39,7 +39,7 @@ def direct_study(
     samples: dict[str, dict[str, object]] = {}
     names = list(systems)
     for n in range(sources):
-        given = (TextPart("Original", f"Original number {n}."),)
+        originals = (TextPart("Original", f"Original number {n}."),)
         groups = [[name] for name in names]
         if n < merged:
             groups = [[name] for name in names[:-2]] + [names[-2:]]
@@ -50,7 +50,7 @@ def direct_study(
                 samples[id] = {
                     "id": id,
                     "text": text,
-                    "source": given[0].text,
+                    "source": originals[0].text,
                     "system": name,
                     "control": {"formality": "formal"},
                     "extra": {"topic": f"topic {n % 3}"},
@@ -59,15 +59,15 @@ def direct_study(
             items[key] = Item(
                 key,
                 1 + n % surveys,
-                given,
+                originals,
                 (Candidate(TextPart("Text", text), ids),),
                 "Make it formal",
             )
     for survey in range(1, surveys + 1):
         bad = Candidate(TextPart("Text", "Something else."), ())
-        given = (TextPart("Original", f"Original number {survey - 1}."),)
+        originals = (TextPart("Original", f"Original number {survey - 1}."),)
         key = f"c{survey}"
-        items[key] = Item(key, survey, given, (bad,), "Make it formal", control="other")
+        items[key] = Item(key, survey, originals, (bad,), "Make it formal", control="other")
     slots = tuple(
         Slot(
             f"survey {survey}, rater {rater + 1}",
@@ -134,8 +134,10 @@ def say(store: RatingStore, rater: str, slot: int, rule: Rule) -> None:
             value = rule(frozen.items[placed.item], criterion)
             if value is not None:
                 clock += 1
-                one = Event(str(uuid.uuid4()), "rating", placed.opaque, criterion.id, value, clock)
-                events.append(one)
+                event = Event(
+                    str(uuid.uuid4()), "rating", placed.opaque, criterion.id, value, clock
+                )
+                events.append(event)
     for start in range(0, len(events), 500):
         store.record(rater, events[start : start + 500])
 

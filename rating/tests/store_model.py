@@ -127,7 +127,7 @@ class Client:
     preview: bool
     phase: str = "welcome"
     consent: str = ""
-    said: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     tries: list[dict[str, int]] = field(default_factory=list)
 
     def key(self, opaque: object) -> str | None:
@@ -137,19 +137,19 @@ class Client:
         return None
 
     def latest(self, kind: str) -> dict[tuple[str, str], Any]:
-        found: dict[tuple[str, str], Any] = {}
+        values: dict[tuple[str, str], Any] = {}
         clock: dict[tuple[str, str], int] = {}
-        for event in self.said:
-            at = (self.key(event.item) or "", event.criterion)
-            if event.kind == kind and event.clock >= clock.get(at, 0):
-                found[at], clock[at] = event.value, event.clock
-        return found
+        for event in self.events:
+            question = (self.key(event.item) or "", event.criterion)
+            if event.kind == kind and event.clock >= clock.get(question, 0):
+                values[question], clock[question] = event.value, event.clock
+        return values
 
     @property
     def passed(self) -> bool:
         return any(
-            all(low <= one[name] <= high for name, (low, high) in PRACTICE.accept.items())
-            for one in self.tries
+            all(low <= answers[name] <= high for name, (low, high) in PRACTICE.accept.items())
+            for answers in self.tries
         )
 
 
@@ -184,10 +184,10 @@ class Model:
                 duplicates.append(True)
                 continue
             self.may_write(client)
-            wanted = ("practice",) if event.kind == "practice" else ("rating", "review")
-            if client.phase not in wanted:
+            phases = ("practice",) if event.kind == "practice" else ("rating", "review")
+            if client.phase not in phases:
                 raise No(409)
-            if event.clock > 1_000_000 + max((one.clock for one in client.said), default=0):
+            if event.clock > 1_000_000 + max((sent.clock for sent in client.events), default=0):
                 raise No(422)
             if event.kind == "practice":
                 if client.passed or len(client.tries) >= 2:
@@ -195,7 +195,7 @@ class Model:
                 if event.criterion in attempt:
                     raise No(422)
                 attempt[event.criterion] = event.value  # type: ignore[assignment]
-            client.said.append(event)
+            client.events.append(event)
             self.owner[event.uuid] = (number, event)
             duplicates.append(False)
         if attempt:
@@ -242,8 +242,8 @@ class Model:
             raise No(409)
         if client.phase == "practice" and not client.passed and len(client.tries) < 2:
             raise No(409)
-        wanted = {(p.item, c) for p in STUDY.slots[client.slot].items for c in CRITERIA}
-        if phase == "done" and client.latest("rating").keys() != wanted:
+        questions = {(p.item, c) for p in STUDY.slots[client.slot].items for c in CRITERIA}
+        if phase == "done" and client.latest("rating").keys() != questions:
             raise No(409)
         client.phase = phase
 

@@ -23,9 +23,9 @@ def rate(store_file: str, rater: str, acknowledged_file: str) -> None:
     path, acknowledged = Path(store_file), Path(acknowledged_file)
     store = RatingStore.open(path)
     slot = store.frozen.slots[store.state(rater).slot]
-    said = acknowledged.read_text().split() if acknowledged.exists() else []
+    uuids = acknowledged.read_text().split() if acknowledged.exists() else []
     # the last few are sent once more, as a page does that did not hear the answer
-    done = max(0, len(set(said)) - 3)
+    done = max(0, len(set(uuids)) - 3)
     out = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     events = [
         Event(f"{rater}-{n}", "rating", placed.opaque, criterion.id, 1 + (7 * n) % 5, n + 1)
@@ -70,8 +70,8 @@ def fill_disk(store_file: str) -> None:
 def read_as_nobody(store_file: str) -> None:
     """Reads and rates as a user who may write nothing, and prints what is there and the error."""
     path = Path(store_file)
-    known = database.migrations()
-    database.migrations = lambda: known  # the checkout may be out of reach for the other user
+    migrations = database.migrations()
+    database.migrations = lambda: migrations  # the checkout may be out of reach for the other user
     if os.geteuid() == 0:
         os.setuid(65534)
     store = RatingStore.open(path, read_only=True)

@@ -52,10 +52,10 @@ def allocated(
     dealt = [
         [
             with_survey(question, number)
-            for unit in of_survey
+            for unit in dealt
             for question in questions_of(unit, kind, pairs_with=design.get("pairs_with", ""))
         ]
-        for number, of_survey in enumerate(deal(units, surveys, seed), 1)
+        for number, dealt in enumerate(deal(units, surveys, seed), 1)
     ]
     items = {question.item.key: question.item for survey in dealt for question in survey}
     return items, slots_of(dealt, kind, raters, seed)
@@ -100,12 +100,14 @@ def test_every_distinct_text_is_once_in_its_survey_and_once_in_each_of_its_slots
     # a sample made from nothing stands for itself
     texts = {(s.source or s.id, s.control["way"], " ".join(s.text.split())): s.id for s in samples}
     assert len(items) == len(texts)
-    of_samples = Counter(i for item in items.values() for c in item.candidates for i in c.samples)
-    assert of_samples == Counter(s.id for s in samples)
+    sample_counts = Counter(
+        i for item in items.values() for c in item.candidates for i in c.samples
+    )
+    assert sample_counts == Counter(s.id for s in samples)
     assert len(slots) == surveys * raters
     for slot in slots:
-        of_survey = Counter(key for key, item in items.items() if item.survey == slot.survey)
-        assert Counter(placed.item for placed in slot.items) == of_survey
+        survey_keys = Counter(key for key, item in items.items() if item.survey == slot.survey)
+        assert Counter(placed.item for placed in slot.items) == survey_keys
 
 
 @given(SAMPLES, st.integers(1, 4), st.integers(0, 5))
@@ -214,9 +216,12 @@ def test_no_system_stands_earlier_in_a_slot_than_the_others(sources, systems, se
     places: defaultdict[str, list[int]] = defaultdict(list)
     for n, placed in enumerate(slot.items):
         places[system(items[placed.item])].append(n)
-    for at in places.values():
+    for positions in places.values():
         # in each of the `systems` rounds of `sources` items a system has its share, or one more
-        assert abs(sum(at) / len(at) - (len(slot.items) - 1) / 2) <= sources / 2 + systems
+        assert (
+            abs(sum(positions) / len(positions) - (len(slot.items) - 1) / 2)
+            <= sources / 2 + systems
+        )
 
 
 def test_raters_of_a_survey_see_different_orders():
@@ -228,13 +233,13 @@ def test_raters_of_a_survey_see_different_orders():
 @pytest.mark.parametrize("kind", ["direct", "pairwise", "ranking"])
 def test_a_seed_decides_everything_but_the_opaque_ids(kind):
     units = full_grid(8, 3)
-    _, one = allocated(units, surveys=2, seed=1, kind=kind)
+    _, first = allocated(units, surveys=2, seed=1, kind=kind)
     _, same = allocated(units, surveys=2, seed=1, kind=kind)
     _, other = allocated(units, surveys=2, seed=2, kind=kind)
 
-    assert orders(one) == orders(same)
-    assert orders(one) != orders(other)
-    opaque = [placed.opaque for slots in (one, same) for slot in slots for placed in slot.items]
+    assert orders(first) == orders(same)
+    assert orders(first) != orders(other)
+    opaque = [placed.opaque for slots in (first, same) for slot in slots for placed in slot.items]
     assert len(set(opaque)) == len(opaque)
 
 
@@ -275,8 +280,8 @@ def test_the_texts_of_a_ranking_take_all_places_equally_often(systems):
         places: Counter[tuple[str, int]] = Counter()
         for placed in slot.items:
             assert sorted(placed.order) == list(range(systems))
-            for at, n in enumerate(placed.order):
-                places[items[placed.item].candidates[n].samples[0].split("/")[2], at] += 1
+            for position, n in enumerate(placed.order):
+                places[items[placed.item].candidates[n].samples[0].split("/")[2], position] += 1
         assert set(places.values()) == {2}
 
 
@@ -385,10 +390,10 @@ def test_the_grid_of_the_thesis_is_allocated_as_it_was(seed):
         per_source = Counter(item.given[0].text for item in shown)
         assert len(per_source) == 20
         assert set(per_source.values()) == {9}
-        at = defaultdict(list)
+        positions = defaultdict(list)
         for n, item in enumerate(shown):
-            at[item.given[0].text].append(n)
-        assert min(b - a for places in at.values() for a, b in pairwise(places)) >= 4
+            positions[item.given[0].text].append(n)
+        assert min(b - a for places in positions.values() for a, b in pairwise(places)) >= 4
 
 
 @pytest.mark.usefixtures("rated_data")
@@ -435,7 +440,7 @@ def chosen_by_cost(counts, rank, first=None):
         after = {k: n - (k == key) for k, n in left.items()}
         total = sum(after.values())
         forced = max(max(0, n - 1 - (total - n)) for n in after.values())
-        more = max(0, after[key] - (total - after[key]))  # the key can't stand first among the rest
+        more = max(0, after[key] - (total - after[key]))  # the key can't be first of the rest
         return (bool(order) and key == order[-1]) + max(forced, more)
 
     while any(left.values()):

@@ -34,9 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(folder, filter="data")
     study = load_study(folder / "sentiment.toml")
     drawn_from = {row["system"] for row in records(folder / "people.jsonl")}
-    for what in ("texts", "scores"):
-        path = folder / f"{what}.jsonl"
-        study.export(path, what)
+    for kind in ("texts", "scores"):
+        path = folder / f"{kind}.jsonl"
+        study.export(path, kind)
         rows = [row for row in records(path) if row["system"] in drawn_from]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     frozen = replace(freeze(folder / "people.toml"), practice=())
@@ -78,8 +78,8 @@ def test_every_system_and_both_wanted_values_have_as_many_texts_give_or_take_som
     plan = load_study(folder / "sentiment.toml").plan
     assert set(systems) == {s.name for s in plan.systems if s.budget in (0, 0.3)} - LATER
     assert max(counts) <= 2 * min(counts)
-    wanted = [row["control"]["sentiment"] for row in rows]
-    assert 0.35 < wanted.count("positive") / len(wanted) < 0.65
+    labels = [row["control"]["sentiment"] for row in rows]
+    assert 0.35 < labels.count("positive") / len(labels) < 0.65
 
 
 @pytest.mark.slow
@@ -87,10 +87,12 @@ def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
     ratings = folder / "results/ratings.jsonl"
     report = levelfield.agreement(ratings, by="survey")
     assert "control" in json.dumps(report.to_dict())
-    found = levelfield.correlate(folder / "scores.jsonl", ratings, metrics=("control.average",))
-    rows = found.to_dict()["correlations"]
-    (of_control,) = (r for r in rows if r["aspect"] == "control")
-    assert of_control["statistics"]["pearson"]["value"] > 0.8
+    correlated = levelfield.correlate(
+        folder / "scores.jsonl", ratings, metrics=("control.average",)
+    )
+    rows = correlated.to_dict()["correlations"]
+    (control,) = (r for r in rows if r["aspect"] == "control")
+    assert control["statistics"]["pearson"]["value"] > 0.8
     estimation = levelfield.estimate(
         folder / "scores.jsonl",
         ratings,
@@ -108,7 +110,7 @@ def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
 def true_means(folder: Path) -> dict[str, float]:
     """What raters without noise would say of all texts, by system."""
     worth = judged(folder)
-    of_system: dict[str, list[float]] = {}
+    system_values: dict[str, list[float]] = {}
     for row in records(folder / "texts.jsonl"):
-        of_system.setdefault(row["system"], []).append(30 + 40 * worth[row["id"]])
-    return {system: float(np.mean(values)) for system, values in of_system.items()}
+        system_values.setdefault(row["system"], []).append(30 + 40 * worth[row["id"]])
+    return {system: float(np.mean(values)) for system, values in system_values.items()}

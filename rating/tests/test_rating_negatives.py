@@ -28,10 +28,12 @@ def units(records: list[dict[str, object]], show: Show = SHOW) -> list[Unit]:
     return units_of(samples, show)
 
 
-def made(of: list[Unit], kind: str, *, count: int = 1, survey: int = 1) -> list[BalancedItem]:
-    found = negatives_of(survey, of, of, "direct", count, kind, 1, {})  # type: ignore[arg-type]
-    assert all(isinstance(question, BalancedItem) for question in found)
-    return [question for question in found if isinstance(question, BalancedItem)]
+def made(
+    survey_units: list[Unit], kind: str, *, count: int = 1, survey: int = 1
+) -> list[BalancedItem]:
+    questions = negatives_of(survey, survey_units, survey_units, "direct", count, kind, 1, {})  # type: ignore[arg-type]
+    assert all(isinstance(question, BalancedItem) for question in questions)
+    return [question for question in questions if isinstance(question, BalancedItem)]
 
 
 def controls(frozen: Frozen) -> list[Item]:
@@ -48,15 +50,15 @@ SENTENCES = st.lists(
 @given(SENTENCES, st.sampled_from([" ", "\n\n", "  "]), st.integers(0, 5))
 def test_shuffling_keeps_all_sentences_and_changes_the_first(parts, blank, seed):
     text = blank.join(parts)
-    found, between = split(text, "en")
+    sentences, between = split(text, "en")
 
     bad = shuffled(text, "en", seed)
 
     if bad is None:
         # too short, or all sentences read the same
-        assert len(found) < 3 or len(set(found)) < 3
+        assert len(sentences) < 3 or len(set(sentences)) < 3
     else:
-        assert Counter(split(bad, "en")[0]) == Counter(found)
+        assert Counter(split(bad, "en")[0]) == Counter(sentences)
         assert Counter(split(bad, "en")[1]) == Counter(between)
         assert bad.split() != text.split()
 
@@ -64,17 +66,17 @@ def test_shuffling_keeps_all_sentences_and_changes_the_first(parts, blank, seed)
 @given(SENTENCES, st.integers(0, 5))
 def test_dropping_keeps_half_of_the_sentences_in_their_order(parts, seed):
     text = " ".join(parts)
-    found = list(split(text, "en")[0])
+    sentences = list(split(text, "en")[0])
 
     bad = dropped(text, "en", seed)
 
-    if len(found) < 3:
+    if len(sentences) < 3:
         assert bad is None
     else:
         assert bad is not None
         kept = split(bad, "en")[0]
-        assert len(kept) == len(found) // 2
-        rest = iter(found)
+        assert len(kept) == len(sentences) // 2
+        rest = iter(sentences)
         assert all(sentence in rest for sentence in kept)
 
 
@@ -90,18 +92,18 @@ def test_sentences_of_scripts_without_blanks_are_shuffled_without_blanks():
 
 @pytest.mark.parametrize("kind", ["shuffled", "dropped", "other"])
 def test_a_negative_sample_is_made_from_another_unit_and_is_no_text_of_its_own(kind):
-    of = units(rewrites(4, sentences=4))
+    survey_units = units(rewrites(4, sentences=4))
 
-    (question,) = made(of, kind)
+    (question,) = made(survey_units, kind)
 
-    host = next(unit for unit in of if unit.key == question.unit)
+    host = next(unit for unit in survey_units if unit.key == question.unit)
     (candidate,) = question.item.candidates
     assert question.item.control == kind
     assert candidate.samples == ()
     assert question.item.given == host.given
     number = host.given[0].text.split()[3]
     assert f"Parcel {number} " not in candidate.part.text
-    real = {output.part.text for unit in of for output in unit.outputs}
+    real = {output.part.text for unit in survey_units for output in unit.outputs}
     assert (candidate.part.text in real) == (kind == "other")
     assert candidate.part.name == host.outputs[0].part.name
 
@@ -130,9 +132,9 @@ def test_where_none_can_be_made_it_is_said_why(kind):
 
 
 def test_the_text_of_another_source_needs_a_source_to_be_seen():
-    of = units(rewrites(4), Show(fields=()))
+    survey_units = units(rewrites(4), Show(fields=()))
 
-    (lacking,) = negatives_of(1, of, of, "direct", 1, "other", 1, {})
+    (lacking,) = negatives_of(1, survey_units, survey_units, "direct", 1, "other", 1, {})
 
     assert isinstance(lacking, Lacking)
     assert "in view of the raters" in lacking.reason
@@ -181,7 +183,7 @@ def test_no_negative_sample_is_first_or_last_in_any_slot(tmp_path, design, seed)
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=4), st.integers(1, 3), st.integers(0, 9))
 def test_not_even_in_the_smallest_survey_with_room_for_it(sizes, ways, seed):
-    of = units_of(
+    survey_units = units_of(
         [
             Sample(id=f"{n} {k}", text=f"T {n} {k}", source=f"S{n}", control={"way": f"{n % ways}"})
             for n, size in enumerate(sizes)
@@ -190,12 +192,12 @@ def test_not_even_in_the_smallest_survey_with_room_for_it(sizes, ways, seed):
         SHOW,
         attribute="way",
     )
-    asked = [question for unit in of for question in questions_of(unit, "direct")]
-    counts = Counter(question.item.direction for question in asked)
-    (control,) = negatives_of(1, of, of, "direct", 1, "other", seed, counts)
+    questions = [question for unit in survey_units for question in questions_of(unit, "direct")]
+    counts = Counter(question.item.direction for question in questions)
+    (control,) = negatives_of(1, survey_units, survey_units, "direct", 1, "other", seed, counts)
     assert isinstance(control, BalancedItem)
 
-    for slot in slots_of([[*asked, control]], "direct", 3, seed):
+    for slot in slots_of([[*questions, control]], "direct", 3, seed):
         assert control.item.key in [placed.item for placed in slot.items[1:-1]]
 
 
@@ -242,7 +244,7 @@ def test_in_a_pair_or_a_ranking_the_negative_sample_is_the_candidate_without_sam
 
 
 def test_negative_samples_even_out_the_directions():
-    of = units_of(
+    survey_units = units_of(
         [
             Sample(id=f"{n}", text=f"T{n}", source=f"S{n}", control={"way": way})
             for n, way in enumerate(["up"] * 4 + ["down"] * 3)
@@ -251,7 +253,9 @@ def test_negative_samples_even_out_the_directions():
         attribute="way",
     )
 
-    (question,) = negatives_of(1, of, of, "direct", 1, "other", 1, {"up": 4, "down": 3})
+    (question,) = negatives_of(
+        1, survey_units, survey_units, "direct", 1, "other", 1, {"up": 4, "down": 3}
+    )
 
     assert isinstance(question, BalancedItem)
     assert question.item.direction == "down"

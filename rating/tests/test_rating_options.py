@@ -235,17 +235,17 @@ TYPED: list[tuple[list[str], type[Options], dict[str, Any], str]] = [
 """Words, options, the same in Python, what is said of them."""
 
 
-@pytest.mark.parametrize(("words", "cls", "values", "said"), TYPED)
+@pytest.mark.parametrize(("words", "cls", "values", "expected"), TYPED)
 def test_a_command_and_python_refuse_a_value_with_the_same_words(
-    tmp_path: Path, words: list[str], cls: type[Options], values: dict[str, Any], said: str
+    tmp_path: Path, words: list[str], cls: type[Options], values: dict[str, Any], expected: str
 ) -> None:
-    with pytest.raises(UserError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(expected)):
         cls.of(**values)
     file = write_study(tmp_path, rewrites(2))
     done = CliRunner().invoke(levelfield, ["rate", words[0], str(file), *words[1:]])
     assert done.exit_code != 0
     message = f"{done.output} {done.exception}"
-    assert said in " ".join(message.replace("│", " ").split())
+    assert expected in " ".join(message.replace("│", " ").split())
     assert not file.with_suffix(".sqlite").exists()
 
 

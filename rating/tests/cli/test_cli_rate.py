@@ -57,8 +57,8 @@ def rate_all(file: Path, values: tuple[int, int] = (70, 5), slots: tuple[int, ..
                     real = values[0] + (7 * n) % 20
                     value = values[1] if frozen.items[placed.item].control else real
                     uuid = f"e{slot}-{clock}"
-                    one = Event(uuid, "rating", placed.opaque, criterion.id, value, clock)
-                    store.record(rater, [one])
+                    event = Event(uuid, "rating", placed.opaque, criterion.id, value, clock)
+                    store.record(rater, [event])
             store.enter(rater, "review")
             store.enter(rater, "done")
 
@@ -79,13 +79,13 @@ def test_init_writes_a_study_that_works_at_once(run: Run, here: Path):
 
 
 def test_the_example_is_as_its_readme_says(run: Run):
-    found = run("rate", "check", EXAMPLE, "--json").json
-    assert found["ok"]
-    assert found["warnings"] == []
-    assert sorted(found["systems"]) == ["brisk", "careful", "drift", "echo"]
-    assert found["directions"] == {"formal": 6, "informal": 6}
-    assert found["merged"] == 2
-    assert [survey["controls"] for survey in found["surveys"]] == [1, 1]
+    checked = run("rate", "check", EXAMPLE, "--json").json
+    assert checked["ok"]
+    assert checked["warnings"] == []
+    assert sorted(checked["systems"]) == ["brisk", "careful", "drift", "echo"]
+    assert checked["directions"] == {"formal": 6, "informal": 6}
+    assert checked["merged"] == 2
+    assert [survey["controls"] for survey in checked["surveys"]] == [1, 1]
 
 
 def test_check_says_what_there_is(run: Run):
@@ -118,13 +118,13 @@ def test_status_export_links_and_backup_need_a_store(run: Run, here: Path):
 def test_status_says_how_far_everybody_is(run: Run, study: Path):
     rate_all(study, (40, 5), (0,))
     rate_all(study, (40, 90), (1,))
-    found = run("rate", "status", study, "--json").json
-    assert [(r["rater"], r["phase"], r["failed"]) for r in found["raters"]] == [
+    status = run("rate", "status", study, "--json").json
+    assert [(r["rater"], r["phase"], r["failed"]) for r in status["raters"]] == [
         ("r1", "done", False),
         ("r2", "done", True),
     ]
-    assert found["slots"] == 4
-    assert found["closed"] is False
+    assert status["slots"] == 4
+    assert status["closed"] is False
     ran = run("rate", "status", study)
     assert "failed" in ran.out
     assert "2 of 4 done; the study is open" in ran.err
@@ -192,7 +192,7 @@ def test_links_of_all_slots_go_into_a_csv_that_others_cannot_read(run: Run, stud
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "complaint"),
     [
         (["--new"], "--slot"),
         (["--slot", "9", "--new"], "4 slots"),
@@ -207,8 +207,10 @@ def test_links_of_all_slots_go_into_a_csv_that_others_cannot_read(run: Run, stud
         (["--slot", "1", "--new", "--url", "https://example.org/study"], "put them elsewhere"),
     ],
 )
-def test_wrong_words_about_links_change_nothing(run: Run, study: Path, words: list[str], said: str):
-    assert said in run("rate", "links", study, *words).complaint
+def test_wrong_words_about_links_change_nothing(
+    run: Run, study: Path, words: list[str], complaint: str
+):
+    assert complaint in run("rate", "links", study, *words).complaint
     assert run("rate", "links", study).out.count("none") == 4
 
 

@@ -68,13 +68,13 @@ def rows(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def exported(made: dict[str, str]) -> list[tuple[str, str, float]]:
+def exported(exports: dict[str, str]) -> list[tuple[str, str, float]]:
     """(id, rater, value) of all ratings."""
     return [
         (row["id"], rater, value)
-        for row in rows(made["ratings.jsonl"])
-        for given in row["ratings"].values()
-        for rater, value in given.items()
+        for row in rows(exports["ratings.jsonl"])
+        for values in row["ratings"].values()
+        for rater, value in values.items()
     ]
 
 
@@ -118,12 +118,16 @@ def test_without_merged_texts_agreement_of_the_export_is_that_of_the_pages(tmp_p
 def test_the_samples_keep_their_own_fields_and_know_survey_and_study(rated: RatingStore):
     by_id = {row["id"]: row for row in rows(documents(rated)["ratings.jsonl"])}
     assert list(by_id) == list(rated.frozen.samples)
-    one = by_id["fox:5"]
-    assert (one["system"], one["source"], one["topic"]) == ("fox", "Original number 5.", "topic 2")
-    assert one["survey"] == 2
-    assert one["study_digest"] == rated.frozen.digest
-    assert set(one["ratings"]) == {"content", "style"}
-    sample = next(s for s in load_samples([one]))
+    record = by_id["fox:5"]
+    assert (record["system"], record["source"], record["topic"]) == (
+        "fox",
+        "Original number 5.",
+        "topic 2",
+    )
+    assert record["survey"] == 2
+    assert record["study_digest"] == rated.frozen.digest
+    assert set(record["ratings"]) == {"content", "style"}
+    sample = next(s for s in load_samples([record]))
     assert sample.control == {"formality": "formal"}
 
 
@@ -136,34 +140,34 @@ def test_merged_texts_have_the_ratings_of_the_one_that_was_shown(rated: RatingSt
 
 def test_earlier_ratings_and_clashing_fields_of_a_sample_do_not_mix_with_ours(tmp_path: Path):
     frozen = direct_study(SYSTEMS, sources=2)
-    own = frozen.samples["owl:0"]
+    original = frozen.samples["owl:0"]
     clash = {
-        **own,
+        **original,
         "ratings": {"content": {"r1": 99.5, "ann": 3}},
         "extra": {"survey": "theirs", "study_digest": "x", "text": "raw"},
     }
     frozen = replace(frozen, samples={**frozen.samples, "owl:0": clash})
     store = opened(tmp_path, frozen)
     rate(store, 0, drawn(1))
-    one = next(r for r in rows(documents(store)["ratings.jsonl"]) if r["id"] == "owl:0")
-    assert one["ratings"]["content"].keys() == {"r1"}
-    assert one["ratings"]["content"]["r1"] != 99.5
-    assert (one["survey"], one["survey_of_sample"]) == (1, "theirs")
-    assert (one["text"], one["text_of_sample"]) == (own["text"], "raw")
+    record = next(r for r in rows(documents(store)["ratings.jsonl"]) if r["id"] == "owl:0")
+    assert record["ratings"]["content"].keys() == {"r1"}
+    assert record["ratings"]["content"]["r1"] != 99.5
+    assert (record["survey"], record["survey_of_sample"]) == (1, "theirs")
+    assert (record["text"], record["text_of_sample"]) == (original["text"], "raw")
 
 
 def test_a_study_without_records_of_its_samples_exports_their_texts(tmp_path: Path):
     store = opened(tmp_path, without_samples(direct_study(SYSTEMS, sources=2)))
     rate(store, 0, drawn(1))
-    made = rows(documents(store)["ratings.jsonl"])
-    assert {row["id"] for row in made} == {f"{s}:{n}" for s in SYSTEMS for n in range(2)}
-    assert all(row["text"].startswith("Number") for row in made)
+    ratings = rows(documents(store)["ratings.jsonl"])
+    assert {row["id"] for row in ratings} == {f"{s}:{n}" for s in SYSTEMS for n in range(2)}
+    assert all(row["text"].startswith("Number") for row in ratings)
 
 
 def test_negative_samples_are_exported_apart(rated: RatingStore):
-    made = documents(rated)
-    assert "Something else." not in made["ratings.jsonl"] + made["ratings.csv"]
-    controls = rows(made["controls.jsonl"])
+    exports = documents(rated)
+    assert "Something else." not in exports["ratings.jsonl"] + exports["ratings.csv"]
+    controls = rows(exports["controls.jsonl"])
     assert len(controls) == 4 * 2
     assert {(c["kind"], c["negative"], c["answer"]) for c in controls} == {("other", 0, 2)}
 
@@ -192,9 +196,9 @@ def test_what_a_withdrawn_rater_said_is_in_no_file(tmp_path: Path):
     say(store, rater, 0, lambda _item, _criterion: 73)
     comment(store, rater, 0, "UNFORGETTABLE")
     store.withdraw(rater)
-    made = documents(store, excluded=True)
-    assert not [name for name, text in made.items() if "UNFORGETTABLE" in text]
-    events = rows(made["events.jsonl"])
+    exports = documents(store, excluded=True)
+    assert not [name for name, text in exports.items() if "UNFORGETTABLE" in text]
+    events = rows(exports["events.jsonl"])
     assert [e["value"] for e in events if e["kind"] == "rating"] == [None] * 14
     assert [e["kind"] for e in events][-1] == "withdrawn"
 
@@ -205,11 +209,11 @@ def test_every_event_is_in_the_log_earlier_answers_too(tmp_path: Path):
     rater = rater_of(store, 0)
     say(store, rater, 0, lambda _item, _criterion: 10)
     say(store, rater, 0, lambda _item, _criterion: 90)
-    made = documents(store)
-    ratings = [e for e in rows(made["events.jsonl"]) if e["kind"] == "rating"]
+    exports = documents(store)
+    ratings = [e for e in rows(exports["events.jsonl"]) if e["kind"] == "rating"]
     assert sorted(e["value"] for e in ratings) == [10] * 14 + [90] * 14
-    assert {value for *_, value in exported(made)} == {90}
-    assert all(e["study_digest"] == frozen.digest for e in rows(made["events.jsonl"]))
+    assert {value for *_, value in exported(exports)} == {90}
+    assert all(e["study_digest"] == frozen.digest for e in rows(exports["events.jsonl"]))
 
 
 def test_comments_and_problems_are_exported_as_they_were_written(rated: RatingStore):
@@ -221,8 +225,8 @@ def test_comments_and_problems_are_exported_as_they_were_written(rated: RatingSt
     rated.enter(rater, "instructions")
     rated.enter(rater, "rating")
     comment(rated, rater, 0, f"=HYPERLINK() {EVIL}\nline", problem=True)
-    (said,) = rows(documents(rated)["comments.jsonl"])
-    assert (said["comment"], said["problem"]) == (f"=HYPERLINK() {EVIL}\nline", True)
+    (remark,) = rows(documents(rated)["comments.jsonl"])
+    assert (remark["comment"], remark["problem"]) == (f"=HYPERLINK() {EVIL}\nline", True)
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
@@ -232,12 +236,12 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(tmp_path: Path, start: str):
     store = opened(tmp_path, frozen)
     rate(store, 0, drawn(1))
     store.exclude("r1", evil)
-    made = documents(store, excluded=True)
+    exports = documents(store, excluded=True)
     for name in ("ratings.csv", "raters.csv"):
-        cells = [cell for row in csv.reader(io.StringIO(made[name], newline="")) for cell in row]
+        cells = [cell for row in csv.reader(io.StringIO(exports[name], newline="")) for cell in row]
         assert not [cell for cell in cells if cell.startswith(start)]
         assert [cell for cell in cells if cell == f"'{evil}"]
-    raw = [row["system"] for row in rows(made["ratings.jsonl"])]
+    raw = [row["system"] for row in rows(exports["ratings.jsonl"])]
     assert evil in raw  # JSONL stays as it is
 
 
@@ -246,12 +250,12 @@ def test_choices_are_exported_raw_and_as_shares_of_wins(tmp_path: Path):
     store = opened(tmp_path, frozen)
     answers = iter([0, 1, -1] * 9)
     rater = rate(store, 0, lambda _item, _criterion: next(answers))
-    made = documents(store)
-    raw = rows(made["pairs.jsonl"])
+    exports = documents(store)
+    raw = rows(exports["pairs.jsonl"])
     assert len(raw) == 3 * 2
-    said = store.state(rater).answers
+    saved = store.state(rater).answers
     for row in raw:
-        assert row["better"] == said[row["item"]][row["aspect"]]
+        assert row["better"] == saved[row["item"]][row["aspect"]]
         won = (
             frozen.items[row["item"]].candidates[row["better"]].samples
             if row["better"] >= 0
@@ -259,21 +263,21 @@ def test_choices_are_exported_raw_and_as_shares_of_wins(tmp_path: Path):
         )
         assert row["better_samples"] == list(won)
         assert row["shown_first"] in (0, 1)
-    assert {value for *_, value in exported(made)} == {0, 0.5, 1}
-    assert load_ratings_of(made, tmp_path).ratings
+    assert {value for *_, value in exported(exports)} == {0, 0.5, 1}
+    assert load_ratings_of(exports, tmp_path).ratings
 
 
 def test_rankings_are_exported_raw_and_reversed(tmp_path: Path):
     frozen = small_study(scale="ranking", practice=False, examples=False, raters=1)
     store = opened(tmp_path, frozen)
     rate(store, 0, lambda _item, criterion: (2, 1, 3) if criterion.id == "style" else (1, 1, 3))
-    made = documents(store)
-    assert {tuple(r["ranks"]) for r in rows(made["rankings.jsonl"])} == {(2, 1, 3), (1, 1, 3)}
-    one = next(i for i in frozen.items.values() if not i.control)
-    by_id = {r["id"]: r["ratings"] for r in rows(made["ratings.jsonl"])}
-    found = [by_id[c.samples[0]]["style"]["r1"] for c in one.candidates]
-    assert found == [0.5, 1, 0]
-    assert [by_id[c.samples[0]]["content"]["r1"] for c in one.candidates] == [0.75, 0.75, 0]
+    exports = documents(store)
+    assert {tuple(r["ranks"]) for r in rows(exports["rankings.jsonl"])} == {(2, 1, 3), (1, 1, 3)}
+    item = next(i for i in frozen.items.values() if not i.control)
+    by_id = {r["id"]: r["ratings"] for r in rows(exports["ratings.jsonl"])}
+    shares = [by_id[c.samples[0]]["style"]["r1"] for c in item.candidates]
+    assert shares == [0.5, 1, 0]
+    assert [by_id[c.samples[0]]["content"]["r1"] for c in item.candidates] == [0.75, 0.75, 0]
 
 
 @pytest.mark.parametrize(("scale", "file"), [("pairwise", "pairs"), ("ranking", "rankings")])
@@ -315,16 +319,16 @@ def test_exported_choices_and_rankings_give_strengths(tmp_path: Path, scale: str
     assert {s.aspect for s in report.strengths} == {"content"}
 
 
-def load_ratings_of(made: dict[str, str], folder: Path):
-    (folder / "again.jsonl").write_text(made["ratings.jsonl"], encoding="utf-8")
+def load_ratings_of(exports: dict[str, str], folder: Path):
+    (folder / "again.jsonl").write_text(exports["ratings.jsonl"], encoding="utf-8")
     return load_ratings(folder / "again.jsonl")
 
 
 def test_a_study_that_nobody_rated_yet_exports_its_samples(tmp_path: Path):
     store = opened(tmp_path, direct_study(SYSTEMS, sources=2))
-    made = documents(store)
-    assert len(rows(made["ratings.jsonl"])) == 6
-    assert made["controls.jsonl"] == made["comments.jsonl"] == ""
+    exports = documents(store)
+    assert len(rows(exports["ratings.jsonl"])) == 6
+    assert exports["controls.jsonl"] == exports["comments.jsonl"] == ""
 
 
 def test_files_are_whole_and_those_there_are_replaced(rated: RatingStore, tmp_path: Path):
@@ -366,14 +370,14 @@ def test_the_thesis_judgements_go_through_the_store_and_come_back(
     assert len(again.ratings) == 720 * 3 * 2
     printed = formality_study.published("11")
     for (system, criterion), value in printed.items():
-        given = [
+        expert_ratings = [
             v
             for s in again.samples.values()
             if s.system == system
             for v in s.ratings[criterion].values()
         ]
         # ours are whole numbers, theirs have a tenth
-        assert math.isclose(np.mean(given), value, abs_tol=0.16), (system, criterion)
+        assert math.isclose(np.mean(expert_ratings), value, abs_tol=0.16), (system, criterion)
     names = formality_study.survey_names(judged)
     for survey, r in formality_study.pooled_pearson(again).items():
         value = formality_study.published("10")["Pearson", names[survey]]
@@ -381,9 +385,9 @@ def test_the_thesis_judgements_go_through_the_store_and_come_back(
 
 
 def test_units_are_what_was_shown(rated: RatingStore):
-    found, texts = unit_ratings(rated.frozen, counted(rated))
+    rated_units, texts = unit_ratings(rated.frozen, counted(rated))
     assert len(texts) == 12 * 3 - 3
-    assert len(found.ratings) == len(texts) * 2 * 2
+    assert len(rated_units.ratings) == len(texts) * 2 * 2
     assert len(samples(rated.frozen)) == 36
 
 

@@ -93,7 +93,7 @@ def test_a_file_that_is_not_there_is_the_users_mistake(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("", "the text is empty in 1 sample"),
         (" \n", "the text is empty in 1 sample"),
@@ -108,12 +108,12 @@ def test_a_file_that_is_not_there_is_the_users_mistake(tmp_path):
         ("Tom &amp; Ann", "what looks like markup"),
     ],
 )
-def test_texts_that_nobody_meant_are_pointed_out_with_their_samples(tmp_path, text, said):
+def test_texts_that_nobody_meant_are_pointed_out_with_their_samples(tmp_path, text, expected):
     before = set(checked(tmp_path, "A plain text.").warnings)
 
     (warning,) = set(checked(tmp_path, text).warnings) - before
 
-    assert warning.startswith(said)
+    assert warning.startswith(expected)
     assert '"plain-1"' in warning
 
 
@@ -127,7 +127,7 @@ def test_texts_of_all_scripts_are_taken_as_they_are(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "expected"),
     [
         ("[design]\nraters = 1", "one rater per survey: agreement can't be measured"),
         (
@@ -140,19 +140,19 @@ def test_texts_of_all_scripts_are_taken_as_they_are(tmp_path, text):
         ('[controls]\nnegative = 1\nkind = "other"', "survey 1: the text of 1 of its negative"),
     ],
 )
-def test_what_deserves_a_look_is_said(tmp_path, part, said):
+def test_what_deserves_a_look_is_said(tmp_path, part, expected):
     before = set(check_study(write_study(tmp_path, rewrites(3))).warnings)
 
     (warning,) = set(check_study(write_study(tmp_path, rewrites(3), part)).warnings) - before
 
-    assert warning.startswith(said)
+    assert warning.startswith(expected)
 
 
 def test_what_raters_are_not_told_is_said(tmp_path):
-    said = check_study(write_study(tmp_path, rewrites(3))).warnings
+    warnings = check_study(write_study(tmp_path, rewrites(3))).warnings
 
     begins = ["criterion", "no consent", "no instructions", "no contact", "no worked examples"]
-    assert [next(b for b in begins if w.startswith(b)) for w in said] == begins
+    assert [next(b for b in begins if w.startswith(b)) for w in warnings] == begins
 
 
 def test_a_direction_without_a_worked_example_is_named(tmp_path):
@@ -166,8 +166,8 @@ def test_texts_under_several_sources_and_systems_with_gaps_are_pointed_out(tmp_p
     records[2]["text"] = records[0]["text"]
 
     repeated = check_study(write_study(tmp_path, records)).warnings
-    (said,) = [w for w in repeated if "under several sources, prompts or contexts" in w]
-    assert said.endswith(f'"{records[0]["text"]}"')
+    (message,) = [w for w in repeated if "under several sources, prompts or contexts" in w]
+    assert message.endswith(f'"{records[0]["text"]}"')
 
     gap = check_study(write_study(tmp_path, rewrites(4)[:-1])).warnings
     assert any(w.startswith('system "florid" has a text for 3 of 4 sources') for w in gap)

@@ -158,10 +158,10 @@ def test_fields_go_by_other_names_with_map(tmp_path):
 def test_fields_of_other_names_are_guessed_as_the_file_writes_them(tmp_path):
     records = [{"Model Output": "Rain.", "src": "It rains.", "wanted_tone": "glad"}]
 
-    (said,) = problems(write_study(tmp_path, records))
+    (problem,) = problems(write_study(tmp_path, records))
 
     mend = 'map = { text = "Model Output", source = "src", "control.sentiment" = "wanted_tone" }'
-    assert said.endswith(f"name yours, for example {mend}")
+    assert problem.endswith(f"name yours, for example {mend}")
     assert freeze(write_study(tmp_path, records, mend)).items
 
 
@@ -172,8 +172,8 @@ def test_files_that_use_the_same_ids_need_the_file_before_the_id(tmp_path):
         )
     top = TOP.replace('"texts.jsonl"', '"one.jsonl", "two.jsonl"')
 
-    (said,) = problems(write_study(tmp_path, [], top=top))
-    assert said.endswith('with ids = "file", each id begins with the name of its file')
+    (problem,) = problems(write_study(tmp_path, [], top=top))
+    assert problem.endswith('with ids = "file", each id begins with the name of its file')
 
     frozen = freeze(write_study(tmp_path, [], 'ids = "file"', top=top))
     assert {c.samples for i in frozen.items.values() for c in i.candidates} == {
@@ -234,7 +234,7 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "expected"),
     [
         ('language = "the Queen\'s"', "language: expected the tag of a language"),
         ("version = 0", "version: expected a whole number from 1 on; found 0"),
@@ -317,15 +317,15 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(tmp_path, part, said):
-    found = problems(write_study(tmp_path, rewrites(2), part))
+def test_what_is_wrong_is_said_with_its_place(tmp_path, part, expected):
+    lines = problems(write_study(tmp_path, rewrites(2), part))
 
-    assert len(found) == 1
-    assert found[0].startswith(said)
+    assert len(lines) == 1
+    assert lines[0].startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("criterion", "said"),
+    ("criterion", "expected"),
     [
         (
             'id = "a b"',
@@ -347,12 +347,12 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, part, said):
         ('id = "a"\nlabels = ["x"]', "labels: only the points of a likert scale have labels"),
     ],
 )
-def test_a_criterion_that_cannot_be_asked_is_refused(tmp_path, criterion, said):
+def test_a_criterion_that_cannot_be_asked_is_refused(tmp_path, criterion, expected):
     whole = f'[[criteria]]\ntitle = "T"\nstatement = "S"\n{criterion}'
 
-    (found,) = problems(write_study(tmp_path, rewrites(2), criteria=whole))
+    (problem,) = problems(write_study(tmp_path, rewrites(2), criteria=whole))
 
-    assert found.startswith(f"criteria[1]: {said}")
+    assert problem.startswith(f"criteria[1]: {expected}")
 
 
 def test_two_criteria_of_one_id_are_refused(tmp_path):
@@ -365,9 +365,9 @@ def test_without_required_keys_all_are_named(tmp_path):
     file = tmp_path / "STUDY.toml"
     file.write_text("", encoding="utf-8")
 
-    said = problems(file)
+    lines = problems(file)
 
-    assert [line.split(":")[0] for line in said] == ["id", "title", "samples", "criteria"]
+    assert [line.split(":")[0] for line in lines] == ["id", "title", "samples", "criteria"]
 
 
 def test_files_of_samples_that_are_not_there_are_named(tmp_path):
@@ -383,12 +383,12 @@ def test_files_of_samples_that_are_not_there_are_named(tmp_path):
 def test_samples_that_cannot_be_read_are_named_with_their_line(tmp_path):
     file = write_study(tmp_path, [{"id": "1", "text": "a"}, {"id": "1", "text": "b"}, {"id": "2"}])
 
-    said = problems(file)
+    lines = problems(file)
 
-    assert len(said) == 2
-    assert all(line.startswith("samples: ") for line in said)
-    assert "texts.jsonl:2" in said[0]
-    assert "texts.jsonl:3" in said[1]
+    assert len(lines) == 2
+    assert all(line.startswith("samples: ") for line in lines)
+    assert "texts.jsonl:2" in lines[0]
+    assert "texts.jsonl:3" in lines[1]
 
 
 @pytest.mark.parametrize("text", ["a = ", "\0"])
@@ -407,12 +407,12 @@ def test_pairs_need_two_systems_with_something_in_common(tmp_path):
     records = [{"id": str(n), "system": "a", "source": f"S{n}", "text": "x"} for n in range(3)]
     design = '[design]\nkind = "pairwise"'
 
-    (said,) = problems(write_study(tmp_path, records, design, criteria=PAIRS))
-    assert said.startswith("design: no source, prompt or context has two texts to compare")
+    (problem,) = problems(write_study(tmp_path, records, design, criteria=PAIRS))
+    assert problem.startswith("design: no source, prompt or context has two texts to compare")
 
     file = write_study(tmp_path, rewrites(2), f'{design}\npairs = "with:flowery"', criteria=PAIRS)
-    (said,) = problems(file)
-    assert said.startswith('design: pairs: no sample is from "flowery"')
+    (problem,) = problems(file)
+    assert problem.startswith('design: pairs: no sample is from "flowery"')
 
     file = write_study(tmp_path, rewrites(2), f'{design}\npairs = "florid"', criteria=PAIRS)
     assert problems(file) == ['design: pairs: expected "all" or "with:SYSTEM"; found "florid"']
@@ -422,19 +422,19 @@ def test_a_ranking_of_too_many_texts_is_refused(tmp_path):
     records = rewrites(1, [f"s{n}" for n in range(13)])
     criteria = CRITERIA + '\nscale = "ranking"'
 
-    (said,) = problems(
+    (problem,) = problems(
         write_study(tmp_path, records, '[design]\nkind = "ranking"', criteria=criteria)
     )
 
-    assert said.startswith("design: a ranking of 13 texts; more than 12 can't be put in order")
+    assert problem.startswith("design: a ranking of 13 texts; more than 12 can't be put in order")
 
 
 def test_reading_the_file_alone_reads_no_samples(tmp_path):
     file = write_study(tmp_path, [{"nonsense": 1}])
 
-    study, said = read_study(file)
+    study, lines = read_study(file)
 
-    assert said == ()
+    assert lines == ()
     assert study.samples == (tmp_path / "texts.jsonl",)
 
 

@@ -31,10 +31,10 @@ def test_who_does_not_put_the_negative_sample_below_the_median_fails(
         return int(SYSTEMS[item.candidates[0].samples[0].split(":")[0]])  # the median is 60
 
     rate(store, 0, rule)
-    found = verdict(frozen, counted(store)[0])
-    assert found.failed is failed
-    assert str(bad) in found.details
-    assert "60" in found.details
+    outcome = verdict(frozen, counted(store)[0])
+    assert outcome.failed is failed
+    assert str(bad) in outcome.details
+    assert "60" in outcome.details
 
 
 def test_one_of_two_negative_samples_is_enough_to_fail():

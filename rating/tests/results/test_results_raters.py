@@ -88,8 +88,8 @@ def test_progress_counts_items_with_all_answers(tmp_path: Path):
         return None if criterion.id == "style" and item.key.endswith("owl") else 50
 
     say(store, rater, 0, half)
-    found = progress(frozen, store.state(rater))
-    assert (found.done, found.items, found.answers, found.questions) == (9, 13, 22, 26)
+    state = progress(frozen, store.state(rater))
+    assert (state.done, state.items, state.answers, state.questions) == (9, 13, 22, 26)
 
 
 def test_time_is_the_servers_and_breaks_are_cut():
@@ -117,10 +117,10 @@ def test_a_choice_and_a_ranking_of_two_are_the_same_number():
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=8))
 def test_a_rank_becomes_the_share_of_the_others_that_it_stands_before(order: list[int]):
     ranks = standard_ranks(order)
-    found = scores(ORDER, ranks, len(ranks))
+    shares = scores(ORDER, ranks, len(ranks))
     others = len(ranks) - 1
-    assert sum(found) == pytest.approx(len(ranks) / 2)
-    for a, score in enumerate(found):
+    assert sum(shares) == pytest.approx(len(ranks) / 2)
+    for a, score in enumerate(shares):
         beaten = sum(ranks[a] < r for b, r in enumerate(ranks) if b != a)
         tied = sum(ranks[a] == r for b, r in enumerate(ranks) if b != a)
         assert score == pytest.approx((beaten + tied / 2) / others)
@@ -138,7 +138,7 @@ def test_a_sample_of_several_pairs_has_the_mean_of_them():
     frozen = replace(frozen, items=items)
     first, second = items
     state = state_of(frozen, {first: 0, second: NEITHER}, "style")
-    found = {r.id: r.value for r in sample_ratings(frozen, [state]) if r.aspect == "style"}
-    assert found[shared[0]] == 0.75
-    assert found[items[first].candidates[1].samples[0]] == 0
-    assert found[items[second].candidates[1].samples[0]] == 0.5
+    values = {r.id: r.value for r in sample_ratings(frozen, [state]) if r.aspect == "style"}
+    assert values[shared[0]] == 0.75
+    assert values[items[first].candidates[1].samples[0]] == 0
+    assert values[items[second].candidates[1].samples[0]] == 0.5

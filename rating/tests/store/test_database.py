@@ -140,7 +140,9 @@ def test_threads_write_side_by_side_and_nothing_is_lost_or_doubled(store: Rating
         opaque = STUDY.slots[slot].items[0].opaque
         for n in range(1, 26):
             event = rating(f"{slot}-{n}", n, n, item=opaque)
-            saved.extend((one.uuid, one.seq) for one in store.record(raters[slot], [event]))
+            saved.extend(
+                (record.uuid, record.seq) for record in store.record(raters[slot], [event])
+            )
 
     threads = [threading.Thread(target=write, args=(slot,)) for slot in range(4)]
     for thread in threads:
@@ -192,11 +194,11 @@ def test_a_store_that_another_makes_between_two_looks_is_still_one(path: Path) -
             return self._db.in_transaction
 
         def execute(self, statement: str) -> sqlite3.Cursor:
-            found = self._db.execute(statement)
+            result = self._db.execute(statement)
             if "application_id" in statement and not self.overtaken:
                 self.overtaken = True
                 RatingStore.create(path, small_study()).close()
-            return found
+            return result
 
     path.touch()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:

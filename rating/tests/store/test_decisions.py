@@ -48,20 +48,20 @@ def test_who_withdraws_frees_the_slot_for_another(store: RatingStore) -> None:
 
 
 def test_exclusions_have_reasons_and_all_of_them_stay_in_the_log(store: RatingStore) -> None:
-    one, two = begin(store, 0), begin(store, 1)
-    store.exclude(one, "too fast")
+    first, two = begin(store, 0), begin(store, 1)
+    store.exclude(first, "too fast")
     store.exclude(two, "asked to")
-    store.include(one, "was a mistake")
+    store.include(first, "was a mistake")
     store.exclude(two, "asked to, in writing")
     assert store.excluded() == {two: "asked to, in writing"}
     assert [(row.kind, row.rater, row.detail) for row in store.log()][-4:] == [
-        ("excluded", one, "too fast"),
+        ("excluded", first, "too fast"),
         ("excluded", two, "asked to"),
-        ("included", one, "was a mistake"),
+        ("included", first, "was a mistake"),
         ("excluded", two, "asked to, in writing"),
     ]
-    assert store.record(one, [rating()]), "nobody is told"
-    for rater, reason in (("r9", "gone"), (one, " ")):
+    assert store.record(first, [rating()]), "nobody is told"
+    for rater, reason in (("r9", "gone"), (first, " ")):
         with pytest.raises(StoreError):
             store.exclude(rater, reason)
 

@@ -64,13 +64,13 @@ print(len(acknowledged))
         pytest.skip("a small file system can't be mounted by this user")
     command = ["unshare", "--mount", sys.executable, "-c", code, str(tmp_path)]
     process = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment())
-    said = process.stdout  # what was mounted is gone with the process
-    if process.returncode in (1, 77) and not said:
+    output = process.stdout  # what was mounted is gone with the process
+    if process.returncode in (1, 77) and not output:
         probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
         if subprocess.run(probe, capture_output=True).returncode:
             pytest.skip("no file system can be mounted here")
     assert process.returncode == 0
-    assert int(said) > 0
+    assert int(output) > 0
 
 
 def test_a_store_that_can_t_be_grown_says_that_it_did_not_save(
@@ -117,7 +117,7 @@ def test_on_a_read_only_file_the_rater_is_told_and_what_is_there_can_be_read(
         store = RatingStore.create(folder / "study.sqlite", STUDY)
         rater = begin(store)
         store.record(rater, [rating()])
-        wanted = store.state(rater).answers
+        answers = store.state(rater).answers
         store.close()
         (folder / "study.sqlite").chmod(0o444)
         folder.chmod(0o555)
@@ -126,7 +126,7 @@ def test_on_a_read_only_file_the_rater_is_told_and_what_is_there_can_be_read(
         status = process.wait()
         folder.chmod(0o755)
     assert status == 0
-    assert out.read_text().splitlines() == [str(wanted), "StoreUnavailable"]
+    assert out.read_text().splitlines() == [str(answers), "StoreUnavailable"]
 
 
 @pytest.mark.parametrize("by", ["moved", "deleted", "replaced"])

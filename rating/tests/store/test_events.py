@@ -29,7 +29,7 @@ def test_what_is_saved_says_when_and_is_what_counts(store: RatingStore, now: Now
     )
     assert first.at == second.at == now.at
     assert first.seq < second.seq < third.seq
-    assert {one.clock for one in (first, second, third)} == {4}
+    assert {saved.clock for saved in (first, second, third)} == {4}
     assert not first.duplicate
     state = store.state(rater)
     assert state.answers == {key: {"style": 10}}
@@ -119,12 +119,12 @@ def test_the_same_uuid_with_another_body_is_refused(
 
 
 def test_another_rater_s_uuid_is_refused(store: RatingStore) -> None:
-    one, two = begin(store, 0), begin(store, 1)
+    first, two = begin(store, 0), begin(store, 1)
     key = STUDY.slots[0].items[0].item
     (same,) = [placed for placed in STUDY.slots[1].items if placed.item == key]
-    theirs = rating(item=same.opaque)  # equal in all but who says it
-    store.record(one, [rating()])
-    assert refused(lambda: store.record(two, [theirs])) == 409
+    copied = rating(item=same.opaque)  # equal in all but who says it
+    store.record(first, [rating()])
+    assert refused(lambda: store.record(two, [copied])) == 409
 
 
 WRONG: Mapping[str, tuple[int, Event]] = {
@@ -275,7 +275,7 @@ def test_answers_of_every_scale_come_back_as_they_were_given(
     for clock, answer in enumerate(answers, 1):
         event = Event(f"u{clock}", "rating", placed.opaque, criterion, answer, clock)
         store.record(rater, [event])
-        wanted = tuple(answer) if isinstance(answer, list) else answer
-        assert store.state(rater).answers == {placed.item: {criterion: wanted}}
-        assert [row.value for row in store.log() if row.kind == "rating"][-1] == wanted
+        expected = tuple(answer) if isinstance(answer, list) else answer
+        assert store.state(rater).answers == {placed.item: {criterion: expected}}
+        assert [row.value for row in store.log() if row.kind == "rating"][-1] == expected
         assert store.record(rater, [event])[0].duplicate

@@ -27,13 +27,13 @@ def test_states_of_links_say_how_far_each_is(store: RatingStore, now: Now) -> No
     store.new_link(2)
     store.revoke(2)
     states = store.links()
-    assert [(one.slot, one.rater, one.state) for one in states] == [
+    assert [(link.slot, link.rater, link.state) for link in states] == [
         (0, "r1", "made"),
         (1, "r2", "used"),
         (2, "r3", "revoked"),
         (3, "", "none"),
     ]
-    assert [one.when for one in states] == [START, now.at, now.at, None]
+    assert [link.when for link in states] == [START, now.at, now.at, None]
 
 
 def test_a_new_link_ends_the_unused_one_but_not_the_used_one(store: RatingStore) -> None:

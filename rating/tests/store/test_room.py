@@ -52,11 +52,13 @@ def test_an_item_is_changed_so_often_and_others_go_on(
 ) -> None:
     monkeypatch.setattr(events, "EVENTS_OF_ITEM", 4)
     rater = begin(store)
-    said = [rating(f"u{n}", n, n) for n in range(1, 5)]
-    store.record(rater, said)
+    sent = [rating(f"u{n}", n, n) for n in range(1, 5)]
+    store.record(rater, sent)
     assert refused(lambda: store.record(rater, [rating("u5", 5, 5)])) == 429
     assert refused(lambda: store.record(rater, [rating("u6", 6, 6, criterion="content")])) == 429
-    assert all(one.duplicate for one in store.record(rater, said)), "what is there is acknowledged"
+    assert all(saved.duplicate for saved in store.record(rater, sent)), (
+        "what is there is acknowledged"
+    )
     store.record(rater, [rating("u7", 7, 7, item=SECOND_ITEM)])
 
 

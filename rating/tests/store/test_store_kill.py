@@ -68,13 +68,13 @@ def rate_and_kill(
         store.enter(rater, "instructions")
         store.enter(rater, "rating")
         names.append(rater)
-    wanted = items * len(frozen.criteria)
+    answers_each = items * len(frozen.criteria)
     drawn = random.Random(5)
     writers = Writers(path, names, folder)
     try:
         done = 0
         for turn in range(kills):
-            goal = (turn + 1) * raters * wanted // (kills + 2)
+            goal = (turn + 1) * raters * answers_each // (kills + 2)
             while done < goal:  # at no particular moment, but spread over the whole study
                 time.sleep(drawn.uniform(0.001, 0.02))
                 files = [writers.acknowledged_by(name) for name in names]
@@ -92,13 +92,13 @@ def rate_and_kill(
     rows = [row for row in store.log() if row.kind == "rating"]
     uuids = [row.uuid for row in rows]
     assert acknowledged <= set(uuids), "something acknowledged is lost"
-    assert len(uuids) == len(set(uuids)) == raters * wanted
+    assert len(uuids) == len(set(uuids)) == raters * answers_each
     assert len({row.seq for row in rows}) == len(rows)
     for row in rows:
         n = int(row.uuid.rpartition("-")[2])
         assert (row.uuid, row.value) == (f"{row.rater}-{n}", 1 + (7 * n) % 5)
     for state in store.raters():
-        assert sum(len(answers) for answers in state.answers.values()) == wanted
+        assert sum(len(answers) for answers in state.answers.values()) == answers_each
         store.enter(state.rater, "review")
         assert store.enter(state.rater, "done").completion_code
     store.close()

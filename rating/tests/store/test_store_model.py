@@ -69,18 +69,18 @@ class StoreMachine(RuleBasedStateMachine):
         """Does the same to store and model; if the model says no, the store says the same no."""
         kept = copy.deepcopy(self.model)
         try:
-            wanted, no = models(), None
+            expected, no = models(), None
         except No as error:
-            wanted, no, self.model = None, error.status, kept
+            expected, no, self.model = None, error.status, kept
         before = self.dump() if no else []
         try:
-            found, refused = does(), None
+            actual, refused = does(), None
         except RequestRefused as error:
-            found, refused = None, error.status
+            actual, refused = None, error.status
         assert refused == no
         if no:
             assert self.dump() == before
-        return found, wanted
+        return actual, expected
 
     def send(self, which: int, number: int, events: list[Event]) -> None:
         saved, duplicates = self.both(
@@ -89,15 +89,15 @@ class StoreMachine(RuleBasedStateMachine):
         )
         if saved is None:
             return
-        assert [one.duplicate for one in saved] == duplicates
-        assert [one.uuid for one in saved] == [event.uuid for event in events]
-        for one in saved:
-            if one.duplicate:
-                assert one.seq == self.seqs[one.uuid]
+        assert [record.duplicate for record in saved] == duplicates
+        assert [record.uuid for record in saved] == [event.uuid for event in events]
+        for record in saved:
+            if record.duplicate:
+                assert record.seq == self.seqs[record.uuid]
             else:
-                assert one.seq > max(self.seqs.values(), default=0)
-                self.seqs[one.uuid] = one.seq
-            assert one.clock == max(e.clock for e in self.model.clients[number].said)
+                assert record.seq > max(self.seqs.values(), default=0)
+                self.seqs[record.uuid] = record.seq
+            assert record.clock == max(e.clock for e in self.model.clients[number].events)
 
     @initialize(far=st.tuples(*[st.sampled_from(("rating", *ORDER[:6], "review"))] * 3))
     def some_are_under_way(self, far: tuple[str, ...]) -> None:
@@ -148,8 +148,8 @@ class StoreMachine(RuleBasedStateMachine):
         free = (f"u{n}" for n in range(UUIDS) if f"u{n}" not in self.model.owner)
         placed = STUDY.slots[SLOT[number]].items
         events = [
-            Event(uuid, "rating", placed[at].opaque, criterion, value, clock)
-            for uuid, (at, criterion, value, clock) in zip(free, answers, strict=False)
+            Event(uuid, "rating", placed[position].opaque, criterion, value, clock)
+            for uuid, (position, criterion, value, clock) in zip(free, answers, strict=False)
         ]
         events[1:1] = [bad] if bad else []
         self.sent.append((number, events))
@@ -227,14 +227,16 @@ class StoreMachine(RuleBasedStateMachine):
                 comments = {
                     key: text for (key, _), text in client.latest("comment").items() if text
                 }
-                problems = {key for (key, _), said in client.latest("problem").items() if said}
+                problems = {
+                    key for (key, _), reported in client.latest("problem").items() if reported
+                }
                 tries = {PRACTICE.opaque: (len(client.tries), client.passed)}
                 assert (state.phase, state.consent) == (client.phase, client.consent)
                 assert state.answers == ({} if gone else answers)
                 assert state.comments == ({} if gone else comments)
                 assert state.problems == (set() if gone else problems)
                 assert state.practice == (tries if client.tries else {})
-                assert state.clock == max((event.clock for event in client.said), default=0)
+                assert state.clock == max((event.clock for event in client.events), default=0)
                 assert bool(state.completion_code) == (client.phase == "done") or gone
 
     @invariant()

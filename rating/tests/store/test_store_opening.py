@@ -91,10 +91,10 @@ def test_a_changed_study_takes_the_place_of_one_that_nobody_has_rated(
 def test_a_changed_study_is_refused_after_the_first_rating_and_a_new_version_is_offered(
     store: RatingStore, path: Path, kind: str
 ) -> None:
-    said = {"rating": 3, "comment": "odd", "problem": True}
+    values = {"rating": 3, "comment": "odd", "problem": True}
     criterion = "style" if kind == "rating" else ""
     rater = begin(store)
-    store.record(rater, [rating(kind=kind, value=said[kind], criterion=criterion)])
+    store.record(rater, [rating(kind=kind, value=values[kind], criterion=criterion)])
     before = dump(path)
     with pytest.raises(StoreError, match=r"title.*`version = 2`"):
         RatingStore.create(path, replace(STUDY, title="Other words"))

@@ -30,14 +30,14 @@ def test_axe_finds_nothing_serious_on_any_page_light_or_dark(place_of, scale):
             return
         for scheme, rules in (("light", TAGS), ("dark", OF_COLOURS)):
             page.emulate_media(color_scheme=scheme)
-            for one in violations(page, axe, runOnly=rules):
-                if one["impact"] in ("serious", "critical", "moderate"):
-                    nodes = [node["html"][:200] for node in one["nodes"]]
-                    serious.append((name, scheme, one["id"], nodes))
+            for violation in violations(page, axe, runOnly=rules):
+                if violation["impact"] in ("serious", "critical", "moderate"):
+                    nodes = [node["html"][:200] for node in violation["nodes"]]
+                    serious.append((name, scheme, violation["id"], nodes))
         page.emulate_media(color_scheme="light")
 
     def follow(role, name):
-        """To the page behind it: a look before that has come would be at the one that goes."""
+        """Goes to the linked page, and waits for it, so that the next look sees it."""
         with page.expect_navigation():
             page.get_by_role(role, name=name).click()
 

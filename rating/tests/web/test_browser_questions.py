@@ -35,13 +35,13 @@ def test_a_slider_has_no_thumb_until_it_is_answered_and_says_no_number(place_of)
     assert bar.get_attribute("aria-valuetext") == "no answer yet"
     bar.focus()
     assert not page.locator(".thumb").first.is_visible()
-    said = []
+    labels = []
     for key in ("ArrowLeft", "ArrowUp", "PageUp", "PageUp", "End", "ArrowRight", "Home"):
         page.keyboard.press(key)
-        said.append(bar.get_attribute("aria-valuetext"))
+        labels.append(bar.get_attribute("aria-valuetext"))
     assert page.locator(".thumb").first.is_visible()
-    assert said[0] == "slightly towards “disagree”"
-    assert said[-2:] == ["fully “agree”", "fully “disagree”"]
+    assert labels[0] == "slightly towards “disagree”"
+    assert labels[-2:] == ["fully “agree”", "fully “disagree”"]
     snapshot = page.locator("fieldset").first.aria_snapshot()
     assert not re.search(r"\d", snapshot.replace('group "1 ', "").replace("/url", ""))
     saved(page)

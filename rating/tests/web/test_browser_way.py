@@ -22,10 +22,10 @@ def test_by_mouse_from_link_to_code(place_of):
     page.locator("article.example").first.wait_for()
     assert page.locator("article.example").count() == 2
     page.get_by_role("button", name="Go on").click()
-    for share, said in ((0.1, "try once more"), (0.9, "That fits")):
+    for share, reply in ((0.1, "try once more"), (0.9, "That fits")):
         click_slider(page, 0, share)
         page.get_by_role("button", name="Check my answers").click()
-        page.get_by_text(said).wait_for()
+        page.get_by_text(reply).wait_for()
     page.get_by_role("button", name="Begin the rating").click()
     for number in range(4):
         page.get_by_text(f"{number + 1} of 4").wait_for()

@@ -50,28 +50,28 @@ def address_of(http: type[LimitedProtocol]) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def connections(
-    at: tuple[str, int], number: int, sent: bytes = b""
+    address: tuple[str, int], number: int, sent: bytes = b""
 ) -> Iterator[list[socket.socket]]:
     with ExitStack() as stack:
         opened = []
         for _ in range(number):
-            one = stack.enter_context(socket.create_connection(at, 10))
+            connection = stack.enter_context(socket.create_connection(address, 10))
             time.sleep(
                 0.001 if number > 100 else 0
             )  # else the queue of the kernel is full at times
-            one.sendall(sent)
-            opened.append(one)
+            connection.sendall(sent)
+            opened.append(connection)
         yield opened
 
 
-def is_ended(one: socket.socket, dribble: bytes = b"", *, within_s: float = 10.0) -> bool:
+def is_ended(connection: socket.socket, dribble: bytes = b"", *, within_s: float = 10.0) -> bool:
     """Whether the server ends the connection, while this sends a little now and then."""
-    one.settimeout(0.05)
+    connection.settimeout(0.05)
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         try:
-            one.sendall(dribble)
-            if one.recv(1) == b"":
+            connection.sendall(dribble)
+            if connection.recv(1) == b"":
                 return True
         except TimeoutError:
             continue
@@ -80,37 +80,37 @@ def is_ended(one: socket.socket, dribble: bytes = b"", *, within_s: float = 10.0
     return False
 
 
-def received(one: socket.socket, pause_s: float = 0.0) -> int:
+def received(connection: socket.socket, pause_s: float = 0.0) -> int:
     """How many bytes come until the connection ends, in whichever way."""
     number = 0
     with contextlib.suppress(ConnectionResetError):
-        while more := one.recv(1_000_000):
+        while more := connection.recv(1_000_000):
             number += len(more)
             time.sleep(pause_s)
     return number
 
 
-def answer(at: tuple[str, int]) -> int:
-    return httpx.get(f"http://{at[0]}:{at[1]}/", timeout=20).status_code
+def answer(address: tuple[str, int]) -> int:
+    return httpx.get(f"http://{address[0]}:{address[1]}/", timeout=20).status_code
 
 
 @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "head", "body"])
 def test_who_does_not_finish_a_request_is_cut_off_even_if_bytes_dribble(sent: bytes) -> None:
-    with address_of(Quick) as at, connections(at, 1, sent) as (one,):
-        assert is_ended(one, b"a" if sent else b"")
+    with address_of(Quick) as address, connections(address, 1, sent) as (connection,):
+        assert is_ended(connection, b"a" if sent else b"")
 
 
 def test_who_takes_nothing_of_an_answer_is_cut_off_and_who_takes_it_slowly_is_not() -> None:
     ask = b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    with address_of(Quick) as at, connections(at, 2, ask) as (lazy, slow):
+    with address_of(Quick) as address, connections(address, 2, ask) as (lazy, slow):
         assert received(slow, 0.02) > LONG
         assert received(lazy) < LONG
 
 
 @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "head", "body"])
 def test_over_the_cap_who_keeps_the_server_waiting_longest_goes_first(sent: bytes) -> None:
-    with address_of(Crowded) as at, connections(at, 8, sent) as crowd:
-        assert answer(at) == 200
+    with address_of(Crowded) as address, connections(address, 8, sent) as crowd:
+        assert answer(address) == 200
         assert is_ended(crowd[0])
         assert not is_ended(crowd[1], within_s=0.1)
 
@@ -152,7 +152,10 @@ def test_who_hangs_up_in_the_middle_of_a_request_leaves_no_line_in_the_log(memor
 
 
 def test_connections_are_kept_between_requests() -> None:
-    with address_of(Quick) as at, httpx.Client(base_url=f"http://{at[0]}:{at[1]}") as client:
+    with (
+        address_of(Quick) as address,
+        httpx.Client(base_url=f"http://{address[0]}:{address[1]}") as client,
+    ):
         for _ in range(3):
             assert client.post("/", content=b"x" * 200_000).status_code == 200
             time.sleep(0.1)
@@ -166,10 +169,10 @@ def test_a_log_takes_each_message_a_few_times_in_a_while() -> None:
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logger.addHandler(handler)
     logger.addFilter(LogLimit(2, 10.0, now=lambda: clock[0]))
-    for at in (0, 1, 2, 3, 11):
-        clock[0] = at
-        logger.warning("request %d", at)
-        if at == 2:
+    for second in (0, 1, 2, 3, 11):
+        clock[0] = second
+        logger.warning("request %d", second)
+        if second == 2:
             logger.warning("something else")
     more = " (similar messages are not logged for a while)"
     assert lines == ["request 0", f"request 1{more}", "something else", "request 11"]
@@ -180,15 +183,15 @@ def test_more_half_open_requests_than_descriptors_keep_nobody_out(memory: Path) 
     file = study_file(memory, sources=8, surveys=1, raters=1)
     server = ServedStudy(file, command="served_process:serve_with_few_files")
     try:
-        at = ("127.0.0.1", server.port)
-        with connections(at, 330, HALF_A_HEAD):
+        address = ("127.0.0.1", server.port)
+        with connections(address, 330, HALF_A_HEAD):
             for _ in range(2):
                 began = time.monotonic()
                 assert httpx.get(server.links[0], timeout=20).status_code == 200
                 assert time.monotonic() - began < 10
         for _ in range(40):
-            with connections(at, 1, b"\0\r\n\r\n") as (one,):
-                is_ended(one)
+            with connections(address, 1, b"\0\r\n\r\n") as (connection,):
+                is_ended(connection)
         assert len(server.complaints.read_text()) < 5_000
     finally:
         server.stop()

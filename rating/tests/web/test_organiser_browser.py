@@ -29,12 +29,12 @@ def answer(item: Item, _criterion: str) -> int:
 
 @pytest.fixture
 def store(tmp_path: Path) -> RatingStore:
-    made = opened(tmp_path, direct_study({"owl": 80, "fox": 60, "elk": 35}, sources=8))
+    study_store = opened(tmp_path, direct_study({"owl": 80, "fox": 60, "elk": 35}, sources=8))
     for slot in range(3):
-        rate(made, slot, answer)
-    comment(made, rater_of(made, 3), 3, "<b>Is this</b> one whole?", problem=True)
-    made.exclude("r1", "asleep")
-    return made
+        rate(study_store, slot, answer)
+    comment(study_store, rater_of(study_store, 3), 3, "<b>Is this</b> one whole?", problem=True)
+    study_store.exclude("r1", "asleep")
+    return study_store
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_no_page_has_a_barrier_an_overflow_or_a_trouble_wide_or_narrow(
         page.goto(f"{base}/organiser{path}")
         for width in (1280, 320):
             page.set_viewport_size({"width": width, "height": 800})
-            found = violations(page, axe)
-            assert not [(v["id"], v["nodes"][0]["html"]) for v in found], (path, width)
+            barriers = violations(page, axe)
+            assert not [(v["id"], v["nodes"][0]["html"]) for v in barriers], (path, width)
             wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             assert page.evaluate(wider) <= 0, (path, width)
     assert troubles == []

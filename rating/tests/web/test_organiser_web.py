@@ -53,14 +53,14 @@ def sign_in(browser: TestClient, store: RatingStore) -> None:
 
 
 def csrf(browser: TestClient) -> str:
-    found = re.search(r'name="csrf" value="(\w+)"', browser.get("/organiser").text)
-    assert found is not None
-    return found[1]
+    match = re.search(r'name="csrf" value="(\w+)"', browser.get("/organiser").text)
+    assert match is not None
+    return match[1]
 
 
-def act(browser: TestClient, what: str, **fields: object):
+def act(browser: TestClient, action: str, **fields: object):
     data = {"csrf": csrf(browser), **{k: str(v) for k, v in fields.items()}}
-    return browser.post(f"/organiser/do/{what}", data=data, follow_redirects=False)
+    return browser.post(f"/organiser/do/{action}", data=data, follow_redirects=False)
 
 
 def all_of(
@@ -96,9 +96,9 @@ def test_looking_at_the_link_signs_nobody_in(store: RatingStore):
 def test_the_cookie_is_not_for_scripts(store: RatingStore):
     with TestClient(create_app(store)) as browser:
         link = f"/organiser/enter/{store.organiser_secret()}"
-        said = enter(browser, link).headers["set-cookie"].lower()
-        assert "httponly" in said
-        assert "samesite=lax" in said
+        cookie = enter(browser, link).headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=lax" in cookie
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/export/all.zip", "/export/backup.sqlite"])
@@ -117,20 +117,20 @@ def test_no_page_opens_without_the_organisers_session(store: RatingStore, path: 
         assert "owl" not in answer.text
 
 
-@pytest.mark.parametrize("what", ACTIONS)
+@pytest.mark.parametrize("action", ACTIONS)
 def test_no_action_without_session_or_with_a_foreign_token(
-    store: RatingStore, desk: TestClient, what: str
+    store: RatingStore, desk: TestClient, action: str
 ):
     fields = {"slot": "0", "rater": "r1", "reason": "because", "csrf": "0" * 64}
     before = len(list(store.log()))
-    assert desk.post(f"/organiser/do/{what}", data=fields).status_code == 403
-    assert desk.post(f"/organiser/do/{what}", data={**fields, "csrf": ""}).status_code == 403
+    assert desk.post(f"/organiser/do/{action}", data=fields).status_code == 403
+    assert desk.post(f"/organiser/do/{action}", data={**fields, "csrf": ""}).status_code == 403
     token = csrf(desk)
     foreign = {"Origin": "https://elsewhere.example"}
-    given = {**fields, "csrf": token}
-    assert desk.post(f"/organiser/do/{what}", data=given, headers=foreign).status_code == 403
+    form = {**fields, "csrf": token}
+    assert desk.post(f"/organiser/do/{action}", data=form, headers=foreign).status_code == 403
     with TestClient(create_app(store)) as stranger:
-        assert stranger.post(f"/organiser/do/{what}", data=given).status_code == 401
+        assert stranger.post(f"/organiser/do/{action}", data=form).status_code == 401
     assert len(list(store.log())) == before
 
 
@@ -173,7 +173,7 @@ def test_every_page_opens_empty_halfway_and_full_with_all_headers(
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_know_every_scale(tmp_path: Path, scale: str, path: str):
     frozen = small_study(scale=scale, items=6, practice=False, examples=False)
-    made = opened(tmp_path, frozen)
+    store = opened(tmp_path, frozen)
     for slot in range(2):
         answers = iter(range(1000))
 
@@ -181,9 +181,9 @@ def test_pages_know_every_scale(tmp_path: Path, scale: str, path: str):
             n = next(answers)
             return {"likert": 1 + n % 5, "pairwise": n % 3 - 1, "ranking": (1, 2, 3)}[scale]
 
-        rate(made, slot, rule)
-    with TestClient(create_app(made)) as browser:
-        sign_in(browser, made)
+        rate(store, slot, rule)
+    with TestClient(create_app(store)) as browser:
+        sign_in(browser, store)
         assert browser.get(f"/organiser{path}").status_code == 200
 
 
@@ -203,9 +203,9 @@ def test_the_overview_shows_how_far_everybody_is(store: RatingStore, desk: TestC
 
 
 def test_links_are_made_shown_once_revoked_and_reassigned(store: RatingStore, desk: TestClient):
-    made = act(desk, "link", slot=2)
-    assert made.status_code == 200
-    (token,) = re.findall(r"http://127.0.0.1:8765/r/([\w-]+)", made.text)
+    page = act(desk, "link", slot=2)
+    assert page.status_code == 200
+    (token,) = re.findall(r"http://127.0.0.1:8765/r/([\w-]+)", page.text)
     assert token not in desk.get("/organiser/links").text
     assert store.exchange(token) is not None
     assert act(desk, "revoke", slot=2).status_code == 200
@@ -282,10 +282,10 @@ def test_no_answer_outlives_withdrawal_in_the_reason_of_an_exclusion(
     act(desk, "exclude-failed")
     for name in names:
         store.withdraw(name)
-    found = documents(store)
-    logged = [json.loads(line) for line in found["events.jsonl"].splitlines()]
+    exports = documents(store)
+    logged = [json.loads(line) for line in exports["events.jsonl"].splitlines()]
     assert not any("97" in row["detail"] for row in logged if row["kind"] == "excluded")
-    table = csv.DictReader(io.StringIO(found["raters.csv"]))
+    table = csv.DictReader(io.StringIO(exports["raters.csv"]))
     assert {row["excluded"] for row in table} == {"failed the negative sample"}
 
 
@@ -345,17 +345,17 @@ def test_scripts_in_names_texts_comments_and_reasons_stand_there_as_text(tmp_pat
         criteria=tuple(replace(c, title=EVIL, statement=EVIL) for c in frozen.criteria),
         slots=tuple(replace(slot, name=EVIL) for slot in frozen.slots),
     )
-    made = opened(tmp_path, frozen)
+    store = opened(tmp_path, frozen)
     for slot in range(2):
-        rate(made, slot, lambda item, _criterion: 1 + hash_of(item.key) % 99)
-    made.exclude("r2", EVIL)
-    rater = made.session(made.exchange(made.reassign(1)) or "") or ""
-    made.consent(rater, "1")
-    made.enter(rater, "instructions")
-    made.enter(rater, "rating")
-    comment(made, rater, 1, EVIL)
-    with TestClient(create_app(made)) as browser:
-        sign_in(browser, made)
+        rate(store, slot, lambda item, _criterion: 1 + hash_of(item.key) % 99)
+    store.exclude("r2", EVIL)
+    rater = store.session(store.exchange(store.reassign(1)) or "") or ""
+    store.consent(rater, "1")
+    store.enter(rater, "instructions")
+    store.enter(rater, "rating")
+    comment(store, rater, 1, EVIL)
+    with TestClient(create_app(store)) as browser:
+        sign_in(browser, store)
         page = browser.get(f"/organiser{path}?everyone=1").text
         assert "<script>" not in page
         assert "&lt;script&gt;" in page
@@ -376,12 +376,12 @@ def test_links_carry_the_address_that_was_configured_whatever_requests_say(store
         forwarded = {"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
         secret = store.organiser_exchange(store.organiser_secret()) or ""
         browser.cookies.set(app.state.web.organiser_cookie, secret)
-        found = re.search(
+        match = re.search(
             r'name="csrf" value="(\w+)"', browser.get("/organiser", headers=forwarded).text
         )
-        assert found is not None
+        assert match is not None
         answer = browser.post(
-            "/organiser/do/link", data={"csrf": found[1], "slot": "0"}, headers=forwarded
+            "/organiser/do/link", data={"csrf": match[1], "slot": "0"}, headers=forwarded
         )
         assert re.search(r"https://example\.org/letters/r/[\w-]{40,}", answer.text)
         assert "evil" not in answer.text
@@ -393,15 +393,15 @@ def test_records_of_samples_that_the_store_keeps_reach_no_rater(tmp_path: Path):
         id: {**record, "system": f"HIDDEN{record['system']}", "extra": {"note": "HIDDEN"}}
         for id, record in frozen.samples.items()
     }
-    made = opened(tmp_path, replace(frozen, samples=marked))
-    token = made.new_link(0)
-    with TestClient(create_app(made)) as browser:
+    store = opened(tmp_path, replace(frozen, samples=marked))
+    token = store.new_link(0)
+    with TestClient(create_app(store)) as browser:
         enter(browser, f"/r/{token}")
         pages = [browser.get("/study"), browser.get("/study/withdraw")]
-        (state,) = made.raters()
-        made.consent(state.rater, "1")
-        made.enter(state.rater, "instructions")
-        made.enter(state.rater, "rating")
+        (state,) = store.raters()
+        store.consent(state.rater, "1")
+        store.enter(state.rater, "instructions")
+        store.enter(state.rater, "rating")
         pages += [browser.get("/study"), browser.get("/api/state")]
         assert [page.status_code for page in pages] == [200] * 4
         assert "Number 0" in pages[-1].text

@@ -90,9 +90,9 @@ def proxied(
         outside = outside_of(port)
         until = time.monotonic() + 30
         while not _answers(outside):
-            said = (memory / "proxy.output").read_text()
-            assert proxy.poll() is None, said
-            assert time.monotonic() < until, said
+            printed = (memory / "proxy.output").read_text()
+            assert proxy.poll() is None, printed
+            assert time.monotonic() < until, printed
             time.sleep(0.05)
         yield study, outside
     finally:
@@ -124,9 +124,9 @@ def test_links_redirects_cookies_and_limits_hold_behind_the_documented_proxy(
     opened = outside.post(link, data=form, headers={"Origin": ORIGIN})
     assert (opened.status_code, opened.headers["location"]) == (303, "/letters/study")
     for answer in (page, opened):
-        said = answer.headers["set-cookie"].lower()
-        assert "; secure" in said
-        assert "; path=/letters;" in said
+        cookie = answer.headers["set-cookie"].lower()
+        assert "; secure" in cookie
+        assert "; path=/letters;" in cookie
     page = outside.get("/letters/study")
     assert page.status_code == 200
     addresses = re.findall(r'(?:href|src|action)="(/[^"]*)"', page.text)
@@ -144,4 +144,6 @@ def test_links_redirects_cookies_and_limits_hold_behind_the_documented_proxy(
     assert (ours.status_code, large.status_code) == (413, 413)
     assert "too long to be saved" in ours.text
     kept = (file for file in study.file.parent.rglob("*") if file.is_file())
-    assert not any(link[-43:].encode() in file.read_bytes() for file in kept if file != study.said)
+    assert not any(
+        link[-43:].encode() in file.read_bytes() for file in kept if file != study.output
+    )

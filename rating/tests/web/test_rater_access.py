@@ -64,11 +64,11 @@ def test_a_form_of_another_site_signs_nobody_in_as_somebody_else(browser_of, hea
     browser = browser_of(address=address)
     link = f"/r/{browser.store.new_link(1)}"
     stranger = Browser(browser.store, browser.client.app)
-    known = entry_token(stranger.get(link).text)  # what the other site can look up
+    token = entry_token(stranger.get(link).text)  # what the other site can look up
     for visited in (False, True):
         if visited:
             browser.get(link)
-        for form in ({}, {"csrf": known}, {"csrf": csrf_token("")}):
+        for form in ({}, {"csrf": token}, {"csrf": csrf_token("")}):
             answer = browser.post(link, form, headers=headers)
             assert answer.status_code == 403
             assert browser.client.app.state.web.cookie not in answer.cookies
@@ -116,10 +116,10 @@ def test_without_a_session_there_is_nothing_to_see(browser_of, path):
 def test_the_cookie_is_for_this_server_only(browser_of):
     browser = browser_of()
     answer = browser.enter(browser.store.new_link(0))
-    said = answer.headers["set-cookie"].lower()
-    assert "httponly" in said
-    assert "samesite=lax" in said
-    assert "secure" not in said
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "secure" not in cookie
     assert answer.headers["location"] == "/study"
 
 
@@ -131,8 +131,8 @@ def test_cookies_are_secure_where_the_address_is_https(browser_of, url, secure):
     browser.client.base_url = url
     page = browser.get(f"/r/{browser.store.new_link(0)}", headers={"X-Forwarded-Proto": "ftp"})
     answer = browser.enter(browser.store.new_link(0))
-    for one in (page, answer):
-        assert ("secure" in one.headers["set-cookie"].lower()) == secure
+    for response in (page, answer):
+        assert ("secure" in response.headers["set-cookie"].lower()) == secure
 
 
 @pytest.mark.parametrize("strips", [True, False])
@@ -194,10 +194,10 @@ def test_pages_have_no_script_and_no_style_of_their_own(browser_of):
     browser.to_rating()
     rate_all(browser)
     browser.send("/study/enter", phase="done")
-    said = browser.bytes.decode()
-    assert not re.findall(r"<script(?![^>]* src=)[^>]*>(?!document)", said)
-    assert not re.findall(r"<[a-z][^>]*\s(?:style|onclick|onload|onerror)=", said)
-    assert "<style" not in said
+    pages = browser.bytes.decode()
+    assert not re.findall(r"<script(?![^>]* src=)[^>]*>(?!document)", pages)
+    assert not re.findall(r"<[a-z][^>]*\s(?:style|onclick|onload|onerror)=", pages)
+    assert "<style" not in pages
 
 
 WRITES = [
@@ -226,7 +226,7 @@ def test_a_write_from_another_origin_is_refused(browser_of):
     browser = browser_of()
     browser.to_rating()
     item = browser.items[0].opaque
-    own = [
+    same_origin = [
         {},
         {"Origin": "http://127.0.0.1:8765"},
         {"Origin": "http://localhost:8765", "Referer": "http://evil.example"},
@@ -250,7 +250,7 @@ def test_a_write_from_another_origin_is_refused(browser_of):
     for headers in foreign:
         assert browser.api([rating(item, 5)], **headers).status_code == 403, headers
     assert browser.state.answers == {}
-    for headers in own:
+    for headers in same_origin:
         assert browser.api([rating(item, 5)], **headers).status_code == 200, headers
 
 

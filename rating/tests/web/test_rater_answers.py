@@ -131,10 +131,10 @@ def test_a_form_sent_twice_at_the_same_moment_is_one_try(browser_of, monkeypatch
     browser.send("/study/welcome", agree="1")
     for phase in ("examples", "practice"):
         browser.send("/study/enter", phase=phase)
-    both, record = threading.Barrier(2), RatingStore.record
+    barrier, record = threading.Barrier(2), RatingStore.record
 
     def together(self, rater, events):
-        both.wait(30)  # both requests have seen the same state
+        barrier.wait(30)  # both requests have seen the same state
         return record(self, rater, events)
 
     monkeypatch.setattr(RatingStore, "record", together)
@@ -144,7 +144,7 @@ def test_a_form_sent_twice_at_the_same_moment_is_one_try(browser_of, monkeypatch
             pool.submit(browser.client.post, "/study/practice/pracA1", data=fields)
             for _ in range(2)
         ]
-        assert [one.result().status_code for one in sent] == [303, 303]
+        assert [response.result().status_code for response in sent] == [303, 303]
     assert browser.state.practice == {"pracA1": (1, False)}
 
 
@@ -169,14 +169,14 @@ def test_a_form_says_only_what_was_changed_in_it(browser_of):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "previous",
     ["", "[]", "{}", "null", '{"answers": {"style": Infinity}}', '{"answers": [1]}', "[" * 9999],
 )
-def test_what_a_form_says_of_before_is_not_trusted(browser_of, said):
+def test_what_a_form_says_of_before_is_not_trusted(browser_of, previous):
     browser = browser_of()
     browser.to_rating()
     first = browser.items[0]
-    browser.send(f"/study/item/{first.opaque}", **{"s.style": "7"}, was=said, go="later")
+    browser.send(f"/study/item/{first.opaque}", **{"s.style": "7"}, was=previous, go="later")
     assert browser.state.answers == {first.item: {"style": SLIDER_STEPS[7]}}
 
 

@@ -31,14 +31,14 @@ def test_no_byte_of_a_session_tells_a_system_a_sample_a_control_or_the_seed(brow
         browser.get(f"/static/{name}")
     browser.get("/organiser")
     browser.get("/study/withdraw")
-    said = browser.bytes.lower()
-    assert len(said) > 30_000
+    session = browser.bytes.lower()
+    assert len(session) > 30_000
     rater = f"\\b{browser.rater}\\b".encode()
-    assert not re.search(rater, said)
+    assert not re.search(rater, session)
     words = ["shuffled", "dropped", "not-lowest", "fail_rule"]
     forbidden = [*words, '"control"', '"samples"', '"seq"']
     for name in (*SECRETS, *forbidden, browser.store.frozen.digest, "survey 1"):
-        assert name.lower().encode() not in said, name
+        assert name.lower().encode() not in session, name
 
 
 def test_a_control_looks_like_every_other_item(browser_of):
@@ -48,7 +48,7 @@ def test_a_control_looks_like_every_other_item(browser_of):
     controls = {p.opaque for p in browser.items if browser.store.frozen.items[p.item].control}
     assert len(controls) == 1
     assert len({tuple(item) for item in document["items"]}) == 1
-    assert len({tuple(one) for one in document["current"].values()}) == 1
+    assert len({tuple(values) for values in document["current"].values()}) == 1
 
 
 def test_texts_are_literal_in_their_language_and_direction(browser_of):

@@ -50,11 +50,11 @@ def test_on_a_full_disk_raters_are_told_so_and_sending_again_later_saves(
     for item in range(len(visitor.items)):
         clock += 2
         events = [visitor.event(item, 1 + item, clock - 1), visitor.comment(item, clock)]
-        status, said = visitor.send(*events)
+        status, body = visitor.send(*events)
         if status == 200:
             acknowledged[item] = 1 + item
         else:
-            assert (status, set(said)) == (503, {"error"})
+            assert (status, set(body)) == (503, {"error"})
             refused.append(events)
     assert acknowledged, "the disk was full from the beginning"
     assert refused, "the disk was never full"
@@ -74,9 +74,9 @@ def test_on_a_full_disk_raters_are_told_so_and_sending_again_later_saves(
     server.wait_until_ready()
     assert visitor.answers() == acknowledged
     for events in refused:
-        status, said = visitor.send(*events)
+        status, body = visitor.send(*events)
         assert status == 200
-        assert not any(one["duplicate"] for one in said["saved"])
+        assert not any(saved["duplicate"] for saved in body["saved"])
     assert visitor.answers() == {item: 1 + item for item in range(len(visitor.items))}
     server.stop()
     assert_sound(server.store)
@@ -91,8 +91,8 @@ def test_a_store_that_is_taken_away_is_not_saved_to_until_it_is_back(server: Ser
     waiting = visitor.event(1, 50, 2)
     assert visitor.send(waiting)[0] == 503
     elsewhere.rename(server.store)
-    status, said = visitor.send(waiting)
-    assert (status, said["saved"][0]["duplicate"]) == (200, False)
+    status, body = visitor.send(waiting)
+    assert (status, body["saved"][0]["duplicate"]) == (200, False)
     assert visitor.answers() == {0: 40, 1: 50}
 
 
@@ -150,6 +150,6 @@ def test_a_store_that_can_only_be_read_is_shown_and_not_saved_to(server: ServedS
         assert enter(reader.http, f"/r/{link}").status_code == 503
     server.start()
     server.wait_until_ready()
-    status, said = visitor.send(waiting)
-    assert (status, said["saved"][0]["duplicate"]) == (200, False)
+    status, body = visitor.send(waiting)
+    assert (status, body["saved"][0]["duplicate"]) == (200, False)
     assert visitor.answers() == {0: 40, 1: 50}

@@ -20,8 +20,8 @@ def rate_and_kill(
     acknowledged. Some servers are killed while they start, besides `kills`."""
     server = ServedStudy(study_file(folder, sources=sources, surveys=surveys, raters=raters))
     people = surveys * raters
-    wanted = sources * len(SYSTEMS) * raters * 2
-    events = wanted + people * revisions
+    n_ratings = sources * len(SYSTEMS) * raters * 2
+    events = n_ratings + people * revisions
     drawn = random.Random(7)
     began = time.monotonic()
     clients = Raters(folder, revisions)
@@ -50,9 +50,9 @@ def rate_and_kill(
         server.stop()
 
     assert len(tries) == people
-    away = [sum(n for what, n in one.items() if what.endswith("Error")) for one in tries]
+    away = [sum(n for name, n in outcomes.items() if name.endswith("Error")) for outcomes in tries]
     assert all(away), "not every rater has noticed that the server was away"
-    unheard = sum(one.get("hung up", 0) for one in tries)
+    unheard = sum(outcomes.get("hung up", 0) for outcomes in tries)
     assert unheard, "every answer was heard"
     assert "Traceback" not in server.complaints.read_text()
 
@@ -88,15 +88,15 @@ def rate_and_kill(
         for aspect, ratings in record["ratings"].items()
         for rater, value in ratings.items()
     }
-    assert len(exported) == wanted
+    assert len(exported) == n_ratings
     assert exported == {key: value for key, (_, value) in current.items()}
     assert_sound(server.store)
     print(
-        f"{people} raters, {events} events of {wanted} ratings in {took:.1f} s, killed {kills} "
+        f"{people} raters, {events} events of {n_ratings} ratings in {took:.1f} s, killed {kills} "
         f"times and {early} times while starting; {sum(away)} requests without an answer, "
         f"{unheard} answers not waited for, "
-        f"{sum(one.get('503', 0) for one in tries)} of 503, "
-        f"{sum(one.get('429', 0) for one in tries)} of 429"
+        f"{sum(outcomes.get('503', 0) for outcomes in tries)} of 503, "
+        f"{sum(outcomes.get('429', 0) for outcomes in tries)} of 429"
     )
 
 
@@ -120,9 +120,9 @@ def test_a_session_and_its_token_go_on_after_the_server_was_killed(server: Serve
     server.start()
     server.wait_until_ready()
     visitor.http.headers["Connection"] = "close"
-    status, said = visitor.send(first, visitor.event(1, 50, 2))
+    status, body = visitor.send(first, visitor.event(1, 50, 2))
     assert status == 200
-    assert [one["duplicate"] for one in said["saved"]] == [True, False]
+    assert [saved["duplicate"] for saved in body["saved"]] == [True, False]
     assert visitor.form(2, **{"c.content": "60"})[0] == 303
     assert visitor.answers() == {0: 40, 1: 50, 2: 60}
-    assert server.said.read_text().count("/r/") == 1, "no link is given out a second time"
+    assert server.output.read_text().count("/r/") == 1, "no link is given out a second time"
