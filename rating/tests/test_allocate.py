@@ -144,7 +144,7 @@ def test_each_direction_comes_first_in_as_many_slots(raters, surveys):
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 3), st.integers(0, 9))
-def test_texts_of_one_source_never_stand_side_by_side_if_that_can_be_avoided(sizes, raters, seed):
+def test_texts_of_one_source_are_never_neighbours_if_that_can_be_avoided(sizes, raters, seed):
     units = units_of(
         [
             sample(f"source {n}", f"s{k}", f"{k}")
@@ -164,7 +164,7 @@ def test_texts_of_one_source_never_stand_side_by_side_if_that_can_be_avoided(siz
 
 @settings(max_examples=20)
 @given(st.integers(3, 6), st.integers(2, 5), st.integers(0, 9))
-def test_a_prompt_under_two_directions_does_not_stand_beside_itself(prompts, systems, seed):
+def test_a_prompt_under_two_directions_is_not_its_own_neighbour(prompts, systems, seed):
     samples = [
         sample(f"prompt {n}", f"s{k}", f"{n} {k} {way}", way)
         for n in range(prompts)
@@ -209,7 +209,7 @@ def test_over_as_many_raters_as_systems_a_source_begins_with_each(systems):
 
 
 @given(st.integers(4, 12), st.integers(2, 6), st.integers(0, 20))
-def test_no_system_stands_earlier_in_a_slot_than_the_others(sources, systems, seed):
+def test_no_system_comes_earlier_in_a_slot_than_the_others(sources, systems, seed):
     items, slots = allocated(full_grid(sources, systems), raters=1, seed=seed)
 
     (slot,) = slots
@@ -256,7 +256,7 @@ def test_all_pairs_of_systems_are_asked_once_a_source_or_those_with_one_system()
 
 
 @given(st.integers(1, 9), st.integers(2, 4), st.integers(0, 9))
-def test_each_system_of_a_pair_stands_left_as_often_as_the_other_and_sides_change_with_raters(
+def test_each_system_of_a_pair_is_left_as_often_as_the_other_and_sides_change_with_raters(
     sources, systems, seed
 ):
     items, slots = allocated(full_grid(sources, systems), kind="pairwise", seed=seed)
@@ -285,7 +285,7 @@ def test_the_texts_of_a_ranking_take_all_places_equally_often(systems):
         assert set(places.values()) == {2}
 
 
-def test_equal_texts_are_shown_once_and_stand_for_all_their_samples():
+def test_equal_texts_are_shown_once_and_represent_all_their_samples():
     samples = [
         sample("S", "a", "It  rains."),
         sample("S", "b", "Rain."),

@@ -42,7 +42,7 @@ def test_whole_numbers_from_end_to_end_are_answers_and_no_others(
     "value",
     [math.nan, math.inf, -math.inf, 1.0, True, False, "1", "", b"1", None, [], (), {}, [1], 2**80],
 )
-def test_what_is_not_a_whole_number_is_no_answer_on_any_scale(
+def test_only_whole_numbers_are_answers_on_any_scale(
     criterion: RatingCriterion, value: object
 ) -> None:
     with pytest.raises(BadAnswer):
@@ -50,7 +50,7 @@ def test_what_is_not_a_whole_number_is_no_answer_on_any_scale(
 
 
 @pytest.mark.parametrize("value", [(1, True), (1, 2.0), (1, "2"), (1, None), (1, (2,)), (1, -1)])
-def test_a_ranking_with_something_else_among_its_ranks_is_no_answer(value: object) -> None:
+def test_a_ranking_with_something_else_among_its_ranks_is_refused(value: object) -> None:
     with pytest.raises(BadAnswer):
         checked(ORDER, 2, value)
 
@@ -75,7 +75,7 @@ def test_rankings_with_and_without_ties_are_answers(ranks: tuple[int, ...]) -> N
 @pytest.mark.parametrize(
     "ranks", [(2, 2, 2), (1, 1, 2), (1, 3, 3), (0, 1, 2), (1, 2), (1, 2, 3, 4)]
 )
-def test_dense_shifted_or_incomplete_ranks_are_no_answers(ranks: tuple[int, ...]) -> None:
+def test_dense_shifted_or_incomplete_ranks_are_refused(ranks: tuple[int, ...]) -> None:
     with pytest.raises(BadAnswer):
         checked(ORDER, 3, ranks)
 

@@ -91,7 +91,7 @@ def test_sentences_of_scripts_without_blanks_are_shuffled_without_blanks():
 
 
 @pytest.mark.parametrize("kind", ["shuffled", "dropped", "other"])
-def test_a_negative_sample_is_made_from_another_unit_and_is_no_text_of_its_own(kind):
+def test_a_negative_sample_comes_from_another_unit_and_differs_from_the_texts_of_its_own(kind):
     survey_units = units(rewrites(4, sentences=4))
 
     (question,) = made(survey_units, kind)
@@ -116,7 +116,7 @@ def test_without_a_choice_long_texts_are_shuffled_or_dropped_from_and_short_ones
     assert short == ["other", "other"]
 
 
-def test_several_negative_samples_stand_at_different_sources_and_differ():
+def test_several_negative_samples_have_different_sources_and_differ():
     questions = made(units(rewrites(6, sentences=3)), "auto", count=5)
 
     assert len({question.unit for question in questions}) == 5
@@ -124,7 +124,7 @@ def test_several_negative_samples_stand_at_different_sources_and_differ():
 
 
 @pytest.mark.parametrize("kind", ["shuffled", "dropped", "other", "auto"])
-def test_where_none_can_be_made_it_is_said_why(kind):
+def test_an_impossible_negative_sample_has_a_reason(kind):
     (lacking,) = negatives_of(1, units(rewrites(1)), units(rewrites(1)), "direct", 1, kind, 1, {})
 
     assert isinstance(lacking, Lacking)

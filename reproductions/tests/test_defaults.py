@@ -37,43 +37,45 @@ def report(monkeypatch: pytest.MonkeyPatch) -> Callable[..., papers.DefaultsRepo
     return report
 
 
-def of_metric(agreement: SetAgreement, metric: str) -> MetricAgreement:
-    [one] = [m for m in agreement.metrics if m.metric == metric]
-    return one
+def row_of(agreement: SetAgreement, metric: str) -> MetricAgreement:
+    [row] = [m for m in agreement.metrics if m.metric == metric]
+    return row
 
 
 def test_a_cell_is_the_correlation_with_mean_ratings_and_its_interval_draws_clusters(report):
     rated = tiny_set()
-    [one] = report(rated).sets
+    [rated_set] = report(rated).sets
     values = score(rated.samples(), "chrf.source").scores["chrf.source"].values
     people = np.array([np.mean([*s.ratings["content"].values()]) for s in rated.samples()])
-    wanted = estimates(values, people, [s.source for s in rated.samples()])
-    c = of_metric(one, "chrf.source").of_aspects["content"]
+    expected = estimates(values, people, [s.source for s in rated.samples()])
+    c = row_of(rated_set, "chrf.source").of_aspects["content"]
     assert c.n == 40
     for statistic in ("pearson", "spearman"):
-        assert c.estimates[statistic] == wanted[statistic]
+        assert c.estimates[statistic] == expected[statistic]
     assert c.estimates["pearson"].value == pytest.approx(np.corrcoef(values, people)[0, 1])
-    assert (one.texts, one.every, one.clusters) == (40, 40, 20)
+    assert (rated_set.texts, rated_set.every, rated_set.clusters) == (40, 40, 20)
 
 
 def test_a_set_says_which_of_its_texts_depend_on_each_other(report):
     alone = report(tiny_set()).sets[0]
     together = report(tiny_set(shared=lambda sample: sample.id[0])).sets[0]
     assert (alone.clusters, together.clusters) == (20, 4)
-    r = [of_metric(s, "chrf.source").of_aspects["content"].estimates for s in (alone, together)]
+    r = [row_of(s, "chrf.source").of_aspects["content"].estimates for s in (alone, together)]
     assert r[0]["pearson"].value == r[1]["pearson"].value
     assert r[0]["pearson"].low != r[1]["pearson"].low
     assert r[1]["pearson"].clusters == 4
 
 
 def test_texts_without_a_value_are_counted_with_their_reason(report):
-    made = report(tiny_set(empty=3))
-    metric = of_metric(made.sets[0], "chrf.source")
+    agreement = report(tiny_set(empty=3))
+    metric = row_of(agreement.sets[0], "chrf.source")
     assert sum(metric.undefined.values()) == 3
     assert metric.of_aspects["content"].n == 37
     [reason] = metric.undefined
-    assert f"- Undefined, {reason}: chrf.source 3." in made.to_markdown()
-    [row] = [line for line in made.to_markdown().splitlines() if line.startswith("| `chrf.source`")]
+    assert f"- Undefined, {reason}: chrf.source 3." in agreement.to_markdown()
+    [row] = [
+        line for line in agreement.to_markdown().splitlines() if line.startswith("| `chrf.source`")
+    ]
     assert row.startswith("| `chrf.source` | 37 | 3 | ")
 
 
@@ -83,17 +85,17 @@ def test_the_sign_is_turned_where_lower_is_better(report):
         replace(s, text=s.source, ratings={"content": {"a": 0.0}}) if int(s.id) < 10 else s
         for s in rated.samples()
     ]
-    made = report(replace(rated, texts=copies))
-    metric = of_metric(made.sets[0], "style.degenerate")
+    agreement = report(replace(rated, texts=copies))
+    metric = row_of(agreement.sets[0], "style.degenerate")
     assert metric.turned
     assert metric.of_aspects["content"].estimates["pearson"].value > 0.5
-    assert "- Lower is better, sign reversed: style.degenerate." in made.to_markdown()
+    assert "- Lower is better, sign reversed: style.degenerate." in agreement.to_markdown()
 
 
 def test_every_metric_that_has_no_row_has_a_reason(report):
-    made = report(tiny_set())
-    why = {left.metric: left for left in made.sets[0].left_out}
-    assert {name: left.kind for name, left in why.items()} == {
+    agreement = report(tiny_set())
+    left_out = {left.metric: left for left in agreement.sets[0].left_out}
+    assert {name: left.kind for name, left in left_out.items()} == {
         "chrf.references": "field",
         "comet.references": "lacking",
         "comet.source": "lacking",
@@ -101,20 +103,20 @@ def test_every_metric_that_has_no_row_has_a_reason(report):
         "keywords.any": "field",
         "question": "lacking",
     }
-    assert why["chrf.references"].why == "no text has references"
-    assert "question" in why["question"].why
-    text = made.to_markdown()
+    assert left_out["chrf.references"].why == "no text has references"
+    assert "question" in left_out["question"].why
+    text = agreement.to_markdown()
     assert "- No text has references: \\*.references." in text
     assert "option on this machine: comet.\\*, question." in text
     assert "one value for many texts: diversity.distinct-1." in text.lower()
 
 
 def test_a_metric_with_few_values_has_no_row_and_says_so(report):
-    made = report(tiny_set(empty=21))
-    [left] = [left for left in made.sets[0].left_out if left.metric == "chrf.source"]
+    agreement = report(tiny_set(empty=21))
+    [left] = [left for left in agreement.sets[0].left_out if left.metric == "chrf.source"]
     assert left.kind == "few"
     assert left.why == "19 of 40 texts have a value"
-    assert "| `chrf.source`" not in made.to_markdown()
+    assert "| `chrf.source`" not in agreement.to_markdown()
     assert report(tiny_set(empty=20)).sets[0].metrics
 
 
@@ -123,9 +125,9 @@ def test_a_metric_that_fails_leaves_the_others_alone(report, monkeypatch):
         raise MetricError("metric 'chrf.source' broke")
 
     monkeypatch.setattr("levelfield.metrics.overlap.CHRFSource.score", failing)
-    [one] = report(with_references(tiny_set())).sets
-    assert [m.metric for m in one.metrics] == ["chrf.references", "style.degenerate"]
-    assert [(left.metric, left.why) for left in one.left_out if left.kind == "failed"] == [
+    [rated_set] = report(with_references(tiny_set())).sets
+    assert [m.metric for m in rated_set.metrics] == ["chrf.references", "style.degenerate"]
+    assert [(left.metric, left.why) for left in rated_set.left_out if left.kind == "failed"] == [
         ("chrf.source", "metric 'chrf.source' broke")
     ]
 
@@ -144,23 +146,23 @@ def test_the_members_of_a_family_are_scored_in_one_run(report, monkeypatch):
 
 def test_what_the_user_goes_without_is_not_scored_and_is_named(report, monkeypatch):
     monkeypatch.setattr("levelfield.metrics.overlap.CHRFSource.score", None)
-    made = report(tiny_set(), without=["chrf"])
-    assert [m.metric for m in made.sets[0].metrics] == ["style.degenerate"]
-    assert "- Left out by --without: chrf.\\*." in made.to_markdown()
-    assert made.command.endswith(" --without chrf")
+    agreement = report(tiny_set(), without=["chrf"])
+    assert [m.metric for m in agreement.sets[0].metrics] == ["style.degenerate"]
+    assert "- Left out by --without: chrf.\\*." in agreement.to_markdown()
+    assert agreement.command.endswith(" --without chrf")
 
 
 def with_references(rated: TinySet) -> TinySet:
     return replace(rated, texts=[replace(s, references=(s.source,)) for s in rated.texts])
 
 
-def test_the_default_of_score_stands_first_and_is_marked(report, monkeypatch):
+def test_the_default_of_score_comes_first_and_is_marked(report, monkeypatch):
     monkeypatch.setattr(
         "levelfield_reproductions.defaults.defaults_of_score", lambda: {"style.degenerate"}
     )
-    made = report(tiny_set())
-    assert [m.metric for m in made.sets[0].metrics] == ["style.degenerate", "chrf.source"]
-    _, _, table = made.to_markdown().partition("## ctrleval.sentiment")
+    agreement = report(tiny_set())
+    assert [m.metric for m in agreement.sets[0].metrics] == ["style.degenerate", "chrf.source"]
+    _, _, table = agreement.to_markdown().partition("## ctrleval.sentiment")
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     assert [row.split(" | ")[0] for row in rows] == [
         "| `style.degenerate` (run by default)",
@@ -169,8 +171,8 @@ def test_the_default_of_score_stands_first_and_is_marked(report, monkeypatch):
 
 
 def test_a_set_that_is_not_here_is_a_row_with_its_role_and_the_command(report):
-    made = report(tiny_set(), absent_set())
-    text = made.to_markdown()
+    agreement = report(tiny_set(), absent_set())
+    text = agreement.to_markdown()
     assert "\n| `deam.dstc9` | never looked at | not here: `levelfield data fetch TINY` |\n" in text
     assert "\n| `ctrleval.sentiment` | chosen on | 40 texts in 20 clusters |\n" in text
     assert "## deam.dstc9" not in text
@@ -209,12 +211,15 @@ def test_the_table_has_a_row_a_statistic(report):
 
 @pytest.mark.parametrize("most", [20, 33])
 def test_most_takes_whole_clusters_and_says_how_many(report, most):
-    made = report(tiny_set(), most=most)
-    [one] = made.sets
-    assert one.texts == most - most % 2
-    assert one.clusters == one.texts // 2
-    assert f"{one.texts} of 40 texts, drawn in {one.clusters} clusters." in made.to_markdown()
-    assert made.command.endswith(f" --most {most}")
+    agreement = report(tiny_set(), most=most)
+    [rated_set] = agreement.sets
+    assert rated_set.texts == most - most % 2
+    assert rated_set.clusters == rated_set.texts // 2
+    assert (
+        f"{rated_set.texts} of 40 texts, drawn in {rated_set.clusters} clusters."
+        in agreement.to_markdown()
+    )
+    assert agreement.command.endswith(f" --most {most}")
 
 
 def test_what_is_drawn_does_not_depend_on_the_order_of_the_texts():
@@ -260,30 +265,34 @@ def test_an_unknown_set_is_answered_with_those_that_are_near():
 
 
 def test_the_rated_sets_are_parts_of_data_sets_and_each_has_a_role():
-    assert len({one.id for one in papers.RATED_SETS}) == len(papers.RATED_SETS)
-    for one in papers.RATED_SETS:
-        assert one.title
-        assert one.roles
-    of_models = {one.id for one in papers.RATED_SETS if "not people" in one.roles}
-    assert of_models == {f"commongen-trinity.{j}" for j in ("gpt-4", "flan-t5", "vicuna")}
+    assert len({rated_set.id for rated_set in papers.RATED_SETS}) == len(papers.RATED_SETS)
+    for rated_set in papers.RATED_SETS:
+        assert rated_set.title
+        assert rated_set.roles
+    model_rated = {
+        rated_set.id for rated_set in papers.RATED_SETS if "not people" in rated_set.roles
+    }
+    assert model_rated == {f"commongen-trinity.{j}" for j in ("gpt-4", "flan-t5", "vicuna")}
 
 
 @pytest.mark.slow
 def test_every_rated_set_that_is_here_can_be_read_and_says_what_its_texts_share(rated_data):
     assert rated_data
-    here = [one for one in papers.RATED_SETS if one.gap() is None]
-    clusters = {one.id: len({one.cluster(s) for s in one.samples()}) for one in here}
+    here = [rated_set for rated_set in papers.RATED_SETS if rated_set.gap() is None]
+    clusters = {
+        rated_set.id: len({rated_set.cluster(s) for s in rated_set.samples()}) for rated_set in here
+    }
     assert clusters["ctrleval.sentiment"] == 15
     assert clusters["deam.fed"] == 125
     assert clusters["formality-judgements.ratings"] == 80
     assert clusters["commongen-trinity.gpt-4"] == 1497
     assert clusters["pt16.test"] == 500
-    for one in here:
-        assert all(s.ratings for s in one.samples())
+    for rated_set in here:
+        assert all(s.ratings for s in rated_set.samples())
 
 
 def test_the_page_in_the_docs_begins_with_the_head_that_the_command_writes():
     text = (ROOT / "docs" / "defaults.md").read_text("utf-8")
     assert text.startswith(defaults_page.head())
-    for one in papers.RATED_SETS:
-        assert f"\n| `{one.id}` | {', '.join(one.roles)} | " in text
+    for rated_set in papers.RATED_SETS:
+        assert f"\n| `{rated_set.id}` | {', '.join(rated_set.roles)} | " in text

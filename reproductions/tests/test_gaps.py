@@ -30,30 +30,30 @@ def check(command: str) -> None:
     """Holds a command line against the parser, the metrics, their options, sets and tables."""
     name, *words = shlex.split(command)
     assert name == "levelfield"
-    found: click.Command = levelfield
+    parser: click.Command = levelfield
     context = click.Context(levelfield, info_name=name)
-    while isinstance(found, click.Group):
-        below = found.get_command(context, words[0])
+    while isinstance(parser, click.Group):
+        below = parser.get_command(context, words[0])
         assert below is not None, words[0]
-        found, words = below, words[1:]
-        context = click.Context(found, info_name=found.name, parent=context)
-    parsed, _, _ = found.make_parser(context).parse_args(list(words))
-    given = {k: v for k, v in parsed.items() if isinstance(v, str | bool | list | tuple)}
-    for parameter in found.params:
-        value = given.get(parameter.name or "")
+        parser, words = below, words[1:]
+        context = click.Context(parser, info_name=parser.name, parent=context)
+    parsed, _, _ = parser.make_parser(context).parse_args(list(words))
+    values = {k: v for k, v in parsed.items() if isinstance(v, str | bool | list | tuple)}
+    for parameter in parser.params:
+        value = values.get(parameter.name or "")
         assert value or not parameter.required, f"{command}: no {parameter.name}"
         if isinstance(parameter.type, click.Choice | Word) and value:
             for word in [value] if isinstance(value, str) else value:
                 parameter.type.convert(word, parameter, context)
-    if metrics := given.get("metrics"):
-        names = [one for metric in metrics for one in matching(metric)]
-        options = dict(word.split("=", 1) for word in given.get("options") or ())
-        create(names, {"model": given.get("model") or ""}, options)
+    if metrics := values.get("metrics"):
+        names = [name for metric in metrics for name in matching(metric)]
+        options = dict(word.split("=", 1) for word in values.get("options") or ())
+        create(names, {"model": values.get("model") or ""}, options)
     match command.split()[1:3]:
         case ["data", "fetch"]:
-            dataset(given["name"])
+            dataset(values["name"])
         case ["reproduce", _]:
-            assert papers.tables(given["id"])
+            assert papers.tables(values["id"])
 
 
 @pytest.mark.parametrize("here", ["nothing", "open data"])
@@ -91,7 +91,7 @@ def test_every_gap_of_a_paper_s_file_is_that_of_some_number():
         ]:
             for gap in table.get("gaps", ()):
                 pattern = re.compile(re.sub(r"\\{\w+\\}", ".+", re.escape(gap["what"])))
-                assert any(pattern.fullmatch(one.what) for one in used), gap
+                assert any(pattern.fullmatch(other.what) for other in used), gap
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_every_gap_of_a_paper_s_file_is_that_of_some_number():
         "levelfield reproduce lpf.99",
     ],
 )
-def test_a_command_that_the_program_does_not_have_is_found_out(command: str):
+def test_a_command_that_the_program_does_not_have_is_detected(command: str):
     with pytest.raises((AssertionError, click.ClickException, UserError)):
         check(command)
 

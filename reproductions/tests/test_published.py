@@ -86,9 +86,9 @@ def test_four_tables_have_empty_cells():
 
 def test_a_number_that_a_paper_prints_twice_is_the_same_in_both_places():
     def rows(id: str, end: str) -> list[list[str]]:
-        found = [n for n in tables(id)[0].numbers if n.row.endswith(end)]
-        names = dict.fromkeys(n.row for n in found)
-        return [[n.printed for n in found if n.row == name] for name in names]
+        numbers = [n for n in tables(id)[0].numbers if n.row.endswith(end)]
+        names = dict.fromkeys(n.row for n in numbers)
+        return [[n.printed for n in numbers if n.row == name] for name in names]
 
     for pair in ("small-base", "small-large", "small-xl", "small-11b"):
         first = rows("cdm.4", f"T5 {pair}")[0]
@@ -140,22 +140,22 @@ def test_a_printed_form_is_kept_digit_by_digit():
 
 
 def test_a_paper_that_drops_zeros_still_says_to_how_many_places():
-    found = cells(tables("lpf.10")[0])
-    assert found["LLaMa2 70B FS", "dist3"].printed == "68"
-    assert found["LLaMa2 70B FS", "dist3"].places == 1
-    assert found["Prior CTG", "dist1"].places == 2
+    numbers = cells(tables("lpf.10")[0])
+    assert numbers["LLaMa2 70B FS", "dist3"].printed == "68"
+    assert numbers["LLaMa2 70B FS", "dist3"].places == 1
+    assert numbers["Prior CTG", "dist1"].places == 2
 
 
 @pytest.mark.parametrize("id", ["lpf.8a", "lpf.8b", "lpf.9a", "lpf.9b", "lpf.9c", "lpf.9d"])
 def test_printed_ranks_follow_from_printed_values(id: str):
     [table] = tables(id)
-    found = cells(table)
+    numbers = cells(table)
     for column in {n.column for n in table.numbers if f"{n.column} rank" in column_names(table)}:
-        values = {row: n.value for (row, c), n in found.items() if c == column}
+        values = {row: n.value for (row, c), n in numbers.items() if c == column}
         sign = 1 if column == "perplexity" else -1
-        for row, own in values.items():
-            rank = 1 + sum(sign * other < sign * own for other in values.values())
-            assert found[row, f"{column} rank"].value == rank, (row, column)
+        for row, value in values.items():
+            rank = 1 + sum(sign * other < sign * value for other in values.values())
+            assert numbers[row, f"{column} rank"].value == rank, (row, column)
 
 
 def column_names(table: PublishedTable) -> set[str]:
@@ -165,12 +165,14 @@ def column_names(table: PublishedTable) -> set[str]:
 @pytest.mark.parametrize("id", ["lpf.8", "lpf.9", "lpf.10", "lpf.11", "lpf.12", "lpf.13"])
 def test_overall_lies_between_zero_shot_and_few_shot(id: str):
     for table in tables(id):
-        found = cells(table)
-        for (row, column), n in found.items():
+        numbers = cells(table)
+        for (row, column), n in numbers.items():
             if not row.endswith(" Ov") or column.endswith((" sd", " rank")):
                 continue
             system = row.removesuffix(" Ov")
-            two = (found[f"{system} ZS", column].value + found[f"{system} FS", column].value) / 2
+            two = (
+                numbers[f"{system} ZS", column].value + numbers[f"{system} FS", column].value
+            ) / 2
             assert abs(two - n.value) <= Decimal("0.1"), (row, column)
 
 
@@ -184,27 +186,27 @@ def test_overall_lies_between_zero_shot_and_few_shot(id: str):
     ],
 )
 def test_averages_are_those_of_the_columns_beside_them(id: str, parts: tuple[str, ...]):
-    found = cells(tables(id)[0])
-    for row in {row for row, _ in found}:
-        mean = sum((found[row, p].value for p in parts), Decimal(0)) / len(parts)
-        assert abs(mean - found[row, "average"].value) <= Decimal("0.11"), row
+    numbers = cells(tables(id)[0])
+    for row in {row for row, _ in numbers}:
+        mean = sum((numbers[row, p].value for p in parts), Decimal(0)) / len(parts)
+        assert abs(mean - numbers[row, "average"].value) <= Decimal("0.11"), row
 
 
 @pytest.mark.parametrize("id", ["thesis.3", "thesis.4", "thesis.5", "thesis.7", "thesis.8"])
 def test_a_mean_in_the_thesis_is_that_of_the_rows_above_or_in_doubt(id: str):
     [table] = tables(id)
-    found = cells(table)
+    numbers = cells(table)
     for column in column_names(table):
-        above = [n.value for (row, c), n in found.items() if c == column and row != "Mean"]
-        off = abs(sum(above) / len(above) - found["Mean", column].value)
-        assert (off > Decimal("0.001")) == bool(found["Mean", column].doubt), column
+        above = [n.value for (row, c), n in numbers.items() if c == column and row != "Mean"]
+        off = abs(sum(above) / len(above) - numbers["Mean", column].value)
+        assert (off > Decimal("0.001")) == bool(numbers["Mean", column].doubt), column
 
 
 def test_facts_name_tables_that_exist_and_where_to_look():
     for name in PAPERS:
-        known = {t.number for t in read_paper(name).tables}
+        existing = {t.number for t in read_paper(name).tables}
         for fact in read_paper(name).facts:
-            assert set(fact.tables) <= known
+            assert set(fact.tables) <= existing
             assert fact.what
             assert fact.evidence
             assert fact.where

@@ -92,12 +92,12 @@ def values(id: str) -> dict[tuple[str, str], float | None]:
 @pytest.mark.thinned
 @pytest.mark.usefixtures("open_data")
 @pytest.mark.parametrize("id", COUNTS)
-def test_so_many_numbers_come_out_the_same(id: str):
+def test_verdicts_of_a_table_have_known_counts(id: str):
     counts = reproduce(id).counts
-    found = tuple(counts[v] for v in (Verdict.SAME, Verdict.DIFFERS, Verdict.CANNOT))
-    assert found == COUNTS[id]
+    verdicts = tuple(counts[v] for v in (Verdict.SAME, Verdict.DIFFERS, Verdict.CANNOT))
+    assert verdicts == COUNTS[id]
     assert counts[Verdict.OTHER] == BESIDE.get(id, 0)
-    assert sum(counts.values()) == sum(found) + BESIDE.get(id, 0)
+    assert sum(counts.values()) == sum(verdicts) + BESIDE.get(id, 0)
 
 
 def test_all_tables_are_counted():
@@ -128,9 +128,9 @@ def test_these_cells_differ_and_no_others():
 @pytest.mark.usefixtures("open_data")
 @pytest.mark.parametrize("id", ["lpf.10", "lpf.11"])
 def test_every_cell_that_differs_says_that_it_was_rounded_twice(id: str):
-    found = [o.derived.why for o in reproduce(id).outcomes if o.verdict is Verdict.DIFFERS]
-    assert found
-    assert all(why.startswith("rounded twice in print: ") for why in found)
+    reasons = [o.derived.why for o in reproduce(id).outcomes if o.verdict is Verdict.DIFFERS]
+    assert reasons
+    assert all(reason.startswith("rounded twice in print: ") for reason in reasons)
 
 
 def test_a_cell_that_was_not_rounded_twice_does_not_say_so():
@@ -202,9 +202,9 @@ def test_a_paper_that_can_be_derived_in_part_says_so_number_by_number():
 
 @pytest.mark.usefixtures("open_data")
 def test_cases_have_the_mean_rank_of_equal_ratings():
-    found = values("ctrleval.figure6")
-    assert found["coherence 2", "human"] == pytest.approx(4.6)
-    assert found["coherence 2", "human rank"] == 126.5
+    outcomes = values("ctrleval.figure6")
+    assert outcomes["coherence 2", "human"] == pytest.approx(4.6)
+    assert outcomes["coherence 2", "human rank"] == 126.5
     assert values("ctrleval.figure7")["attribute relevance 2", "human rank"] == 3.5
 
 
@@ -212,9 +212,9 @@ def test_correlations_on_two_attributes_need_no_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
-    found = [o for o in reproduce("lpf.text").outcomes if ", multiple" in o.number.row]
-    assert [o.verdict for o in found] == [Verdict.SAME] * 4
-    assert {o.derived.why for o in found} == {"of the printed numbers of lpf.9d"}
+    outcomes = [o for o in reproduce("lpf.text").outcomes if ", multiple" in o.number.row]
+    assert [o.verdict for o in outcomes] == [Verdict.SAME] * 4
+    assert {o.derived.why for o in outcomes} == {"of the printed numbers of lpf.9d"}
 
 
 @pytest.mark.usefixtures("open_data")
@@ -244,10 +244,10 @@ def test_a_metric_with_another_model_is_correlated_with_people_where_it_is_defin
     done = papers.derive(table, papers.Scoring(str(tiny_folders["t5"]), rated))
     mine = {o.number.column: o for o in done.outcomes if o.number.row == "CTRLEval"}
     for statistic in "rρτ":
-        found = mine[f"sentiment {statistic}"]
-        assert found.verdict is Verdict.OTHER
-        assert found.derived.value == pytest.approx(1)
-        assert "3 of 360 texts are undefined" in found.derived.why
+        outcome = mine[f"sentiment {statistic}"]
+        assert outcome.verdict is Verdict.OTHER
+        assert outcome.derived.value == pytest.approx(1)
+        assert "3 of 360 texts are undefined" in outcome.derived.why
         assert "data_topic.txt" in str(mine[f"topic {statistic}"].derived.gap)
 
 
@@ -255,10 +255,10 @@ def test_a_metric_with_another_model_is_correlated_with_people_where_it_is_defin
 def test_a_table_of_several_models_has_the_rows_of_the_model_that_was_asked_for(
     tiny_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ):
-    asked: list[str] = []
+    names: list[str] = []
 
     def scored(metric: Metric, samples: Sequence[Sample]) -> Scores:
-        asked.append(metric.name)
+        names.append(metric.name)
         aspect = metric.name.partition(".")[2].replace("-", " ")
         people = np.array([s.ratings[aspect]["mean"] for s in samples])
         ids = tuple(s.id for s in samples)
@@ -268,10 +268,10 @@ def test_a_table_of_several_models_has_the_rows_of_the_model_that_was_asked_for(
     monkeypatch.setitem(ctrleval.MODELS["7"], "T5-base", model)
     [table] = papers.tables("ctrleval.7")
     done = papers.derive(table, papers.Scoring(model, scored))
-    found = {o.number.row: o for o in done.outcomes if "parameters" not in o.number.column}
-    assert len(asked) == 3
-    assert found["T5-base"].derived.value == pytest.approx(1)
-    gap = found["T5-small"].derived.gap
+    by_row = {o.number.row: o for o in done.outcomes if "parameters" not in o.number.column}
+    assert len(names) == 3
+    assert by_row["T5-base"].derived.value == pytest.approx(1)
+    gap = by_row["T5-small"].derived.gap
     assert gap is not None
     assert gap.command == "levelfield reproduce ctrleval.7 --model google-t5/t5-small"
 
@@ -353,12 +353,12 @@ def test_control_of_prior_ctg_on_two_attributes_rests_on_the_11_runs_with_whole_
     monkeypatch.setattr(lpf.Runs, "of", lambda _: lpf.Runs(dict.fromkeys(here, ""), here))
     [table] = papers.tables("lpf.13")
     numbers = (n for n in table.numbers if n.row == "Prior CTG" and "SLOR" not in n.column)
-    found = lpf.derive(replace(table, numbers=tuple(numbers)), papers.Scoring())
+    derived = lpf.derive(replace(table, numbers=tuple(numbers)), papers.Scoring())
     for column in ("both", "sentiment", "topic", "average"):
-        assert found["Prior CTG", column].value == pytest.approx(50)
-        assert found["Prior CTG", column].why.startswith(f"11 of 12 runs: {twelfth} is left out")
-    assert (found["Prior CTG", "dist1"].value or 0) < 49
-    assert found["Prior CTG", "dist1"].why == ""
+        assert derived["Prior CTG", column].value == pytest.approx(50)
+        assert derived["Prior CTG", column].why.startswith(f"11 of 12 runs: {twelfth} is left out")
+    assert (derived["Prior CTG", "dist1"].value or 0) < 49
+    assert derived["Prior CTG", "dist1"].why == ""
 
 
 @pytest.mark.parametrize("control", ["keywords", "multiple"])

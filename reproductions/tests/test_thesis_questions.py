@@ -37,9 +37,9 @@ def sample(system: str, text: str, rating: float, n: int = 1) -> Sample:
 
 def test_one_text_of_two_systems_is_one_judgement_and_not_the_human_references():
     same = [sample("REF", "a", 10), sample("YI", "a", 20), sample("YI", "a", 5, n=2)]
-    found = judgements(same)
-    assert [s.id for s in found] == ["YI:1", "YI:2"]
-    assert found[0].ratings["content"] == {"1": 15, "2": 15}
+    samples = judgements(same)
+    assert [s.id for s in samples] == ["YI:1", "YI:2"]
+    assert samples[0].ratings["content"] == {"1": 15, "2": 15}
 
 
 @pytest.mark.usefixtures("open_data")
@@ -70,16 +70,16 @@ def test_metrics_of_ours_are_scored_turned_round_and_named_when_they_can_not_be(
     monkeypatch.setattr(thesis_values, "create", lambda names, *_: [Backwards(names[0])])
     monkeypatch.setattr(thesis_values, "_RELEASED", ())
     texts = [sample("YI", "a", 1), sample("BART", "ab", 2), sample("REF", "abc", 3)]
-    found = thesis_values.metric_columns(texts, papers.Scoring())
-    of = {c.metric: c.values for c in found.values}
-    assert list(of["bleu.source"]) == ["YI:1", "BART:1", "REF:1"]
-    assert list(of["bleu.references"]) == ["YI:1", "BART:1"]
-    assert np.isnan(of["bleu.source"]["YI:1"])
-    assert of["bleu.source"]["BART:1"] == 2
-    assert found.flipped == ("bleu.source", "bleu.references")
-    assert found.signatures["bleu.source"] == "bleu.source|v:0"
-    assert found.left_out["wmd.source"] == "needs a model: name it with --model"
-    assert found.left_out["chrf.source"] == "not installed"
+    columns = thesis_values.metric_columns(texts, papers.Scoring())
+    values = {c.metric: c.values for c in columns.values}
+    assert list(values["bleu.source"]) == ["YI:1", "BART:1", "REF:1"]
+    assert list(values["bleu.references"]) == ["YI:1", "BART:1"]
+    assert np.isnan(values["bleu.source"]["YI:1"])
+    assert values["bleu.source"]["BART:1"] == 2
+    assert columns.flipped == ("bleu.source", "bleu.references")
+    assert columns.signatures["bleu.source"] == "bleu.source|v:0"
+    assert columns.left_out["wmd.source"] == "needs a model: name it with --model"
+    assert columns.left_out["chrf.source"] == "not installed"
 
 
 def test_questions_are_found_by_id_and_together():
@@ -94,9 +94,9 @@ def test_questions_are_found_by_id_and_together():
 
 def test_without_the_data_the_answer_says_what_to_fetch(tmp_path, monkeypatch):
     monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
-    found = answer("thesis.rq3")
-    assert found.grids == ()
-    assert "levelfield data fetch formality-judgements" in found.why
+    reply = answer("thesis.rq3")
+    assert reply.grids == ()
+    assert "levelfield data fetch formality-judgements" in reply.why
 
 
 @pytest.mark.usefixtures("open_data")
@@ -121,16 +121,16 @@ def test_the_means_are_those_of_table_11_and_the_systems_in_falling_order():
 @pytest.mark.usefixtures("open_data")
 def test_agreement_counts_each_judgement_once():
     [grid] = answer("thesis.rq2").grids
-    of = {(row[0], row[1]): row for row in grid.rows}
-    assert of["content", "all surveys"][2] == 548
-    surveys = [row[2] for (aspect, survey), row in of.items()
+    by_part = {(row[0], row[1]): row for row in grid.rows}
+    assert by_part["content", "all surveys"][2] == 548
+    surveys = [row[2] for (aspect, survey), row in by_part.items()
                if aspect == "content" and survey != "all surveys"]  # fmt: skip
     assert sum(surveys) == 548
     texts = [s for s in judgements(load("formality-judgements", part="ratings"))
              if s.extra["survey"] == "4"]  # fmt: skip
     r = pearson(*([s.ratings["style"][rater] for s in texts] for rater in ("1", "2")))
-    assert of["style", "Survey 4"][grid.columns.index("r")] == pytest.approx(r)
-    assert of["mean of aspects", "Survey 4"][grid.columns.index("thesis r")] == "0.72"
+    assert by_part["style", "Survey 4"][grid.columns.index("r")] == pytest.approx(r)
+    assert by_part["mean of aspects", "Survey 4"][grid.columns.index("thesis r")] == "0.72"
 
 
 @pytest.mark.slow
@@ -138,28 +138,31 @@ def test_agreement_counts_each_judgement_once():
 def test_released_metrics_agree_as_a_plain_computation_says(monkeypatch):
     monkeypatch.setattr(thesis_values, "PLAIN", ())
     monkeypatch.setattr(thesis_values, "_RELEASED", ("content-src", "cls-xformal"))
-    found = answer("thesis.rq1")
-    content = next(g for g in found.grids if g.title.startswith("RQ1  content"))
-    of = {row[0]: dict(zip(content.columns, row, strict=True)) for row in content.rows}
+    reply = answer("thesis.rq1")
+    content = next(g for g in reply.grids if g.title.startswith("RQ1  content"))
+    by_metric = {row[0]: dict(zip(content.columns, row, strict=True)) for row in content.rows}
     samples = load("formality-judgements", part="content-src")
     texts = judgements(samples)
 
-    def people(some: list[Sample], aspect: str = "content") -> list[float]:
-        return [fmean(s.ratings[aspect].values()) for s in some]
+    def people(samples: list[Sample], aspect: str = "content") -> list[float]:
+        return [fmean(s.ratings[aspect].values()) for s in samples]
 
-    wmd = of["released WMD.source"]
+    wmd = by_metric["released WMD.source"]
     x = [-s.extra["content.src"]["WMD"] for s in texts]
     assert wmd["n"] == 548
     assert wmd["τ"] == pytest.approx(tau_like(x, people(texts)))
     assert (wmd["thesis τ"], wmd["thesis r"]) == ("0.268", "0.318")
     systems = sorted({s.system for s in samples})
     by = [[s for s in samples if s.system == name] for name in systems]
-    within = [pearson([-s.extra["content.src"]["WMD"] for s in one], people(one)) for one in by]
+    within = [
+        pearson([-s.extra["content.src"]["WMD"] for s in system_samples], people(system_samples))
+        for system_samples in by
+    ]
     assert wmd["r within"] == pytest.approx(fmean(within))
-    means = [[fmean(-s.extra["content.src"]["WMD"] for s in one) for one in by],
-             [fmean(people(one)) for one in by]]  # fmt: skip
+    means = [[fmean(-s.extra["content.src"]["WMD"] for s in group) for group in by],
+             [fmean(people(system_samples)) for system_samples in by]]  # fmt: skip
     assert wmd["r of means"] == pytest.approx(pearson(*means))
-    style = next(g for g in found.grids if g.title.startswith("RQ1  style"))
+    style = next(g for g in reply.grids if g.title.startswith("RQ1  style"))
     classifier = {row[0]: row for row in style.rows}["released cls.xformal"]
     judged = load("formality-judgements", part="cls-xformal")
     p = {s.id: s.extra["cls.xformal"] for s in judged}

@@ -71,14 +71,14 @@ def test_a_whole_unit_off_is_different(value: float, places: int):
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_no_value_is_no_derivation_and_has_a_reason(value: float | None):
-    found = outcome("0.81", value)
-    assert found.verdict is Verdict.CANNOT
-    assert found.derived.gap
-    assert found.difference is None
+def test_a_missing_value_can_not_be_derived_and_has_a_gap(value: float | None):
+    result = outcome("0.81", value)
+    assert result.verdict is Verdict.CANNOT
+    assert result.derived.gap
+    assert result.difference is None
 
 
 def test_another_model_is_neither_same_nor_different():
-    found = outcome("0.44", 0.44, comparable=False)
-    assert found.verdict is Verdict.OTHER
-    assert found.difference == pytest.approx(0)
+    result = outcome("0.44", 0.44, comparable=False)
+    assert result.verdict is Verdict.OTHER
+    assert result.difference == pytest.approx(0)

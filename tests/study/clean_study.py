@@ -45,11 +45,11 @@ def clean_cells(seed: int, prompts: tuple[int, int] = (20, 30)) -> list[Cell]:
     }
     cells = []
     for system in SYSTEMS:
-        for name, asked in sets.items():
+        for name, requested in sets.items():
             for number in SEEDS:
                 key = CellKey(system, name, control, number)
-                samples = _samples(rng, key, asked, length[system])
-                true = {s.id: _told(rng, s, control, strength[system]) for s in samples}
+                samples = _samples(rng, key, requested, length[system])
+                true = {s.id: _true_label(rng, s, control, strength[system]) for s in samples}
                 votes = {
                     judge: {id: _seen(rng, label, control, right) for id, label in true.items()}
                     for judge, right in accuracy.items()
@@ -93,10 +93,10 @@ def _phrase(rng: random.Random, n: int) -> str:
     return " ".join(rng.choices(WORDS, k=n)).capitalize()
 
 
-def _told(rng: random.Random, sample: Sample, control: str, strength: float) -> str:
-    """What a text really is: as wanted with this probability, else anything."""
-    wanted = str(sample.control[control])
-    return wanted if rng.random() < strength else rng.choice(LABELS[control])
+def _true_label(rng: random.Random, sample: Sample, control: str, strength: float) -> str:
+    """Returns what a text really is: the wanted label with this probability, else any."""
+    label = str(sample.control[control])
+    return label if rng.random() < strength else rng.choice(LABELS[control])
 
 
 def _seen(rng: random.Random, label: str, control: str, right: float) -> str:
@@ -115,6 +115,6 @@ def _rates(
     rates = []
     for judge, labels in {**votes, "majority": majority}.items():
         for value in LABELS[control]:
-            own = [s.id for s in samples if s.control[control] == value]
-            rates.append(Rate(judge, value, 100 * sum(labels[i] == value for i in own) / len(own)))
+            ids = [s.id for s in samples if s.control[control] == value]
+            rates.append(Rate(judge, value, 100 * sum(labels[i] == value for i in ids) / len(ids)))
     return tuple(rates)

@@ -76,7 +76,7 @@ def one_cell(how: Callable[[Cell], Cell], seed: int | None = SEED, dataset: str 
 
 def swapped(cell: Cell) -> Cell:
     """The votes as if the labels had been exchanged, in a circle."""
-    labels = [str(next(iter(wanted.values()))) for wanted in KINDS[cell.key.control]]
+    labels = [str(next(iter(control.values()))) for control in KINDS[cell.key.control]]
     after = dict(zip(labels, labels[1:] + labels[:1], strict=True))
     return with_votes(cell, lambda label, _: after[label], ("judge 0", "judge 1", "judge 2"))
 
@@ -84,14 +84,14 @@ def swapped(cell: Cell) -> Cell:
 def with_votes(
     cell: Cell, how: Callable[[str, str], str], judges: tuple[str, ...] = ("judge 0",)
 ) -> Cell:
-    """The cell with other labels of some judges, from the label and the wanted value."""
-    wanted = wanted_of(cell)
+    """Returns the cell with other labels of some judges, from the label and the wanted value."""
+    targets = wanted_of(cell)
     return replace(
         cell,
         votes={
             attribute: {
-                judge: {i: how(v, wanted[i]) if judge in judges else v for i, v in of.items()}
-                for judge, of in votes.items()
+                judge: {i: how(v, targets[i]) if judge in judges else v for i, v in labels.items()}
+                for judge, labels in votes.items()
             }
             for attribute, votes in cell.votes.items()
         },
@@ -117,10 +117,10 @@ def copied(share: float, change: Callable[[str], str] = str, shift: int = 0) -> 
         first = {c.key[:3]: c for c in cells if c.key.seed == 1}
 
         def how(cell: Cell) -> Cell:
-            theirs = first[cell.key[:3]].samples
-            n = round(share * len(theirs))
+            others = first[cell.key[:3]].samples
+            n = round(share * len(others))
             changed = (
-                replace(s, text=f"{s.prompt} {change(rest(theirs[(i + shift) % len(theirs)]))}")
+                replace(s, text=f"{s.prompt} {change(rest(others[(i + shift) % len(others)]))}")
                 for i, s in enumerate(cell.samples[:n])
             )
             return replace(cell, samples=(*changed, *cell.samples[n:]))
@@ -172,10 +172,12 @@ def only(cell: Cell, ids: set[str]) -> Cell:
         samples=tuple(s for s in cell.samples if s.id in ids),
         asked=len(ids),
         votes={
-            a: {j: {i: v for i, v in of.items() if i in ids} for j, of in judges.items()}
+            a: {j: {i: v for i, v in labels.items() if i in ids} for j, labels in judges.items()}
             for a, judges in cell.votes.items()
         },
-        scores={m: {i: v for i, v in of.items() if i in ids} for m, of in cell.scores.items()},
+        scores={
+            m: {i: v for i, v in values.items() if i in ids} for m, values in cell.scores.items()
+        },
     )
 
 
@@ -217,8 +219,8 @@ def as_system(cells: list[Cell]) -> list[Cell]:
 
     def how(cell: Cell) -> Cell:
         n = len(cell.samples) // 3
-        theirs = other[cell.key[1:]].samples
-        pairs = zip(cell.samples[:n], theirs[:n], strict=True)
+        others = other[cell.key[1:]].samples
+        pairs = zip(cell.samples[:n], others[:n], strict=True)
         return replace(
             cell, samples=(*(replace(s, text=t.text) for s, t in pairs), *cell.samples[n:])
         )
@@ -286,7 +288,7 @@ _GERMAN = (
 
 
 def german(_: str) -> str:
-    """Words drawn anew for each text, with a generator that all texts share."""
+    """Returns words drawn for each text with one generator."""
     return f"{' '.join(_DRAWN.choices(_GERMAN.split(), k=20)).capitalize()}."
 
 
@@ -336,11 +338,11 @@ def exchanged_scores(metric: str) -> Spoil:
     """The scores of two systems, request by request."""
 
     def spoil(cells: list[Cell]) -> list[Cell]:
-        of_keys = {cell.key: cell for cell in cells}
+        by_key = {cell.key: cell for cell in cells}
         other = {FAULTY: "anchor", "anchor": FAULTY}
 
         def how(cell: Cell) -> Cell:
-            twin = of_keys[cell.key._replace(system=other[cell.key.system])]
+            twin = by_key[cell.key._replace(system=other[cell.key.system])]
             values = list(twin.scores[metric].values())
             exchanged = dict(zip((s.id for s in cell.samples), values, strict=True))
             return replace(cell, scores={**cell.scores, metric: exchanged})
@@ -359,7 +361,7 @@ def other_threshold(cell: Cell) -> Cell:
 def leaky(cells: list[Cell]) -> list[Cell]:
     """A judge that is right on 99 % of all texts."""
     rng = random.Random(4)
-    return [with_votes(c, lambda v, wanted: v if rng.random() < 0.01 else wanted) for c in cells]
+    return [with_votes(c, lambda v, target: v if rng.random() < 0.01 else target) for c in cells]
 
 
 def _fault(spoil: Spoil, *checks: str) -> Fault:
@@ -477,7 +479,7 @@ FAULTS: Mapping[str, Fault] = {
     "no prompts": _fault(texts(rest), "prompt-not-continued"),
     "two identical judges": _fault(every(same_judge), "judges-identical"),
     "a judge always right on one system": _fault(
-        one_cell(one_judge(lambda _, wanted: wanted), seed=None), "judge-depends"
+        one_cell(one_judge(lambda _, target: target), seed=None), "judge-depends"
     ),
     "a judge with swapped labels": _fault(
         every(one_judge(lambda v, _: _other(v))),
@@ -513,30 +515,36 @@ FAULTS: Mapping[str, Fault] = {
         "requests-repeated",
     ),
     "scores in percent": _fault(
-        scores(lambda of: {i: 100 * v for i, v in of.items()}, "control.average"),
+        scores(lambda values: {i: 100 * v for i, v in values.items()}, "control.average"),
         "scores-strange",
     ),
     "scores as logarithms": _fault(
-        scores(lambda of: {i: math.log(v) / 10 for i, v in of.items()}, "fluency.perplexity"),
+        scores(
+            lambda values: {i: math.log(v) / 10 for i, v in values.items()}, "fluency.perplexity"
+        ),
         "scores-strange",
     ),
     "scores outside their range": _fault(
-        scores(lambda of: {i: v - (n % 9 == 0) for n, (i, v) in enumerate(of.items())}, _SHARE),
+        scores(
+            lambda values: {i: v - (n % 9 == 0) for n, (i, v) in enumerate(values.items())}, _SHARE
+        ),
         "scores-strange",
     ),
     "scores of other texts": _fault(
-        scores(lambda of: {f"x{i}": v for i, v in of.items()}, "control.average"),
+        scores(lambda values: {f"x{i}": v for i, v in values.items()}, "control.average"),
         "scores-incomplete",
     ),
     "half the scores undefined": _fault(
         scores(
-            lambda of: {i: float("nan") if n % 2 else v for n, (i, v) in enumerate(of.items())},
+            lambda values: {
+                i: float("nan") if n % 2 else v for n, (i, v) in enumerate(values.items())
+            },
             "control.average",
         ),
         "scores-strange",
     ),
     "one score for all": _fault(
-        scores(lambda of: dict.fromkeys(of, 0.5), "fluency.perplexity"), "scores-strange"
+        scores(lambda values: dict.fromkeys(values, 0.5), "fluency.perplexity"), "scores-strange"
     ),
     "scores of one seed halved": _fault(
         one_cell(
@@ -563,7 +571,7 @@ FAULTS: Mapping[str, Fault] = {
     "another language in 8 %": _fault(written(german, share=0.08), "only-one-system"),
     "another language in 30 %": _fault(written(german, share=0.3), "only-one-system"),
     "a metric constant for one system": _fault(
-        scores(lambda of: dict.fromkeys(of, 0.0), _SHARE), "scores-strange"
+        scores(lambda values: dict.fromkeys(values, 0.0), _SHARE), "scores-strange"
     ),
     "a metric constant for all systems": _fault(
         every(lambda c: replace(c, scores={"fluency.slor": {s.id: 1.0 for s in c.samples}})),
@@ -571,11 +579,12 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "doubled words": _fault(written(doubled), "doubled-words"),
     "log-perplexity of one system": _fault(
-        scores(lambda of: {i: math.log(v) for i, v in of.items()}, "fluency.perplexity"),
+        scores(lambda values: {i: math.log(v) for i, v in values.items()}, "fluency.perplexity"),
         "scores-strange",
     ),
     "control scores that contradict the votes": _fault(
-        scores(lambda of: {i: 1 - v for i, v in of.items()}, _SHARE), "scores-contradict-votes"
+        scores(lambda values: {i: 1 - v for i, v in values.items()}, _SHARE),
+        "scores-contradict-votes",
     ),
     "accents as characters of their own": _fault(with_accents, "only-one-system"),
     "no-break spaces": _fault(written(lambda t: t.replace(" ", "\u00a0", 2)), "only-one-system"),

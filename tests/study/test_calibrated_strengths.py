@@ -76,20 +76,20 @@ def strength(file: Path, system: str) -> float:
 
 @pytest.mark.slow
 def test_each_system_goes_as_far_as_its_budget_and_the_study_runs(file, model):
-    found = {one.system: one for one in calibrate_study(file)}
-    assert found.keys() == {"near", "far"}
-    for one in found.values():
-        assert one.nats == pytest.approx(one.budget, rel=0.02)
-        assert strength(file, one.system) == one.strength
-    technique = ClassifierFreeGuidance(model=model, strength=found["near"].strength)
+    calibrated = {system.system: system for system in calibrate_study(file)}
+    assert calibrated.keys() == {"near", "far"}
+    for system in calibrated.values():
+        assert system.nats == pytest.approx(system.budget, rel=0.02)
+        assert strength(file, system.system) == system.strength
+    technique = ClassifierFreeGuidance(model=model, strength=calibrated["near"].strength)
     (held_out,) = load_study(file).plan.calibration
-    asked = [
+    requests = [
         Request(f"held-out/{id}/sentiment/{k}", prompt, {"sentiment": value})
         for id, prompt in zip(held_out.ids, held_out.prompts, strict=True)
         for k, value in enumerate(("positive", "negative"))
     ]
-    again = divergence(technique, asked, decoding=Decoding(max_new_tokens=6)).mean.value
-    assert again == pytest.approx(found["near"].nats, abs=1e-6)
+    again = divergence(technique, requests, decoding=Decoding(max_new_tokens=6)).mean.value
+    assert again == pytest.approx(calibrated["near"].nats, abs=1e-6)
     run = load_study(file).run(scores=False)
     assert {cell.state for cell in run.status.cells} == {"done"}
 
@@ -139,7 +139,7 @@ def test_what_no_strength_depends_on_may_change(file):
     assert strength(file, "near") < strength(file, "far")
 
 
-def test_another_model_behind_the_same_name_is_refused_when_the_study_runs(file, tmp_path):
+def test_another_model_of_the_same_name_is_refused_when_the_study_runs(file, tmp_path):
     calibrate_study(file, tolerance=0.5)
     path = tmp_path / "budgets.strengths.json"
     entries = json.loads(path.read_text(encoding="utf-8"))
@@ -149,7 +149,7 @@ def test_another_model_behind_the_same_name_is_refused_when_the_study_runs(file,
         load_study(file).run(scores=False)
 
 
-def test_a_damaged_file_of_strengths_is_said(file, tmp_path):
+def test_a_damaged_file_of_strengths_is_an_error(file, tmp_path):
     for content in ("{", "[1]", '[{"system": "near"}]', "null"):
         (tmp_path / "budgets.strengths.json").write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=r"budgets\.strengths\.json does not hold strengths"):
@@ -157,7 +157,7 @@ def test_a_damaged_file_of_strengths_is_said(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "why"),
+    ("old", "new", "reason"),
     [
         ('"It is"', '"The lake"', "is also a prompt of the study"),
         (
@@ -175,9 +175,9 @@ def test_a_damaged_file_of_strengths_is_said(file, tmp_path):
         ),
     ],
 )
-def test_a_budget_that_makes_no_sense_is_refused(file, old, new, why):
+def test_a_budget_that_makes_no_sense_is_refused(file, old, new, reason):
     change(file, old, new)
-    with pytest.raises(InputError, match=why):
+    with pytest.raises(InputError, match=reason):
         calibrate_study(file)
 
 

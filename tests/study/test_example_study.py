@@ -32,10 +32,10 @@ def texts(plan: Plan, system: str, control: str, seed: int) -> dict[str, str]:
         lines = file.read_text(encoding="utf-8").splitlines()
     else:
         assert isinstance(planned.source, CommandSource)
-        asked = "".join(json.dumps(request_record(r)) + "\n" for r in requests.values())
+        records = "".join(json.dumps(request_record(r)) + "\n" for r in requests.values())
         done = subprocess.run(
             planned.source.command,
-            input=asked,
+            input=records,
             cwd=STUDY.parent,
             capture_output=True,
             text=True,
@@ -58,15 +58,15 @@ def test_the_grid_is_as_the_readme_counts_it(plan):
 def test_the_good_systems_continue_their_prompts_and_each_seed_is_another_text(
     plan, system, control
 ):
-    one, two = texts(plan, system, control, 1), texts(plan, system, control, 2)
+    first, two = texts(plan, system, control, 1), texts(plan, system, control, 2)
     prompts = dict(zip(plan.dataset("things").ids, plan.dataset("things").prompts, strict=True))
-    for id, text in one.items():
+    for id, text in first.items():
         assert text.startswith(prompts[id.partition(":")[0]] + " ")
         assert "<|" not in text
         assert text.endswith((".", "!"))
-    assert len(set(one.values())) == len(one)
-    assert one.keys() == two.keys()
-    assert sum(one[id] != two[id] for id in one) > 0.9 * len(one)
+    assert len(set(first.values())) == len(first)
+    assert first.keys() == two.keys()
+    assert sum(first[id] != two[id] for id in first) > 0.9 * len(first)
 
 
 def test_the_writer_takes_its_two_words_for_a_topic_in_turn(plan):
@@ -75,12 +75,12 @@ def test_the_writer_takes_its_two_words_for_a_topic_in_turn(plan):
     assert words == ["science", "computers"] * 4
 
 
-def test_the_stuck_system_has_every_fault_it_is_said_to_have(plan):
-    one = texts(plan, "stuck", "sentiment", 1)
-    assert one == texts(plan, "stuck", "sentiment", 3)
-    positive = {id: text for id, text in one.items() if id.endswith(":positive")}
+def test_the_stuck_system_has_every_documented_fault(plan):
+    stuck = texts(plan, "stuck", "sentiment", 1)
+    assert stuck == texts(plan, "stuck", "sentiment", 3)
+    positive = {id: text for id, text in stuck.items() if id.endswith(":positive")}
     for id, text in positive.items():
-        assert one[id.replace("positive", "negative")] == text
+        assert stuck[id.replace("positive", "negative")] == text
     assert any(not text for text in positive.values())
     assert any("\nUser:" in text for text in positive.values())
     assert any(text.startswith("Here is a text") for text in positive.values())

@@ -49,11 +49,11 @@ def known_findings(cells: list[Cell]) -> set[tuple[str, str, str]]:
 
 def findings(cells: Sequence[Cell]) -> set[tuple[str, str, str]]:
     """Findings that are more than notes, without their numbers."""
-    return {_named(one) for one in audit(cells) if one.severity != "note"}
+    return {_named(finding) for finding in audit(cells) if finding.severity != "note"}
 
 
-def _named(one: Finding) -> tuple[str, str, str]:
-    return (one.check, one.system, str(one.seed or ""))
+def _named(finding: Finding) -> tuple[str, str, str]:
+    return (finding.check, finding.system, str(finding.seed or ""))
 
 
 def written(cell: Cell, how: Callable[[str, int], str]) -> Cell:
@@ -65,7 +65,7 @@ def written(cell: Cell, how: Callable[[str, int], str]) -> Cell:
     return replace(cell, samples=tuple(samples))
 
 
-def of_system(cells: Sequence[Cell], how: Callable[[Cell], Cell]) -> list[Cell]:
+def spoilt_system(cells: Sequence[Cell], how: Callable[[Cell], Cell]) -> list[Cell]:
     return [how(cell) if cell.key.system == SYSTEM else cell for cell in cells]
 
 
@@ -94,9 +94,9 @@ def cherry_picked(cells: Sequence[Cell]) -> list[Cell]:
         pairs = list(zip(cell.samples, chosen, strict=True))
         scores = {
             **cell.scores,
-            "control.average": {own.id: value for own, (value, _) in pairs},
+            "control.average": {sample.id: value for sample, (value, _) in pairs},
         }
-        samples = tuple(replace(own, text=other.text) for own, (_, other) in pairs)
+        samples = tuple(replace(sample, text=other.text) for sample, (_, other) in pairs)
         return replace(cell, samples=samples, scores=scores, votes={})
 
     return [picked(cell) for cell in cells]
@@ -106,9 +106,9 @@ def knowing_judge(cells: Sequence[Cell]) -> list[Cell]:
     """One judge has learnt from the study's own prompts and labels: it is always right."""
 
     def judged(cell: Cell) -> Cell:
-        wanted = {s.id: str(s.control["sentiment"]) for s in cell.samples}
+        labels = {s.id: str(s.control["sentiment"]) for s in cell.samples}
         votes = {
-            attribute: {**judges, "reviews": wanted} for attribute, judges in cell.votes.items()
+            attribute: {**judges, "reviews": labels} for attribute, judges in cell.votes.items()
         }
         return replace(cell, votes=votes)
 
@@ -122,18 +122,18 @@ def in_german(cell: Cell) -> Cell:
 
 
 FAULTS: dict[str, tuple[Callable[[Sequence[Cell]], list[Cell]], set[str]]] = {
-    "continuations of the next prompt": (lambda c: of_system(c, shifted), {"wrong-request"}),
+    "continuations of the next prompt": (lambda c: spoilt_system(c, shifted), {"wrong-request"}),
     "a judge that knows the prompts": (knowing_judge, {"judge-always-right"}),
     "texts cut at half their length": (
-        lambda c: of_system(c, lambda cell: written(cell, lambda t, _: t[: len(t) // 2])),
+        lambda c: spoilt_system(c, lambda cell: written(cell, lambda t, _: t[: len(t) // 2])),
         {"length-differs", "cut-at-length"},
     ),
     "a seed of picked texts": (cherry_picked, {"seeds-differ", "identical-seeds"}),
     "lower case": (
-        lambda c: of_system(c, lambda cell: written(cell, lambda t, _: t.lower())),
+        lambda c: spoilt_system(c, lambda cell: written(cell, lambda t, _: t.lower())),
         {"style-differs"},
     ),
-    "another language in a tenth": (lambda c: of_system(c, in_german), {"only-one-system"}),
+    "another language in a tenth": (lambda c: spoilt_system(c, in_german), {"only-one-system"}),
 }
 
 
@@ -148,8 +148,8 @@ def test_a_planted_fault_is_found(cells, known_findings, fault):
 @pytest.mark.thinned
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_audit_finds_nothing_serious(folder, name):
-    found = audit(load_study(folder / f"{name}.toml").cells())
-    assert [one for one in found if one.severity == "serious"] == []
+    reported = audit(load_study(folder / f"{name}.toml").cells())
+    assert [finding for finding in reported if finding.severity == "serious"] == []
 
 
 @pytest.mark.thinned

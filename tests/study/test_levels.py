@@ -96,7 +96,7 @@ def write(folder: Path, model: str) -> Path:
     return path
 
 
-def test_techniques_whose_strength_is_free_stand_once_at_each_budget(tmp_path, model):
+def test_techniques_whose_strength_is_free_are_once_at_each_budget(tmp_path, model):
     plan = load_plan(write(tmp_path, model), strengths=False)
     assert [system.name for system in plan.systems] == [
         "base",
@@ -115,7 +115,7 @@ def test_options_of_the_study_are_those_of_techniques_that_name_no_other(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "why"),
+    ("old", "new", "reason"),
     [
         ("[0.6, 0.2]", "[0.6, 0.6]", "budgets"),
         ("[0.6, 0.2]", "[0]", "budgets"),
@@ -125,21 +125,23 @@ def test_options_of_the_study_are_those_of_techniques_that_name_no_other(tmp_pat
         ('name = "fixed"', 'name = "guided @ 0.6"', "names are unique"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path, model, old, new, why):
+def test_what_makes_no_sense_is_refused(tmp_path, model, old, new, reason):
     file = write(tmp_path, model)
     text = file.read_text(encoding="utf-8")
     assert old in text
     file.write_text(text.replace(old, new), encoding="utf-8")
-    with pytest.raises(InputError, match=why):
+    with pytest.raises(InputError, match=reason):
         calibrate_study(file)
 
 
 @pytest.mark.slow
-def test_what_is_found_is_not_looked_for_again(finished, monkeypatch):
+def test_calibrated_strengths_are_not_searched_again(finished, monkeypatch):
     monkeypatch.setattr(calibration, "calibrate_strength", lambda *_, **__: pytest.fail("searched"))
-    found = calibrate_study(finished, tolerance=0.1)
-    assert [one.system for one in found] == ["guided @ 0.6", "guided @ 0.2"]
-    assert [one.system for one in calibrate_study(finished, only=["guided"], tolerance=0.1)] == [
+    calibrated = calibrate_study(finished, tolerance=0.1)
+    assert [system.system for system in calibrated] == ["guided @ 0.6", "guided @ 0.2"]
+    assert [
+        system.system for system in calibrate_study(finished, only=["guided"], tolerance=0.1)
+    ] == [
         "guided @ 0.6",
         "guided @ 0.2",
     ]
@@ -147,18 +149,18 @@ def test_what_is_found_is_not_looked_for_again(finished, monkeypatch):
 
 def test_the_second_search_begins_near_its_end(tmp_path, model, monkeypatch):
     begins = []
-    found = strengths._found
+    search = strengths._calibrated
 
     def noted(plan, system, chosen, alike, stages):
-        begins.append([one.system for one in alike])
-        return found(plan, system, chosen, alike, stages)
+        begins.append([system.system for system in alike])
+        return search(plan, system, chosen, alike, stages)
 
-    monkeypatch.setattr(strengths, "_found", noted)
+    monkeypatch.setattr(strengths, "_calibrated", noted)
     calibrate_study(write(tmp_path, model), tolerance=0.1)
     assert begins == [[], ["guided @ 0.6"]]
 
 
-def test_a_budget_out_of_reach_leaves_its_system_out_and_is_said(tmp_path, model):
+def test_an_unreachable_budget_leaves_its_system_out_with_a_note(tmp_path, model):
     file = write(tmp_path, model)
     text = file.read_text(encoding="utf-8").replace("[0.6, 0.2]", "[0.6, 900]")
     file.write_text(text, encoding="utf-8")
@@ -195,9 +197,11 @@ def test_strengths_that_another_process_finds_meanwhile_are_kept(tmp_path, model
     first, second = calibrate_study(file, tolerance=0.5)
     path = strengths.strengths_file(plan)
     path.write_text(json.dumps([second.to_dict()]), encoding="utf-8")
-    kept = strengths._kept(plan, {}, first)
+    kept = strengths._written(plan, {}, first)
     assert kept == {first.system: first, second.system: second}
-    assert {one["system"] for one in json.loads(path.read_text(encoding="utf-8"))} == kept.keys()
+    assert {
+        strength["system"] for strength in json.loads(path.read_text(encoding="utf-8"))
+    } == kept.keys()
 
 
 @pytest.mark.slow
@@ -229,10 +233,10 @@ def test_tables_compare_systems_at_the_same_budget(finished):
 
 def test_a_system_with_a_budget_of_its_own_is_in_the_tables_of_that_budget(tmp_path, model):
     file = write(tmp_path, model)
-    own = '\n[[systems]]\nname = "own"\ntechnique = "preadd"\nbudget = {}\n'
-    file.write_text(file.read_text(encoding="utf-8") + own.format(0.6), encoding="utf-8")
+    budgeted = '\n[[systems]]\nname = "own"\ntechnique = "preadd"\nbudget = {}\n'
+    file.write_text(file.read_text(encoding="utf-8") + budgeted.format(0.6), encoding="utf-8")
     assert systems_at_budgets(file)["own"] == {"sentiment at 0.6 nats"}
-    text = file.read_text(encoding="utf-8").replace(own.format(0.6), own.format(0.4))
+    text = file.read_text(encoding="utf-8").replace(budgeted.format(0.6), budgeted.format(0.4))
     file.write_text(text, encoding="utf-8")
     assert systems_at_budgets(file) == {
         "base": {f"sentiment at {budget} nats" for budget in (0.2, 0.4, 0.6)},
@@ -244,10 +248,10 @@ def test_a_system_with_a_budget_of_its_own_is_in_the_tables_of_that_budget(tmp_p
 
 def systems_at_budgets(file: Path) -> dict[str, set[str]]:
     plan = load_plan(file, strengths=False)
-    found: dict[str, set[str]] = {}
+    controls: dict[str, set[str]] = {}
     for cell in cells_at_budgets(plan, [Cell(key) for key in plan.cells()]):
-        found.setdefault(cell.key.system, set()).add(cell.key.control)
-    return found
+        controls.setdefault(cell.key.system, set()).add(cell.key.control)
+    return controls
 
 
 @pytest.mark.slow
@@ -265,16 +269,16 @@ def test_one_budget_needs_no_tables_of_its_own(tmp_path, model):
 @pytest.mark.slow
 def test_the_divergence_is_that_of_the_texts_of_the_first_seed(finished, model):
     study = load_study(finished)
-    divergences = {one.system: one for one in study.divergence()}
+    divergences = {measured.system: measured for measured in study.divergence()}
     assert divergences.keys() == {"base", "guided @ 0.6", "guided @ 0.2", "fixed"}
     assert divergences["base"].nats == pytest.approx(0, abs=1e-6)
-    asked = [
+    requests = [
         Request(f"openings/sentiment/{id}:{value}", prompt, {"sentiment": value})
         for id, prompt in (("0001", "The lake"), ("0002", "Go"), ("0003", "In a house"))
         for value in ("positive", "negative")
     ]
     technique = ClassifierFreeGuidance(model=model, strength=1.5)
-    expected = divergence(technique, asked, decoding=Decoding(max_new_tokens=6), seed=1).mean
+    expected = divergence(technique, requests, decoding=Decoding(max_new_tokens=6), seed=1).mean
     assert divergences["fixed"].nats == pytest.approx(expected.value, abs=1e-6)
     low, high = study.report().summary.controls
     costs = {(c.control, cost.system): cost.nats for c in (low, high) for cost in c.costs}
@@ -299,19 +303,19 @@ def test_the_command_shows_divergences_and_keeps_them(finished):
 @pytest.mark.slow
 def test_divergences_of_systems_that_are_left_out_are_kept(finished):
     study = load_study(finished)
-    divergences = {one.system: one for one in study.divergence()}
+    divergences = {divergence.system: divergence for divergence in study.divergence()}
     path = finished.parent / "levels.study/divergences.json"
     others = [
         {**divergences["fixed"].to_dict(), "system": "left out"},
-        *(one.to_dict() for name, one in divergences.items() if name != "fixed"),
+        *(divergence.to_dict() for name, divergence in divergences.items() if name != "fixed"),
     ]
     path.write_text(json.dumps(others), encoding="utf-8")
     assert study.divergence(only=["fixed"]) == [divergences["fixed"]]
-    kept = {one["system"] for one in json.loads(path.read_text(encoding="utf-8"))}
+    kept = {record["system"] for record in json.loads(path.read_text(encoding="utf-8"))}
     assert kept == {*divergences, "left out"}
 
 
-def test_a_damaged_file_of_divergences_is_said(tmp_path, model):
+def test_a_damaged_file_of_divergences_is_an_error(tmp_path, model):
     file = write(tmp_path, model)
     calibrate_study(file, tolerance=0.5)
     folder = tmp_path / "levels.study"

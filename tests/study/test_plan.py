@@ -106,14 +106,14 @@ def test_every_key_has_its_place(tmp_path):
     assert plan.dataset("d").ids == ("x", "y", "z")
     assert plan.dataset("d").weight == 0.5
     assert plan.control("k").values == ({"keywords": ("a", "b")}, {"keywords": ("c",)})
-    one, two, three = plan.systems
-    assert one.source == CommandSource(
+    first, two, three = plan.systems
+    assert first.source == CommandSource(
         ("python3", "one.py", ""), timeout_s=60.0, retries=0, environment={"MODEL": "small"}
     )
-    assert one.controls == ("s",)
-    assert one.labels == {"topic": {"World": ("Politics", "News")}}
-    assert one.postprocess == ("strip-start:<|endoftext|>", "strip-label")
-    assert one.prompting == "few-shot"
+    assert first.controls == ("s",)
+    assert first.labels == {"topic": {"World": ("Politics", "News")}}
+    assert first.postprocess == ("strip-start:<|endoftext|>", "strip-label")
+    assert first.prompting == "few-shot"
     pattern = "texts/{system}/{dataset}-{control}-{seed}.csv"
     assert two.source == FilesSource(pattern, None, {"text": "output"})
     assert two.controls == ("s", "k")
@@ -212,7 +212,7 @@ def test_thousands_of_prompts_get_ids_that_stay_when_the_set_grows(tmp_path):
 
 
 def test_all_mistakes_are_named_at_once(tmp_path):
-    said = problems(
+    lines = problems(
         tmp_path,
         top='name = " "\nseeds = [1, -1, 1]\nmetric = ["ctrleval"]',
         datasets='[datasets.d]\nprompts = ["a"]\nwieght = 2\n[datasets.e]\nset = "pplmm"',
@@ -236,22 +236,22 @@ def test_all_mistakes_are_named_at_once(tmp_path):
         'systems: 2 have the name "x"; names are unique',
         'metric: there is no such key; did you mean "metrics"?',
     ]
-    assert [s for s in said if "ctrlevl" not in s] == expected
-    assert any(s.startswith('metrics[1] "ctrlevl": there is no metric') for s in said)
+    assert [s for s in lines if "ctrlevl" not in s] == expected
+    assert any(s.startswith('metrics[1] "ctrlevl": there is no metric') for s in lines)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("systems", "expected"),
     [("3", "systems: expected at least one table"), ("[3]", "systems[1]: expected a table")],
 )
-def test_systems_that_are_no_tables_are_refused(tmp_path, given, said):
-    (only,) = problems(tmp_path, top=f'name = "N"\nseeds = [1]\nsystems = {given}', systems="")
-    assert only.startswith(said)
+def test_systems_that_are_not_tables_are_refused(tmp_path, systems, expected):
+    (only,) = problems(tmp_path, top=f'name = "N"\nseeds = [1]\nsystems = {systems}', systems="")
+    assert only.startswith(expected)
 
 
 def test_an_empty_file_lacks_one_of_each(tmp_path):
-    said = problems(tmp_path, top="", datasets="", controls="", systems="", metrics="")
-    assert [s.partition(":")[0] for s in said] == [
+    lines = problems(tmp_path, top="", datasets="", controls="", systems="", metrics="")
+    assert [s.partition(":")[0] for s in lines] == [
         "name",
         "seeds",
         "datasets",
@@ -259,11 +259,11 @@ def test_an_empty_file_lacks_one_of_each(tmp_path):
         "systems",
         "metrics",
     ]
-    assert all(s.endswith("there is none") for s in said)
+    assert all(s.endswith("there is none") for s in lines)
 
 
 @pytest.mark.parametrize(
-    ("part", "text", "said"),
+    ("part", "text", "expected"),
     [
         ("top", 'name = "N"\nseeds = 3', "seeds: expected a list of whole numbers"),
         ("top", 'name = "N"\nseeds = [true]', "seeds[1]: expected a whole number from 0 on"),
@@ -322,13 +322,13 @@ def test_an_empty_file_lacks_one_of_each(tmp_path):
         ("metrics", '[[metrics]]\nname = 3', "metrics[1]: name: expected a string"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
+def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, expected):
     (only,) = problems(tmp_path, **{part: text})
-    assert only.startswith(said)
+    assert only.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "expected"),
     [
         ('command = [""]', "command[1]: expected a program"),
         (
@@ -372,9 +372,9 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
         ('command = ["a"]\npostprocess = ["cut-at"]', "postprocess[1]: expected cut-at:MARK"),
     ],
 )
-def test_what_is_wrong_with_a_system_is_named(tmp_path, keys, said):
+def test_what_is_wrong_with_a_system_is_named(tmp_path, keys, expected):
     (only,) = problems(tmp_path, systems=f'[[systems]]\nname = "a"\n{keys}')
-    assert only.startswith(f'systems[1] "a": {said}')
+    assert only.startswith(f'systems[1] "a": {expected}')
 
 
 def test_labels_of_words_that_go_together_are_refused(tmp_path):
@@ -387,7 +387,7 @@ def test_labels_of_words_that_go_together_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metrics", "said"),
+    ("metrics", "expected"),
     [
         ('[[metrics]]\nname = "nothing"', 'metrics[1] "nothing": there is no metric'),
         (
@@ -408,31 +408,31 @@ def test_labels_of_words_that_go_together_are_refused(tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_metrics_are_checked_without_loading_models(tmp_path, metrics, said):
+def test_metrics_are_checked_without_loading_models(tmp_path, metrics, expected):
     (only,) = problems(tmp_path, metrics=metrics)
-    assert only.startswith(said)
+    assert only.startswith(expected)
 
 
 def test_problems_in_a_file_of_prompts_have_its_lines(tmp_path):
     lines = ['{"prompt": "a", "id": "x"}', '{"text": "a"}', "{", '{"prompt": 3}', "[]"]
     tmp_path.joinpath("p.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    said = problems(tmp_path, datasets='[datasets.d]\nfile = "p.jsonl"')
+    messages = problems(tmp_path, datasets='[datasets.d]\nfile = "p.jsonl"')
     places = [f"datasets.d: file: p.jsonl:{n}: " for n in (2, 3, 4, 5)]
-    assert len(said) == 4
-    assert all(s.startswith(place) for s, place in zip(said, places, strict=True))
+    assert len(messages) == 4
+    assert all(s.startswith(place) for s, place in zip(messages, places, strict=True))
 
 
 def test_a_file_of_prompts_that_is_all_wrong_does_not_drown_the_rest(tmp_path):
     lines = [json.dumps({"text": "a"})] * 5_000
     tmp_path.joinpath("p.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    said = problems(tmp_path, datasets='[datasets.d]\nfile = "p.jsonl"\nweight = -1')
-    assert len(said) == 7
-    assert said[0].startswith("datasets.d: weight")
-    assert said[6] == "datasets.d: file: … and 4,995 more problems"
+    messages = problems(tmp_path, datasets='[datasets.d]\nfile = "p.jsonl"\nweight = -1')
+    assert len(messages) == 7
+    assert messages[0].startswith("datasets.d: weight")
+    assert messages[6] == "datasets.d: file: … and 4,995 more problems"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         ('{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}', '2 prompts have the id "x"'),
         ('{"prompt": "a", "id": "x"}\n{"prompt": "b"}', "1 of 2 prompts have an id"),
@@ -440,10 +440,10 @@ def test_a_file_of_prompts_that_is_all_wrong_does_not_drown_the_rest(tmp_path):
         ('{"prompt": "\\ud83d"}', "p.jsonl:1: prompt: a lone surrogate"),
     ],
 )
-def test_ids_in_a_file_of_prompts_are_unique_and_complete(tmp_path, content, said):
+def test_ids_in_a_file_of_prompts_are_unique_and_complete(tmp_path, content, expected):
     tmp_path.joinpath("p.jsonl").write_text(content, encoding="utf-8")
     (only,) = problems(tmp_path, datasets='[datasets.d]\nfile = "p.jsonl"')
-    assert only.startswith(f"datasets.d: file: {said}")
+    assert only.startswith(f"datasets.d: file: {expected}")
 
 
 @pytest.mark.parametrize("name", ["a/b", "🎉 party", "..", "Sci/Tech: “new”", "नमस्ते"])
@@ -467,7 +467,7 @@ def test_a_name_that_no_folder_can_have_is_refused(tmp_path, name):
     assert only.endswith("the name is too long for a folder; shorten it")
 
 
-def test_a_file_that_is_not_there_or_no_toml_is_said_in_one_line(tmp_path):
+def test_a_missing_file_or_invalid_toml_is_one_line(tmp_path):
     with pytest.raises(UserError, match=r"no\.toml: can't be read: No such file"):
         load_plan(tmp_path / "no.toml")
     with pytest.raises(UserError, match="can't be read: Is a directory"):
@@ -518,12 +518,12 @@ def test_a_cell_of_too_many_requests_is_named(tmp_path, monkeypatch):
 
 
 def test_retries_without_bounds_are_refused(tmp_path):
-    (found,) = problems(tmp_path, systems=SYSTEMS + "\nretries = 1_000_000_000")
-    assert found.endswith("retries: expected a whole number from 0 to 100; found 1000000000")
+    (problem,) = problems(tmp_path, systems=SYSTEMS + "\nretries = 1_000_000_000")
+    assert problem.endswith("retries: expected a whole number from 0 to 100; found 1000000000")
 
 
 def test_a_file_of_too_many_prompts_is_not_read_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr("levelfield.core.limits.CELL_REQUESTS", 3)
     (tmp_path / "prompts.txt").write_text("a\nb\nc\n\ud7ffd\n", encoding="utf-8")
-    found = problems(tmp_path, datasets='[datasets.d]\nfile = "prompts.txt"')
-    assert found[0] == 'datasets.d: file: "prompts.txt" has more than 3 prompts'
+    lines = problems(tmp_path, datasets='[datasets.d]\nfile = "prompts.txt"')
+    assert lines[0] == 'datasets.d: file: "prompts.txt" has more than 3 prompts'

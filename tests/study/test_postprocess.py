@@ -22,7 +22,7 @@ EVERY_STEP = [s.form.replace(s.argument, ARGUMENTS[s.argument]) for s in STEPS.v
 
 
 @pytest.mark.parametrize(
-    ("system", "steps", "raw", "given", "text"),
+    ("system", "steps", "raw", "input", "text"),
     [
         ("CTRL", ["strip-label"], "Fitness The lake is", "", "The lake is"),
         ("CTRL", ["strip-words:1"], "Legal The lake is", "", "The lake is"),
@@ -52,8 +52,8 @@ EVERY_STEP = [s.form.replace(s.argument, ARGUMENTS[s.argument]) for s in STEPS.v
         ("DExperts", [], " as it is\n", "", " as it is\n"),
     ],
 )  # fmt: skip
-def test_the_published_post_processing_can_be_said_in_steps(system, steps, raw, given, text):
-    assert process(steps, raw, request(topic="Fitness"), given) == text, system
+def test_the_published_post_processing_can_be_written_as_steps(system, steps, raw, input, text):
+    assert process(steps, raw, request(topic="Fitness"), input) == text, system
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,18 @@ def test_the_published_post_processing_can_be_said_in_steps(system, steps, raw, 
         ("", ""),
     ],
 )
-def test_a_label_is_stripped_only_where_it_stands_as_a_word_at_the_start(raw, text):
+def test_a_label_is_stripped_only_as_a_word_at_the_start(raw, text):
     assert process(["strip-label"], raw, request(sentiment="positive")) == text
 
 
 def test_labels_of_several_attributes_are_stripped_together_or_not_at_all():
-    both = request(sentiment="very_positive", topic="space")
-    assert process(["strip-label"], "very_positive space:The lake", both) == "The lake"
-    assert process(["strip-label"], "very_positive, space The lake", both) == "The lake"
-    assert process(["strip-label"], "very_positive: The lake", both) == "very_positive: The lake"
+    request_of_two = request(sentiment="very_positive", topic="space")
+    assert process(["strip-label"], "very_positive space:The lake", request_of_two) == "The lake"
+    assert process(["strip-label"], "very_positive, space The lake", request_of_two) == "The lake"
+    assert (
+        process(["strip-label"], "very_positive: The lake", request_of_two)
+        == "very_positive: The lake"
+    )
 
 
 def test_a_prompt_that_begins_with_the_label_keeps_it():
@@ -91,7 +94,7 @@ def test_without_labels_there_is_no_label_to_strip():
 
 
 @pytest.mark.parametrize(
-    ("raw", "given", "text"),
+    ("raw", "input", "text"),
     [
         ("Write: so", "Write:", " so"),
         ("\n Write: so", "Write:", " so"),
@@ -101,8 +104,8 @@ def test_without_labels_there_is_no_label_to_strip():
         ("Write: so", " \n", "Write: so"),
     ],
 )
-def test_the_input_is_stripped_only_at_the_start(raw, given, text):
-    assert process(["strip-input"], raw, request(), given) == text
+def test_the_input_is_stripped_only_at_the_start(raw, input, text):
+    assert process(["strip-input"], raw, request(), input) == text
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_a_step_does_what_it_says(step, raw, text):
 )
 def test_a_step_only_takes_away(raw, step, given_up_to):
     text = process([step], raw, request("", topic="a"), input=raw[:given_up_to])
-    # one blank for another is no character more
+    # one blank in place of another does not add a character
     rest = iter(" " if c.isspace() else c for c in raw)
     assert all((" " if c.isspace() else c) in rest for c in text)
 
@@ -201,7 +204,7 @@ def test_steps_run_in_the_order_they_are_named():
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "expected"),
     [
         ("strip-lable", 'no step "strip-lable"; did you mean strip-label'),
         ("cut", 'no step "cut"; did you mean cut-at:MARK'),
@@ -217,8 +220,8 @@ def test_steps_run_in_the_order_they_are_named():
         ("strip:x", "step strip takes no argument"),
     ],
 )
-def test_a_step_that_is_none_is_refused(word, said):
-    with pytest.raises(UserError, match=said):
+def test_a_step_that_is_none_is_refused(word, expected):
+    with pytest.raises(UserError, match=expected):
         parse_step(word)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=expected):
         process([word], "a", request())

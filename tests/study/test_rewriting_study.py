@@ -88,7 +88,7 @@ def test_a_request_has_a_source_only_where_there_is_one(study):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "technique", "why"),
+    ("dataset", "technique", "reason"),
     [
         ('prompts = ["a"]', "rules", "technique rules rewrites sources, and datasets.letters has"),
         ('sources = "sources.jsonl"', "base", "technique base continues prompts, and"),
@@ -96,6 +96,8 @@ def test_a_request_has_a_source_only_where_there_is_one(study):
         ('sources = "sources.jsonl"\nset = "pplm"', "rules", "cannot be combined with sources"),
     ],
 )
-def test_what_does_not_go_together_is_refused_when_the_file_is_read(study, dataset, technique, why):
-    with pytest.raises(InputError, match=why):
+def test_what_does_not_go_together_is_refused_when_the_file_is_read(
+    study, dataset, technique, reason
+):
+    with pytest.raises(InputError, match=reason):
         load_plan(study(dataset, technique))

@@ -287,10 +287,10 @@ def test_a_run_that_is_killed_before_its_record_counts_as_an_attempt(
 ) -> None:
     study = plan(tmp_path, command("well", log))
     store = StudyStore(study.out)
-    wanted = requests_of(study, KEY)
+    requests = requests_of(study, KEY)
     store.folder(KEY).mkdir(parents=True)
-    with store.keeping(KEY, fingerprint(study, KEY, wanted)) as keep:
-        for request in wanted[:kept]:
+    with store.keeping(KEY, fingerprint(study, KEY, requests)) as keep:
+        for request in requests[:kept]:
             keep(TimedAnswer(SystemAnswer(request.id, "So.")))
     assert run(study).counts == {"done": 1}
     assert len(lines(log)) == 4 - kept
@@ -307,10 +307,10 @@ def test_two_processes_share_a_study(tmp_path: Path, log: Path) -> None:
         report = run(plan(folder, command("slowly", Path({str(log)!r})), prompts=2, seeds={seeds}))
         print(len(report.fresh), report.counts["failed"])
         """
-    both = [start(tmp_path, body) for _ in range(2)]
-    said = [process.communicate(timeout=40) for process in both]
-    fresh = [int(out.split()[0]) for out, _ in said]
-    assert [out.split()[1] for out, _ in said] == ["0", "0"], said
+    processes = [start(tmp_path, body) for _ in range(2)]
+    outputs = [process.communicate(timeout=40) for process in processes]
+    fresh = [int(out.split()[0]) for out, _ in outputs]
+    assert [out.split()[1] for out, _ in outputs] == ["0", "0"], outputs
     assert sum(fresh) == len(seeds)
     assert min(fresh) > 0
     assert {cell.state for cell in study_status(study).cells} == {"done"}
@@ -332,13 +332,13 @@ def test_as_many_cells_run_at_once_as_jobs_say_and_come_out_the_same(
     tmp_path: Path, jobs: int
 ) -> None:
     study = plan(tmp_path, command("slowly"), seeds=(1, 2, 3))
-    at_once: list[int] = []
+    open_cells: list[int] = []
 
     def look(_: int) -> None:
-        at_once.append(len(list(study.out.rglob("answers.partial.jsonl"))))
+        open_cells.append(len(list(study.out.rglob("answers.partial.jsonl"))))
 
     assert run(study, jobs=jobs, progress=look).counts == {"done": 3}
-    assert max(at_once) == jobs
+    assert max(open_cells) == jobs
     assert all(texts(study, key) == expected(4) for key in study.cells())
 
 

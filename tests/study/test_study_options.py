@@ -53,8 +53,8 @@ def test_a_command_and_python_refuse_a_value_with_the_same_words(
     word = f"--{name.replace('_', '-')}"
     done = CliRunner().invoke(levelfield, ["study", verb, file, word, str(value)])
     assert done.exit_code != 0
-    said = " ".join(done.output.replace("│", " ").split())
-    assert f"expected {expected}" in said
+    message = " ".join(done.output.replace("│", " ").split())
+    assert f"expected {expected}" in message
 
 
 def test_a_verb_takes_its_options_whole_or_by_name(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_a_verb_takes_its_options_whole_or_by_name(tmp_path: Path) -> None:
 
 WRITTEN: list[tuple[str, Callable[[], object], str, object, str]] = [
     *(
-        (keys, made, name, value, expected)
-        for keys, made in {
+        (keys, cls, name, value, expected)
+        for keys, cls in {
             'command = ["gedi"]': lambda **words: CommandSource(("gedi",), **words),
             'callable = "a:b"': lambda **words: CallableSource("a:b", **words),
             'technique = "base"': lambda **words: TechniqueSource("base", **words),
@@ -95,13 +95,13 @@ WRITTEN: list[tuple[str, Callable[[], object], str, object, str]] = [
 """Keys of a system, what Python calls, option, a value outside, what is expected."""
 
 
-@pytest.mark.parametrize(("keys", "made", "name", "value", "expected"), WRITTEN)
+@pytest.mark.parametrize(("keys", "cls", "name", "value", "expected"), WRITTEN)
 def test_a_file_its_schema_and_python_refuse_the_same_values(
-    tmp_path: Path, keys: str, made: Any, name: str, value: object, expected: str
+    tmp_path: Path, keys: str, cls: Any, name: str, value: object, expected: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(f"{name}={value}: expected {expected[:8]}")):
-        made(**{name: value})
-    field = f"decoding.{name}" if made is Decoding else name
+        cls(**{name: value})
+    field = f"decoding.{name}" if cls is Decoding else name
     system = f'[[systems]]\nname = "a"\n{keys}\n{field} = {json.dumps(value)}'
     with pytest.raises(InputError) as caught:
         load(tmp_path, systems=system)

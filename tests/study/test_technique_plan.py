@@ -36,24 +36,24 @@ def source(folder: Path, systems: str, *, top: str = TOP) -> TechniqueSource:
 
 
 def test_a_technique_needs_its_name_only(tmp_path: Path) -> None:
-    of = source(tmp_path, BASE)
-    assert of == TechniqueSource(
+    technique = source(tmp_path, BASE)
+    assert technique == TechniqueSource(
         "base", {"model": "offline/smollm2"}, Decoding(), timeout_s=3600.0, retries=1
     )
-    assert of.base == "offline/smollm2"
+    assert technique.base == "offline/smollm2"
 
 
 def test_seeds_of_techniques_draw_for_each_text_unless_the_file_says_otherwise(
     tmp_path: Path,
 ) -> None:
     program = '[[systems]]\nname = "own"\ncommand = ["own"]'
-    for top, of_system, expected in (
+    for top, draws, expected in (
         ("", "", ("text", "run")),
         ('\ndraws = "run"', "", ("run", "run")),
         ("", '\ndraws = "text"', ("text", "text")),
         ('\ndraws = "text"', '\ndraws = "run"', ("text", "run")),
     ):
-        plan = load(tmp_path, systems=f"{BASE}\n{program}{of_system}", top=TOP + top)
+        plan = load(tmp_path, systems=f"{BASE}\n{program}{draws}", top=TOP + top)
         assert tuple(system.draws for system in plan.systems) == expected
 
 
@@ -65,21 +65,21 @@ def test_options_and_decoding_have_the_types_of_the_technique(tmp_path: Path) ->
         timeout_s = 60
         retries = 2
         """
-    of = source(tmp_path, CFG + keys)
-    assert of.options == {
+    technique = source(tmp_path, CFG + keys)
+    assert technique.options == {
         "model": "gpt2",
         "strength": 3.0,
         "batch": 4,
         "allow_pickle": True,
         "dtype": "bfloat16",
     }
-    assert of.decoding == Decoding(max_new_tokens=30, top_p=1.0, greedy=True)
-    assert (of.timeout_s, of.retries) == (60.0, 2)
+    assert technique.decoding == Decoding(max_new_tokens=30, top_p=1.0, greedy=True)
+    assert (technique.timeout_s, technique.retries) == (60.0, 2)
 
 
 def test_dashes_in_the_names_of_options_are_underscores(tmp_path: Path) -> None:
-    of = source(tmp_path, CFG + "\noptions = { allow-pickle = true }")
-    assert of.options == {"model": "offline/smollm2", "allow_pickle": True}
+    technique = source(tmp_path, CFG + "\noptions = { allow-pickle = true }")
+    assert technique.options == {"model": "offline/smollm2", "allow_pickle": True}
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.validate(read_toml(tmp_path / "study.toml"), schema())
 
@@ -109,7 +109,7 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "expected"),
     [
         ('technique = "bass"', 'technique: there is no technique "bass"; did you mean "base"?'),
         ("technique = 3", "technique: expected a string"),
@@ -156,25 +156,25 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
         ('command = ["x"]\nguide = "g"', "guide: only a system with technique has this"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, keys: str, said: str) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, keys: str, expected: str) -> None:
     (only,) = problems(tmp_path, systems=f'[[systems]]\nname = "a"\n{keys}')
-    assert only.startswith(f'systems[1] "a": {said}')
+    assert only.startswith(f'systems[1] "a": {expected}')
 
 
 def test_all_mistakes_of_all_techniques_are_named_at_once(tmp_path: Path) -> None:
-    said = problems(
+    lines = problems(
         tmp_path,
         top=f"{TOP}\ndecoding = {{ top_p = 2, top_k = -1 }}",
         systems=f"{BASE}\noptions = {{ batch = 1.5, btch = 1 }}\n"
         f"{B}\noptions = {{ against = 'x' }}\nmodel = ''",
     )
-    assert len(said) == 6
+    assert len(lines) == 6
 
 
 def test_base_and_decoding_without_a_technique_are_refused(tmp_path: Path) -> None:
     top = f'{TOP}\nmodel = "gpt2"\ndecoding = {{ top_k = 3 }}'
-    said = problems(tmp_path, top=top, systems='[[systems]]\nname = "a"\ncommand = ["x"]')
-    assert [one.partition(":")[0] for one in said] == ["model", "decoding"]
+    lines = problems(tmp_path, top=top, systems='[[systems]]\nname = "a"\ncommand = ["x"]')
+    assert [line.partition(":")[0] for line in lines] == ["model", "decoding"]
 
 
 class TestRefusal:
@@ -191,7 +191,7 @@ class TestRefusal:
 
         monkeypatch.setattr(UncontrolledBase, "refusal", refusal)
 
-    def test_what_it_refuses_is_said_before_anything_is_loaded(self, tmp_path: Path) -> None:
+    def test_refusals_of_a_technique_come_before_anything_is_loaded(self, tmp_path: Path) -> None:
         controls = f'{CONTROLS}\n[controls.k]\nkeywords = [["court", "culture"]]'
         sentiment, keywords = problems(tmp_path, controls=controls, systems=BASE)
         assert sentiment == (

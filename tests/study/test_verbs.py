@@ -118,10 +118,10 @@ def test_a_name_that_no_file_can_have_is_the_users_mistake(name: str) -> None:
 @pytest.fixture
 def read_study(tmp_path: Path) -> Study:
     """A study of texts that exist, which starts no process; it has been run."""
-    asked = [(f"Opening {n}", [word]) for n in range(3) for word in ("sun", "rain")]
+    prompts = [(f"Opening {n}", [word]) for n in range(3) for word in ("sun", "rain")]
     rows = [
         {"prompt": prompt, "control": {"keywords": words}, "text": f"{prompt} and sun."}
-        for prompt, words in asked
+        for prompt, words in prompts
     ]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     file = tmp_path / "read.toml"

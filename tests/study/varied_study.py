@@ -104,11 +104,11 @@ def varied_cells(seed: int, shape: Shape | None = None) -> list[Cell]:
                 if shape.baseline and system == "anchor":
                     # the other half is as wanted, so that control does change something
                     neutral, strength = 0.5, 0.95
-                own = {
+                vocabulary = {
                     name: share - 0.12 * (shape.domains and (name, dataset) == ("judge 0", "set 0"))
                     for name, share in right.items()
                 }
-                cells.append(_cell(rng, key, prompts, writer, habit, strength, own, neutral))
+                cells.append(_cell(rng, key, prompts, writer, habit, strength, vocabulary, neutral))
     return cells
 
 
@@ -145,7 +145,7 @@ class _Writer:
     def theme(self) -> list[str]:
         return self.rng.sample(self.words[_COMMON:], 6)
 
-    def text(self, prompt: str, theme: Sequence[str], wanted: Control, habit: _Habit) -> str:
+    def text(self, prompt: str, theme: Sequence[str], control: Control, habit: _Habit) -> str:
         rng = self.rng
         n = max(4, round(rng.gauss(habit.words, habit.spread * habit.words)))
         words = rng.choices(self.words, cum_weights=self.weights, k=n)
@@ -154,7 +154,7 @@ class _Writer:
                 words[place] = rng.choice(theme)
             if rng.random() < 0.01:
                 words[place] = str(rng.randint(2, 1999))
-        for value in wanted.values():
+        for value in control.values():
             for word in value if isinstance(value, tuple) else ():
                 if rng.random() < habit.strength:
                     words[rng.randrange(n)] = word
@@ -188,15 +188,15 @@ def _cell(
     samples, true = [], {}
     guessed = set()
     for n, (prompt, theme) in enumerate(prompts):
-        for m, wanted in enumerate(kinds):
+        for m, control in enumerate(kinds):
             id = f"{key}: {n}-{m}"
-            text = writer.text(prompt, theme, wanted, habit)
+            text = writer.text(prompt, theme, control, habit)
             samples.append(
                 Sample(
                     id=id,
                     text=text,
                     prompt=prompt,
-                    control=wanted,
+                    control=control,
                     system=key.system,
                     dataset=key.dataset,
                     seed=key.seed,
@@ -209,7 +209,7 @@ def _cell(
                 guessed.add(id)
     votes = {}
     if key.control != "keywords" and judges:
-        labels = [str(next(iter(wanted.values()))) for wanted in kinds]
+        labels = [str(next(iter(control.values()))) for control in kinds]
         votes[key.control] = {
             judge: {
                 id: labels[
@@ -220,7 +220,11 @@ def _cell(
             for judge, right in judges.items()
         }
     right = {
-        s.id: [labels[s.id] == s.control[a] for a, of in votes.items() for labels in of.values()]
+        s.id: [
+            labels[s.id] == s.control[a]
+            for a, judges in votes.items()
+            for labels in judges.values()
+        ]
         for s in samples
     }
     scores = {

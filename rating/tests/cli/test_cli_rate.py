@@ -222,7 +222,7 @@ def test_a_backup_is_a_store_of_its_own_and_replaces_nothing(run: Run, study: Pa
     assert "already exists" in run("rate", "backup", study, "copy.sqlite").complaint
 
 
-def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
+def test_a_file_that_is_not_a_store_is_an_error(run: Run, study: Path, write: Write):
     write("other.sqlite", b"not a database at all, but long enough to look like one" * 40)
     complaint = run("rate", "status", study, "--store", "other.sqlite").complaint
     assert "damaged or is not a store" in complaint
@@ -231,13 +231,13 @@ def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
     assert "not a store" in run("rate", "status", study, "--store", "third.sqlite").complaint
 
 
-def test_a_host_that_is_none_is_said(run: Run, here: Path):
+def test_an_invalid_host_is_an_error(run: Run, here: Path):
     run("rate", "init", "study")
     ran = run("rate", "serve", here / "study", "--port", 0, "--host", "a..b")
     assert "--host a..b --port 0: can't listen there" in ran.complaint
 
 
-def test_a_port_that_is_taken_is_said(run: Run, here: Path):
+def test_a_port_in_use_is_an_error(run: Run, here: Path):
     import socket
 
     run("rate", "init", "study")
@@ -320,7 +320,7 @@ def test_somebody_without_a_link_can_still_be_withdrawn(run: Run, study: Path):
     assert '"r1"' not in Path("all/ratings.jsonl").read_text(encoding="utf-8")
 
 
-def test_a_withdrawal_that_another_program_holds_up_is_said(
+def test_a_withdrawal_that_another_program_holds_up_is_reported(
     run: Run, study: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("levelfield_rating.store.erasure._PATIENCE_S", 0.01)
@@ -336,7 +336,7 @@ def test_a_withdrawal_that_another_program_holds_up_is_said(
     assert "another" not in run("rate", "withdraw", study, "r2", "--yes").err
 
 
-def test_a_folder_stands_for_the_study_file_in_it(run: Run, here: Path):
+def test_a_folder_means_the_study_file_in_it(run: Run, here: Path):
     run("rate", "init", "study")
     assert run("rate", "check", "study").out == run("rate", "check", "study/STUDY.toml").out
     (here / "empty").mkdir()

@@ -189,7 +189,7 @@ def test_who_is_excluded_replaced_or_withdrawn_is_left_out_and_the_codebook_says
     assert with_all == {"r1", "r3", "r4"}
 
 
-def test_what_a_withdrawn_rater_said_is_in_no_file(tmp_path: Path):
+def test_answers_of_a_withdrawn_rater_are_in_no_file(tmp_path: Path):
     frozen = direct_study(SYSTEMS, sources=4)
     store = opened(tmp_path, frozen)
     rater = rater_of(store, 0)

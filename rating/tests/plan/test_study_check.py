@@ -27,7 +27,7 @@ def checked(folder: Path, text: str, *parts: str, **fields: object) -> StudyChec
     return check_study(write_study(folder, records, *parts))
 
 
-def test_a_study_in_order_has_nothing_said_against_it(tmp_path):
+def test_a_sound_study_has_no_problems_and_no_warnings(tmp_path):
     file = write_study(
         tmp_path, rewrites(8), BOTH_WAYS, TASKS, *CALM, "[design]\nsurveys = 2", criteria=LABELLED
     )
@@ -140,7 +140,7 @@ def test_texts_of_all_scripts_are_taken_as_they_are(tmp_path, text):
         ('[controls]\nnegative = 1\nkind = "other"', "survey 1: the text of 1 of its negative"),
     ],
 )
-def test_what_deserves_a_look_is_said(tmp_path, part, expected):
+def test_what_deserves_a_look_is_a_warning(tmp_path, part, expected):
     before = set(check_study(write_study(tmp_path, rewrites(3))).warnings)
 
     (warning,) = set(check_study(write_study(tmp_path, rewrites(3), part)).warnings) - before
@@ -148,7 +148,7 @@ def test_what_deserves_a_look_is_said(tmp_path, part, expected):
     assert warning.startswith(expected)
 
 
-def test_what_raters_are_not_told_is_said(tmp_path):
+def test_information_that_raters_lack_is_a_warning(tmp_path):
     warnings = check_study(write_study(tmp_path, rewrites(3))).warnings
 
     begins = ["criterion", "no consent", "no instructions", "no contact", "no worked examples"]
@@ -173,7 +173,7 @@ def test_texts_under_several_sources_and_systems_with_gaps_are_pointed_out(tmp_p
     assert any(w.startswith('system "florid" has a text for 3 of 4 sources') for w in gap)
 
 
-def test_a_language_that_is_no_tag_is_pointed_out(tmp_path):
+def test_a_language_that_is_not_a_tag_is_a_warning(tmp_path):
     warnings = checked(tmp_path, "Text.", language="the second one").warnings
 
     assert any(w.startswith("language is not a tag such as en in 1 sample") for w in warnings)

@@ -317,7 +317,7 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(tmp_path, part, expected):
+def test_problems_name_their_place(tmp_path, part, expected):
     lines = problems(write_study(tmp_path, rewrites(2), part))
 
     assert len(lines) == 1

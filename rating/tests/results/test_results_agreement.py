@@ -89,7 +89,7 @@ def test_negative_samples_are_in_no_result(tmp_path: Path):
     assert spreads(frozen, states[0])["content"].n == 9
 
 
-def test_agreement_is_measured_on_what_raters_said_pairs_as_names_rankings_as_ranks():
+def test_agreement_is_measured_on_answers_pairs_as_names_rankings_as_ranks():
     for scale, level, units in (("pairwise", "nominal", 3), ("ranking", "ordinal", 9)):
         frozen = small_study(scale=scale, items=4)
         rng = np.random.default_rng(2)
@@ -123,7 +123,7 @@ def test_raters_who_cancel_out_have_no_interval_and_a_reason():
     assert icc.why_no_interval == "no variance between items or raters"
 
 
-def test_nothing_rated_is_said_and_no_error():
+def test_a_study_without_ratings_has_a_gap_and_no_error():
     frozen = direct_study(SYSTEMS, sources=2)
     assert reliability(frozen, []).gap == "nothing has been rated yet"
     assert system_means(frozen, []) == []

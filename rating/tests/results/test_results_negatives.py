@@ -85,7 +85,7 @@ def test_of_a_pair_the_real_text_has_to_be_chosen(answer: int, failed: bool):
         ((1, 1, 1), True),
     ],
 )
-def test_in_a_ranking_the_negative_sample_has_to_be_behind_the_median(
+def test_in_a_ranking_the_negative_sample_must_be_below_the_median(
     answer: tuple[int, ...], failed: bool
 ):
     frozen = small_study(scale="ranking")

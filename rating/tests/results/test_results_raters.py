@@ -115,7 +115,7 @@ def test_a_choice_and_a_ranking_of_two_are_the_same_number():
 
 
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=8))
-def test_a_rank_becomes_the_share_of_the_others_that_it_stands_before(order: list[int]):
+def test_a_rank_becomes_the_share_of_the_others_that_it_precedes(order: list[int]):
     ranks = standard_ranks(order)
     shares = scores(ORDER, ranks, len(ranks))
     others = len(ranks) - 1

@@ -109,7 +109,7 @@ def test_a_store_opened_for_reading_saves_nothing(store: RatingStore, path: Path
     assert reader.state(rater) == store.state(rater), "it sees what is written beside it"
 
 
-def test_on_a_read_only_file_the_rater_is_told_and_what_is_there_can_be_read(
+def test_a_read_only_file_refuses_writes_and_can_be_read(
     memory: Path,
 ) -> None:
     with tempfile.TemporaryDirectory() as name:  # all of whose parents anybody may enter

@@ -130,7 +130,7 @@ def test_no_text_of_any_length_stays_in_a_page(store: RatingStore, path: Path) -
     assert [word for word in words if word.encode() in everything] == []
 
 
-def test_the_rater_and_the_organiser_are_told_what_is_pending(browser_of: Any) -> None:
+def test_the_rater_and_the_organiser_see_what_is_pending(browser_of: Any) -> None:
     browser = browser_of()
     browser.to_rating()
     with reader(browser.store.path):

@@ -184,7 +184,7 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> tuple[RatingStore, Path]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_can_t_be_said_is_refused_with_the_right_status_and_changes_nothing(
+def test_an_invalid_event_is_refused_with_the_right_status_and_changes_nothing(
     rated: tuple[RatingStore, Path], name: str
 ) -> None:
     store, path = rated

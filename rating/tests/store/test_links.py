@@ -93,7 +93,7 @@ def test_a_slot_given_to_another_keeps_the_ratings_under_the_old_name_and_out_of
 
 
 @pytest.mark.parametrize("token", ["", "x", "é" * 43, "\ud800", "x" * 10_000, None, 7])
-def test_what_is_no_token_opens_nothing(store: RatingStore, token: Any) -> None:
+def test_an_invalid_token_opens_nothing(store: RatingStore, token: Any) -> None:
     store.new_link(0)
     assert store.exchange(token) is None
     assert store.session(token) is None
@@ -142,7 +142,7 @@ def test_a_fresh_organiser_link_ends_the_one_before_but_not_sessions(store: Rati
     assert store.is_organiser(second)
 
 
-def test_the_key_of_the_server_survives_a_restart_and_is_no_other_store_s(
+def test_the_key_of_the_server_survives_a_restart_and_differs_between_stores(
     store: RatingStore, path: Path, tmp_path: Path
 ) -> None:
     assert len(store.server_key) == 32

@@ -22,9 +22,7 @@ def test_a_new_store_has_the_study_and_nothing_else(store: RatingStore, path: Pa
     assert path.read_bytes().startswith(b"SQLite format 3")
 
 
-def test_what_was_said_is_there_when_the_store_is_opened_again(
-    store: RatingStore, path: Path
-) -> None:
+def test_answers_are_there_when_the_store_is_opened_again(store: RatingStore, path: Path) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
     before, log = store.state(rater), list(store.log())

@@ -48,7 +48,7 @@ def test_a_slider_has_no_thumb_until_it_is_answered_and_says_no_number(place_of)
     assert place.answers(0) == {"style": 1}
 
 
-def test_saved_is_said_of_the_last_answer_and_of_none_before_it(place_of):
+def test_only_the_last_answer_is_shown_as_saved(place_of):
     place = place_of()
     page = place.page()
     to_rating(place, page)
@@ -204,7 +204,7 @@ def test_number_keys_can_be_switched_off_and_do_not_disturb_a_comment(place_of):
     assert place.state().problems == {item}
 
 
-def test_buttons_can_stand_in_for_sliders(place_of):
+def test_buttons_can_replace_sliders(place_of):
     place = place_of()
     page = place.page()
     to_rating(place, page)

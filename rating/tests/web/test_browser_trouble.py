@@ -241,7 +241,7 @@ def test_an_answer_that_is_refused_is_not_called_saved_and_holds_nothing_up(plac
     assert place.answers(0) == {"content": 100}
 
 
-def test_more_changes_than_the_study_keeps_are_said_and_hold_nothing_up(place_of, monkeypatch):
+def test_more_changes_than_the_study_keeps_are_reported_and_hold_nothing_up(place_of, monkeypatch):
     monkeypatch.setattr(events, "EVENTS_OF_ITEM", 1)
     place = place_of()
     place.expected = ("429",)

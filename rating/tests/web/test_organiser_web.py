@@ -134,7 +134,7 @@ def test_no_action_without_session_or_with_a_foreign_token(
     assert len(list(store.log())) == before
 
 
-def test_without_an_organiser_there_are_no_such_pages(store: RatingStore):
+def test_without_an_organiser_there_are_no_pages_of_one(store: RatingStore):
     with TestClient(create_app(store, organiser=False)) as browser:
         assert browser.get(f"/organiser/enter/{store.organiser_secret()}").status_code == 404
         assert browser.get("/organiser").status_code == 404
@@ -228,7 +228,7 @@ def test_links_of_all_slots_come_as_csv(store: RatingStore, desk: TestClient):
     assert all(store.exchange(token) for token in tokens)
 
 
-def test_a_slot_that_is_not_there_is_said(store: RatingStore, desk: TestClient):
+def test_a_slot_that_does_not_exist_is_an_error(store: RatingStore, desk: TestClient):
     for slot in ("99", "-1", "x", "", "²", "1e3"):
         answer = act(desk, "link", slot=slot)
         assert answer.status_code == 422
@@ -337,7 +337,7 @@ def test_excluded_raters_are_in_a_download_only_if_asked_for(store: RatingStore,
 
 @pytest.mark.thinned
 @pytest.mark.parametrize("path", PAGES)
-def test_scripts_in_names_texts_comments_and_reasons_stand_there_as_text(tmp_path: Path, path: str):
+def test_scripts_in_names_texts_comments_and_reasons_are_shown_as_text(tmp_path: Path, path: str):
     frozen = direct_study({EVIL: 80.0, "fox": 60.0, "elk": 40.0}, sources=4, surveys=1)
     frozen = replace(
         frozen,

@@ -108,7 +108,7 @@ def _answers(outside: httpx.Client) -> bool:
         return False
 
 
-def test_links_redirects_cookies_and_limits_hold_behind_the_documented_proxy(
+def test_links_redirects_cookies_and_limits_hold_with_the_documented_proxy(
     proxied: tuple[ServedStudy, httpx.Client],
 ) -> None:
     study, outside = proxied

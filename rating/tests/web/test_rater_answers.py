@@ -42,7 +42,7 @@ def test_what_is_no_answer_is_refused_and_changes_nothing(browser_of, scale):
     assert browser.api([rating(item, right)]).status_code == 200
 
 
-def test_what_is_no_list_of_events_is_refused(browser_of):
+def test_anything_but_a_list_of_events_is_refused(browser_of):
     browser = browser_of()
     browser.to_rating()
     bodies = [b"", b"{", b"[NaN]", b'{"events": [NaN]}', b'"x"', b"[]", b"[1]", b"[[]]", b"\xff"]

@@ -62,7 +62,7 @@ def test_texts_are_literal_in_their_language_and_direction(browser_of):
     assert SCRIPT in {item["texts"][0]["text"] for item in document["items"]}
 
 
-def test_an_empty_text_is_said_to_be_none(browser_of):
+def test_an_empty_text_is_announced_as_missing(browser_of):
     frozen = small_study()
     items = dict(frozen.items)
     first = items[frozen.slots[0].items[0].item]

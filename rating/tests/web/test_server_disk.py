@@ -38,7 +38,7 @@ def assert_can_t_be_used(status: int, out: str, errors: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no limit of a running process here")
-def test_on_a_full_disk_raters_are_told_so_and_sending_again_later_saves(
+def test_on_a_full_disk_raters_see_a_message_and_sending_again_later_saves(
     server: ServedStudy,
 ) -> None:
     visitor = visitor_of(server.links[0])

@@ -36,7 +36,7 @@ def test_without_an_id_every_table_is_listed(run: Run):
 
 
 @pytest.mark.usefixtures("no_data")
-def test_without_data_the_report_says_what_to_fetch_and_is_no_failure(run: Run):
+def test_without_data_the_report_says_what_to_fetch_and_succeeds(run: Run):
     ran = run("reproduce", "thesis.10")
     assert ran.code == 0
     assert "can't be derived" in ran.out
@@ -67,8 +67,8 @@ def test_a_paper_is_shown_by_what_needs_a_look(run: Run):
 
 @pytest.mark.usefixtures("data")
 def test_json_is_one_document_with_every_number(run: Run):
-    found = run("reproduce", "lpf.8a", "--json").json
-    [table] = found["tables"]
+    report = run("reproduce", "lpf.8a", "--json").json
+    [table] = report["tables"]
     assert table["counts"] == {
         "same": 78,
         "differs": 0,
@@ -79,7 +79,7 @@ def test_json_is_one_document_with_every_number(run: Run):
     assert cell["published"] == "97.4"
     assert cell["derived"] == pytest.approx(97.398, abs=5e-4)
     assert cell["verdict"] == "same"
-    assert any("alphabetically last" in fact["what"] for fact in found["facts"])
+    assert any("alphabetically last" in fact["what"] for fact in report["facts"])
 
 
 @pytest.mark.usefixtures("no_data")
@@ -105,9 +105,9 @@ def test_a_printed_number_in_doubt_is_marked(run: Run):
     ("id", "meant"), [("lpf.88", "lpf.8"), ("tesis", "thesis"), ("LPF.8", "lpf.8")]
 )
 def test_an_unknown_id_gets_one_line_with_a_suggestion(run: Run, id: str, meant: str):
-    said = run("reproduce", id).complaint
-    assert f"no table '{id}'" in said
-    assert meant in said
+    complaint = run("reproduce", id).complaint
+    assert f"no table '{id}'" in complaint
+    assert meant in complaint
 
 
 @pytest.mark.usefixtures("no_data")
@@ -156,8 +156,8 @@ def test_defaults_are_shown_with_intervals_roles_and_what_is_left_out(run: Run):
 @pytest.mark.usefixtures("tiny")
 def test_defaults_as_json_are_one_document(run: Run):
     document = run("reproduce", "defaults.ctrleval.sentiment", "-m", "chrf", "--json").json
-    [one] = document["sets"]
-    assert one["metrics"][0]["aspects"][0]["n"] == 40
+    [rated_set] = document["sets"]
+    assert rated_set["metrics"][0]["aspects"][0]["n"] == 40
     assert document["command"] == "levelfield reproduce defaults.ctrleval.sentiment --metric chrf"
 
 

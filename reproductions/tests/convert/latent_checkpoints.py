@@ -41,7 +41,13 @@ def save_bert(folder: Path) -> str:
     """A configuration and a tokenizer; the weights are the checkpoint's."""
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = sorted(
-        {word for some in TEXTS.values() for of in some.values() for t in of for word in t.split()}
+        {
+            word
+            for labelled in TEXTS.values()
+            for texts in labelled.values()
+            for t in texts
+            for word in t.split()
+        }
     )
     (folder / "vocab.txt").write_text("\n".join([*names, *words]) + "\n")
     transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
@@ -62,10 +68,10 @@ def save_bert(folder: Path) -> str:
 def save_texts(folder: Path) -> str:
     """A file an attribute; returns them with a comma between them."""
     files = []
-    for attribute, of_labels in TEXTS.items():
+    for attribute, labelled in TEXTS.items():
         rows = [
             {"id": f"{label} {n}", "text": text, "control": {attribute: label}}
-            for label, texts in of_labels.items()
+            for label, texts in labelled.items()
             for n, text in enumerate(texts)
         ]
         files.append(folder / f"{attribute}.jsonl")

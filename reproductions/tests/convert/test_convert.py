@@ -56,7 +56,7 @@ def test_a_pickle_that_would_run_code_is_refused_even_so(tmp_path, capsys):
     assert "ran" not in capsys.readouterr().out
 
 
-def test_damaged_weights_are_said_to_be_without_advice_to_run_them(tmp_path):
+def test_damaged_weights_are_an_error_without_advice_to_run_them(tmp_path):
     published_files.gpt2(tmp_path / "authors")
     (tmp_path / "authors" / "pytorch_model.bin").write_bytes(b"garbage")
     with pytest.raises(ModelError, match="it is damaged, or from another program") as raised:
@@ -76,8 +76,8 @@ def test_experts_compute_what_the_authors_files_compute(experts, tmp_path):
             assert torch.allclose(mine, model(input_ids=row).logits, atol=1e-5)
     pairs = f"positive={out}/positive,negative={out}/negative"
     technique = DExperts(model=published_files.tiny_gpt2(), experts=pairs)
-    asked = [Request("1", "The lake", {"sentiment": "positive"})]
-    assert next(iter(technique.generate(asked, decoding=Decoding(max_new_tokens=3)))).tokens
+    requests = [Request("1", "The lake", {"sentiment": "positive"})]
+    assert next(iter(technique.generate(requests, decoding=Decoding(max_new_tokens=3)))).tokens
 
 
 def test_one_expert_from_safetensors_needs_no_leave(tmp_path):
@@ -163,7 +163,7 @@ def test_tensors_that_do_not_fit_are_named_and_nothing_is_left(change, message, 
     assert {p.name for p in tmp_path.iterdir()} == {"one"}
 
 
-def test_what_is_wrong_with_words_is_said(experts, tmp_path):
+def test_invalid_options_are_errors(experts, tmp_path):
     folder, _ = experts
     with pytest.raises(UserError, match="there is no layout 'gpt3'; there are gedi"):
         convert("gpt3", folder, tmp_path / "out")

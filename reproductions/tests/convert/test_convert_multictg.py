@@ -54,16 +54,16 @@ def test_latents_are_those_of_the_authors_encoder(tmp_path: Path, base, bert, pu
     technique = converted(tmp_path, base, bert)
     tokenizer = transformers.AutoTokenizer.from_pretrained(bert)
     learnt = latent_model(guide_named(technique.guide), base)
-    for attribute, of_labels in TEXTS.items():
-        for label, texts in of_labels.items():
+    for attribute, labelled in TEXTS.items():
+        for label, texts in labelled.items():
             expected = torch.stack([published.latent(tokenizer, text) for text in texts])
-            found = learnt.latents[attribute, label]
-            torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
+            latents = learnt.latents[attribute, label]
+            torch.testing.assert_close(latents, expected, atol=2e-3, rtol=0)
     assert learnt.latents["sentiment", "negative"].std(0).max() > 0.01
 
 
 @pytest.mark.parametrize("prompt", ["The lake", "I"])
-def test_a_model_of_as_many_layers_as_heads_writes_behind_the_authors_prefix(
+def test_a_model_of_as_many_layers_as_heads_writes_after_the_authors_prefix(
     tmp_path: Path, base, bert, published, prompt: str
 ):
     technique = converted(tmp_path, base, bert)
@@ -85,7 +85,7 @@ def test_a_model_of_as_many_layers_as_heads_writes_behind_the_authors_prefix(
 
 
 @pytest.mark.usefixtures("published")
-def test_an_empty_prompt_is_written_behind_bos(tmp_path: Path, base, bert):
+def test_an_empty_prompt_is_written_after_bos(tmp_path: Path, base, bert):
     technique = converted(tmp_path, base, bert)
     (answer,) = technique.generate([Request("1", "", BOTH)], decoding=Decoding(max_new_tokens=3))
     assert answer.tokens >= 1
@@ -105,7 +105,7 @@ def test_texts_have_to_be_given(tmp_path: Path, base, bert):
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "reason"),
     [
         (lambda w: w.pop("trans1.0.bias"), "lacks trans1.0.bias"),
         (lambda w: w.update({"trans3.0.bias": torch.zeros(2)}), "has trans3.0.bias, which the"),
@@ -116,11 +116,11 @@ def test_texts_have_to_be_given(tmp_path: Path, base, bert):
         (lambda w: w["trans2.0.weight"].fill_(float("nan")), "not finite"),
     ],
 )
-def test_what_is_not_of_the_layout_is_named(tmp_path: Path, base, bert, published, change, why):
+def test_what_is_not_of_the_layout_is_named(tmp_path: Path, base, bert, published, change, reason):
     weights = dict(published.state_dict())
     change(weights)
     torch.save(weights, tmp_path / "published" / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(ModelError, match=reason):
         converted(tmp_path, base, bert)
     assert not (tmp_path / "guide").exists()
 

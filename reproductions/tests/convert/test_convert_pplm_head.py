@@ -95,6 +95,6 @@ def test_a_head_that_counts_bos_reads_a_mean_with_its_state(texts):
             steering(rows.ids, rows.logits())
             n = torch.tensor([[float(len(text) + step)] for text in texts])
             with_bos, without = (head.means[-1] for head in heads)
-            found = (n + 1) * with_bos - n * without
-            torch.testing.assert_close(found, bos.expand(2, -1), atol=1e-4, rtol=0)
+            difference = (n + 1) * with_bos - n * without
+            torch.testing.assert_close(difference, bos.expand(2, -1), atol=1e-4, rtol=0)
             rows.read(torch.tensor([3, 8]))

@@ -138,21 +138,21 @@ def test_the_guide_writes_for_both_techniques(tmp_path: Path, base, bert):
 
 @pytest.mark.usefixtures("published")
 @pytest.mark.parametrize(
-    ("gaussians", "why"),
+    ("gaussians", "reason"),
     [
         ("negative,positive", "the checkpoint has 5 Gaussians; expected as many labels"),
         ("a,a,World,Sports,toxic", "expected as many labels, each once"),
         ("bad,good,World,Sports,toxic", "sentiment negative is not one of the Gaussians' labels"),
     ],
 )
-def test_gaussians_are_named_by_labels(tmp_path: Path, base, bert, gaussians: str, why: str):
-    with pytest.raises(UserError, match=why):
+def test_gaussians_are_named_by_labels(tmp_path: Path, base, bert, gaussians: str, reason: str):
+    with pytest.raises(UserError, match=reason):
         converted(tmp_path, base, bert, gaussians=gaussians)
     assert not (tmp_path / "guide").exists()
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "reason"),
     [
         (lambda w: w.pop("inv_flow.module_list.1.global_offset"), "lacks .*global_offset"),
         (lambda w: w["inv_flow.module_list.1.w_perm"].add_(1), "w_perm is not a rotation"),
@@ -169,11 +169,11 @@ def test_gaussians_are_named_by_labels(tmp_path: Path, base, bert, gaussians: st
         (lambda w: w.update({"trans1.0.weight": torch.zeros(4, 12)}), "trans1.0.bias is 6"),
     ],
 )
-def test_what_is_not_of_the_layout_is_named(tmp_path: Path, base, bert, published, change, why):
+def test_what_is_not_of_the_layout_is_named(tmp_path: Path, base, bert, published, change, reason):
     weights = dict(published.state_dict())
     change(weights)
     torch.save(weights, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(ModelError, match=reason):
         converted(tmp_path, base, bert)
     assert not (tmp_path / "guide").exists()
 

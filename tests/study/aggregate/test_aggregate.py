@@ -1,4 +1,4 @@
-"""Aggregation: what stands in the study's tables, from cells with texts, groups or rates."""
+"""Aggregation: the study's tables, from cells with texts, groups or rates."""
 
 from __future__ import annotations
 
@@ -142,29 +142,29 @@ def test_the_order_of_cells_and_texts_changes_no_number():
     cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.7)
     shuffled = [replace(c, samples=tuple(reversed(c.samples))) for c in cells]
     random.Random(0).shuffle(shuffled)
-    one, other = aggregate(cells, resampling=QUICK), aggregate(shuffled, resampling=QUICK)
-    for key, entry in one.controls[0].entries.items():
-        found = other.controls[0].entries[key]
+    first, other = aggregate(cells, resampling=QUICK), aggregate(shuffled, resampling=QUICK)
+    for key, entry in first.controls[0].entries.items():
+        counterpart = other.controls[0].entries[key]
         for a, b in (
-            (entry.mean, found.mean),
-            (entry.deviation, found.deviation),
-            (entry.interval.low, found.interval.low),
-            (entry.between_seeds.deviation, found.between_seeds.deviation),
-            (entry.between_prompts.deviation, found.between_prompts.deviation),
+            (entry.mean, counterpart.mean),
+            (entry.deviation, counterpart.deviation),
+            (entry.interval.low, counterpart.interval.low),
+            (entry.between_seeds.deviation, counterpart.between_seeds.deviation),
+            (entry.between_prompts.deviation, counterpart.between_prompts.deviation),
         ):
             assert a == pytest.approx(b, nan_ok=True)
-    for measure, comparisons in one.controls[0].comparisons.items():
+    for measure, comparisons in first.controls[0].comparisons.items():
         for c, d in zip(comparisons, other.controls[0].comparisons[measure], strict=True):
             assert abs(c.difference) == pytest.approx(abs(d.difference))
             assert c.p == pytest.approx(d.p)
 
 
 def test_seeds_and_prompts_spread_apart():
-    def by_seed(*of: str | int) -> float:
-        return 10.0 + int(of[4])
+    def by_seed(*place: str | int) -> float:
+        return 10.0 + int(place[4])
 
-    def by_prompt(*of: str | int) -> float:
-        return 10.0 + int(of[3])
+    def by_prompt(*place: str | int) -> float:
+        return 10.0 + int(place[3])
 
     seeds = of(aggregate(study(by_seed, seeds=3), resampling=QUICK), "a", SLOR)
     assert seeds.between_seeds.deviation == pytest.approx(1.0)
@@ -177,7 +177,7 @@ def test_seeds_and_prompts_spread_apart():
     )
 
 
-def test_one_seed_has_no_deviation_between_seeds_and_it_is_said():
+def test_one_seed_has_no_deviation_between_seeds_and_a_note():
     summary = aggregate(study(noisy, seeds=1), resampling=QUICK)
     entry = of(summary, "a", SLOR)
     assert math.isnan(entry.between_seeds.deviation)
@@ -186,8 +186,8 @@ def test_one_seed_has_no_deviation_between_seeds_and_it_is_said():
 
 
 def test_undefined_texts_are_counted_and_weigh_nothing():
-    def holes(*of: str | int) -> float:
-        return NAN if of[2:4] == ("positive", 0) else 5.0
+    def holes(*place: str | int) -> float:
+        return NAN if place[2:4] == ("positive", 0) else 5.0
 
     entry = of(aggregate(study(holes), resampling=QUICK), "a", SLOR)
     assert (entry.mean, entry.n, entry.undefined) == (5.0, 40, 4)
@@ -234,8 +234,8 @@ def test_judges_average_and_their_deviation_over_judges_too():
     assert entry.mean == pytest.approx(m)
     assert entry.deviation == pytest.approx(math.sqrt(float(np.average((v - m) ** 2, weights=w))))
     assert entry.interval.low <= m <= entry.interval.high
-    both = [of(summary, "a", j).mean for j in ("j", "k")]
-    assert entry.mean == pytest.approx(np.mean(both))
+    means = [of(summary, "a", j).mean for j in ("j", "k")]
+    assert entry.mean == pytest.approx(np.mean(means))
 
 
 def test_a_metric_of_the_judges_is_the_column_average_in_percent():
@@ -280,8 +280,8 @@ def test_corpus_metrics_are_averaged_over_values_and_have_no_interval():
 
 
 def test_the_average_of_keywords_is_that_of_the_four_coverages():
-    found = {"any": 1.0, "all": 0.5, "ext-cov": 0.9, "cov": 0.6}
-    groups = tuple(GroupValue(f"keywords.{k}", "", v, 35) for k, v in found.items())
+    coverages = {"any": 1.0, "all": 0.5, "ext-cov": 0.9, "cov": 0.6}
+    groups = tuple(GroupValue(f"keywords.{k}", "", v, 35) for k, v in coverages.items())
     cells = [Cell(CellKey("a", "x", "keywords", 1), groups=groups)]
     entry = of(aggregate(cells, resampling=QUICK), "a", "average")
     assert entry.mean == pytest.approx(75)
@@ -325,9 +325,9 @@ def test_an_empty_output_is_wrong_under_every_judge_and_says_nothing_of_their_ag
         read = {i: "negative" if i in wrong else "positive" for i in "012345"}
         return read | dict.fromkeys("6789", "(empty)")
 
-    of_judges = {"j": votes("012"), "k": votes("123")}
+    judge_votes = {"j": votes("012"), "k": votes("123")}
     [control] = aggregate(
-        [Cell(key, samples, votes={"sentiment": of_judges})], resampling=QUICK
+        [Cell(key, samples, votes={"sentiment": judge_votes})], resampling=QUICK
     ).controls
     for measure in ("j", "k", "average"):
         entry = control.entry("a", measure)
@@ -354,8 +354,8 @@ def test_the_share_of_ties_is_among_the_notes():
 
 
 def test_an_infinite_value_is_in_no_mean_of_a_study_and_the_notes_say_so():
-    def endless(*of: str | int) -> float:
-        return math.inf if of[3] == 0 else 5.0
+    def endless(*place: str | int) -> float:
+        return math.inf if place[3] == 0 else 5.0
 
     summary = aggregate(study(endless), resampling=QUICK)
     entry = of(summary, "a", SLOR)
@@ -370,17 +370,17 @@ def test_weights_are_how_many_prompts_were_asked_for():
 
 
 def test_a_clear_difference_is_found_and_none_is_not():
-    def apart(*of: str | int) -> float:
-        return noisy(*of) + 2 * (of[0] == "b")  # type: ignore[arg-type]
+    def apart(*place: str | int) -> float:
+        return noisy(*place) + 2 * (place[0] == "b")  # type: ignore[arg-type]
 
     summary = aggregate(study(apart, systems="abc", seeds=3), resampling=QUICK)
-    found = {(c.a, c.b): c for c in summary.controls[0].comparisons[SLOR]}
-    assert verdict(found["a", "b"], "higher") == "b > a"
-    assert verdict(found["a", "c"], "higher") == "no difference shown"
-    assert found["a", "b"].inputs == 2 * (4 + 7)
-    assert found["a", "b"].clusters == 11
-    assert found["a", "b"].low < found["a", "b"].difference < found["a", "b"].high < 0
-    assert found["a", "b"].effect < -0.5
+    by_pair = {(c.a, c.b): c for c in summary.controls[0].comparisons[SLOR]}
+    assert verdict(by_pair["a", "b"], "higher") == "b > a"
+    assert verdict(by_pair["a", "c"], "higher") == "no difference shown"
+    assert by_pair["a", "b"].inputs == 2 * (4 + 7)
+    assert by_pair["a", "b"].clusters == 11
+    assert by_pair["a", "b"].low < by_pair["a", "b"].difference < by_pair["a", "b"].high < 0
+    assert by_pair["a", "b"].effect < -0.5
 
 
 def test_a_difference_is_that_of_the_means_where_all_is_there():
@@ -412,8 +412,8 @@ def test_intervals_of_several_datasets_with_one_seed_have_the_variance_within_ea
     cells = [c for c in study(noisy, seeds=1) if c.key.system == "a"]
     entry = of(aggregate(cells, resampling=QUICK), "a", SLOR)
     variance = shares = 0.0
-    for K, one in zip((4, 7), cells, strict=True):
-        by_prompt = np.array([*one.scores[SLOR].values()]).reshape(K, 2).mean(axis=1)
+    for K, cell in zip((4, 7), cells, strict=True):
+        by_prompt = np.array([*cell.scores[SLOR].values()]).reshape(K, 2).mean(axis=1)
         part = (K / 11) ** 2 * float(np.var(by_prompt, ddof=1)) / K
         variance, shares = variance + part, shares + part**2 / (K - 1)
     half = scipy.stats.t.ppf(0.975, variance**2 / shares) * math.sqrt(variance)
@@ -435,8 +435,8 @@ def test_what_is_a_share_is_decided_for_all_systems():
 
 def drifting(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
     """Equal systems; seed 0 of the first happens to be good, and seeds differ more than texts."""
-    of_seed = {"a0": 2.0, "a1": 0.6, "a2": 1.0, "b0": 0.4, "b1": 0.9, "b2": -0.2}
-    return noisy("", dataset, value, prompt, seed) + of_seed.get(f"{system}{seed}", 0.0)
+    drifts = {"a0": 2.0, "a1": 0.6, "a2": 1.0, "b0": 0.4, "b1": 0.9, "b2": -0.2}
+    return noisy("", dataset, value, prompt, seed) + drifts.get(f"{system}{seed}", 0.0)
 
 
 def test_a_difference_no_larger_than_seeds_make_is_not_shown():
@@ -445,10 +445,10 @@ def test_a_difference_no_larger_than_seeds_make_is_not_shown():
     assert c.p > 0.05
     assert c.low < 0 < c.high
     by_prompt: dict[str, list[float]] = {}
-    for one in study(drifting, seeds=3):
-        sign = 1 if one.key.system == "a" else -1
-        for s in one.samples:
-            by_prompt.setdefault(s.prompt, []).append(sign * one.scores[SLOR][s.id])
+    for cell in study(drifting, seeds=3):
+        sign = 1 if cell.key.system == "a" else -1
+        for s in cell.samples:
+            by_prompt.setdefault(s.prompt, []).append(sign * cell.scores[SLOR][s.id])
     d = [float(np.sum(v)) for v in by_prompt.values()]
     assert p_of(d) < 0.01  # of these runs it is shown
 
@@ -494,9 +494,9 @@ def test_texts_with_draws_of_their_own_repeat_their_prompts():
         "intervals and tests treat prompts as the sample"
     )
     for system in "ab":
-        ours, theirs = of(aggregate(cells), system, SLOR), of(averaged, system, SLOR)
-        assert ours.interval.low == pytest.approx(theirs.interval.low, abs=1e-12)
-        assert ours.interval.high == pytest.approx(theirs.interval.high, abs=1e-12)
+        drawn, mean_drawn = of(aggregate(cells), system, SLOR), of(averaged, system, SLOR)
+        assert drawn.interval.low == pytest.approx(mean_drawn.interval.low, abs=1e-12)
+        assert drawn.interval.high == pytest.approx(mean_drawn.interval.high, abs=1e-12)
 
 
 def test_seeds_are_a_sample_of_those_systems_alone_whose_texts_share_them():
@@ -536,8 +536,8 @@ def test_bounds_of_undefined_values_hold_seeds_as_well():
 
 
 def test_comparisons_as_json_have_the_bounds_of_their_differences():
-    def holey(*of: str | int) -> float:
-        return NAN if (of[0], of[3]) == ("a", 1) else noisy(*of)  # type: ignore[arg-type]
+    def holey(*place: str | int) -> float:
+        return NAN if (place[0], place[3]) == ("a", 1) else noisy(*place)  # type: ignore[arg-type]
 
     summary = aggregate(study(holey), resampling=QUICK)
     [c] = summary.controls[0].comparisons[SLOR]
@@ -554,11 +554,11 @@ def test_with_one_seed_the_notes_say_that_claims_are_about_this_run():
 
 
 def test_the_interval_of_a_mean_holds_how_far_seeds_differ():
-    of_seeds = of(aggregate(study(drifting, seeds=3), resampling=QUICK), "a", SLOR)
+    several = of(aggregate(study(drifting, seeds=3), resampling=QUICK), "a", SLOR)
     lone = [c for c in study(drifting, seeds=3) if c.key.seed == 1]
-    of_run = of(aggregate(lone, resampling=QUICK), "a", SLOR)
-    assert of_seeds.interval.low < of_seeds.mean < of_seeds.interval.high
-    width, width_of_run = (e.interval.high - e.interval.low for e in (of_seeds, of_run))
+    single = of(aggregate(lone, resampling=QUICK), "a", SLOR)
+    assert several.interval.low < several.mean < several.interval.high
+    width, width_of_run = (e.interval.high - e.interval.low for e in (several, single))
     assert width > 2 * width_of_run
 
 
@@ -567,8 +567,8 @@ def test_the_interval_of_a_mean_holds_how_far_seeds_differ():
 def test_the_interval_of_a_mean_is_centred_on_it_where_texts_and_cells_are_missing(
     dataset: str, value: str
 ):
-    def holey(*of: str | int) -> float:
-        return NAN if hash_of(of) % 5 == 0 else noisy(*of)  # type: ignore[arg-type]
+    def holey(*place: str | int) -> float:
+        return NAN if hash_of(place) % 5 == 0 else noisy(*place)  # type: ignore[arg-type]
 
     cells = [c for c in study(holey, seeds=3) if c.key != CellKey("a", "y", "sentiment", 2)]
     entry = of(aggregate(cells, resampling=QUICK), "a", SLOR, dataset, value)
@@ -576,8 +576,8 @@ def test_the_interval_of_a_mean_is_centred_on_it_where_texts_and_cells_are_missi
 
 
 def test_the_contrast_of_a_mean_is_the_mean_where_texts_and_cells_are_missing():
-    def holey(*of: str | int) -> float:
-        return NAN if hash_of(of) % 5 == 0 else noisy(*of)  # type: ignore[arg-type]
+    def holey(*place: str | int) -> float:
+        return NAN if hash_of(place) % 5 == 0 else noisy(*place)  # type: ignore[arg-type]
 
     cells = [c for c in study(holey, seeds=3) if c.key != CellKey("a", "y", "sentiment", 2)]
     data = ControlData.of(cells, {"x": 3.0, "y": 1.0}, QUICK)
@@ -603,8 +603,8 @@ def test_an_interval_of_shares_stays_between_0_and_100():
 
 @pytest.mark.parametrize("shift", [0.0, -1e-9])
 def test_an_interval_ends_at_0_only_if_no_value_is_below_0(shift: float):
-    def seldom(*of: str | int) -> float:
-        return shift + (hash_of(of) % 40 == 0)  # type: ignore[arg-type]
+    def seldom(*place: str | int) -> float:
+        return shift + (hash_of(place) % 40 == 0)  # type: ignore[arg-type]
 
     entry = of(aggregate(study(seldom, seeds=3), resampling=QUICK), "a", SLOR)
     assert entry.interval.low < entry.mean < entry.interval.high
@@ -640,10 +640,10 @@ def test_a_system_that_lacks_a_dataset_is_marked_and_spoils_no_other_comparison(
     [control] = aggregate(cells, resampling=QUICK).controls
     assert control.incomplete == {"c": "dataset y"}
     assert any(note.startswith("Incomplete: c has nothing for dataset y") for note in control.notes)
-    found = {(c.a, c.b): c for c in control.comparisons[SLOR]}
-    assert (found["a", "b"].inputs, found["a", "b"].left_out) == (22, 0)
-    assert (found["a", "c"].inputs, found["a", "c"].left_out) == (8, 14)
-    assert "x" in found["a", "c"].note
+    by_pair = {(c.a, c.b): c for c in control.comparisons[SLOR]}
+    assert (by_pair["a", "b"].inputs, by_pair["a", "b"].left_out) == (22, 0)
+    assert (by_pair["a", "c"].inputs, by_pair["a", "c"].left_out) == (8, 14)
+    assert "x" in by_pair["a", "c"].note
 
 
 def test_a_system_that_lacks_a_value_is_marked():
@@ -657,9 +657,9 @@ def test_judges_agree_as_the_formulas_say():
     cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.6)
     [agreement] = aggregate(cells, resampling=QUICK).controls[0].agreements
     right = {"j": [], "k": []}
-    for one, s in ((c, s) for c in cells for s in c.samples):
-        for judge, found in right.items():
-            found.append(one.votes["sentiment"][judge][s.id] == s.control["sentiment"])
+    for cell, s in ((c, s) for c in cells for s in c.samples):
+        for judge, hits in right.items():
+            hits.append(cell.votes["sentiment"][judge][s.id] == s.control["sentiment"])
     j, k = np.array(right["j"]), np.array(right["k"])
     p_e = j.mean() * k.mean() + (1 - j.mean()) * (1 - k.mean())
     assert agreement.kappa[0][1] == pytest.approx((np.mean(j == k) - p_e) / (1 - p_e))
@@ -732,7 +732,7 @@ def test_no_cells_are_refused():
         aggregate([])
 
 
-def test_a_failed_cell_is_told():
+def test_a_failed_cell_is_noted():
     cells = [*study(noisy), Cell(CellKey("c", "x", "sentiment", 0), failure="timed out")]
     [control] = aggregate(cells, resampling=QUICK).controls
     assert any("timed out" in note for note in control.notes)
@@ -749,9 +749,9 @@ def published(control: str) -> list[Cell]:
         system, _, prompting = row.rpartition(" ")
         if prompting not in recipe.PROMPTING:
             system, prompting = row, ""
-        for one in recipe.PROMPTING.get(prompting, ("",)):
+        for prompted in recipe.PROMPTING.get(prompting, ("",)):
             if system in recipe.SYSTEMS:
-                rows.setdefault((recipe.SYSTEMS[system], one), []).append(row)
+                rows.setdefault((recipe.SYSTEMS[system], prompted), []).append(row)
     cells = []
     for run in lpf.runs(control=control, here=True):
         r = run.results

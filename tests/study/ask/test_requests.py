@@ -42,26 +42,26 @@ def plan(prompts, values, labels=None, *, ids=None) -> Plan:
 
 def test_every_prompt_is_asked_with_every_value():
     values = [{"sentiment": "positive"}, {"sentiment": "negative"}]
-    made = requests_of(plan(["The lake", ""], values), KEY)
-    assert [(r.id, r.prompt, r.control) for r in made] == [
+    requests = requests_of(plan(["The lake", ""], values), KEY)
+    assert [(r.id, r.prompt, r.control) for r in requests] == [
         ("0001:positive", "The lake", {"sentiment": "positive"}),
         ("0001:negative", "The lake", {"sentiment": "negative"}),
         ("0002:positive", "", {"sentiment": "positive"}),
         ("0002:negative", "", {"sentiment": "negative"}),
     ]
-    assert all((r.labels, r.dataset, r.seed) == (r.control, "d", 3) for r in made)
+    assert all((r.labels, r.dataset, r.seed) == (r.control, "d", 3) for r in requests)
 
 
 def test_several_words_for_a_value_are_taken_in_turn_over_the_prompts():
     labels = {"topic": {"Business": ("Finance", "Legal"), "Sports": ("Fitness",)}}
     values = [{"topic": "Business"}, {"topic": "Sports"}, {"topic": "World"}]
-    made = requests_of(plan(["a", "b", "c"], values, labels), KEY)
-    assert [r.labels["topic"] for r in made] == [
+    requests = requests_of(plan(["a", "b", "c"], values, labels), KEY)
+    assert [r.labels["topic"] for r in requests] == [
         *("Finance", "Fitness", "World"),
         *("Legal", "Fitness", "World"),
         *("Finance", "Fitness", "World"),
     ]
-    assert [r.control["topic"] for r in made] == ["Business", "Sports", "World"] * 3
+    assert [r.control["topic"] for r in requests] == ["Business", "Sports", "World"] * 3
 
 
 def test_a_value_without_a_word_is_not_asked_for_and_moves_no_id():
@@ -70,16 +70,16 @@ def test_a_value_without_a_word_is_not_asked_for_and_moves_no_id():
         {"sentiment": "positive", "topic": "Sci/Tech"},
     ]
     study = plan(["a", "b"], values, {"topic": {"World": ()}})
-    made = requests_of(study, KEY)
-    assert [r.id for r in made] == ["0001:positive-Sci-Tech", "0002:positive-Sci-Tech"]
+    requests = requests_of(study, KEY)
+    assert [r.id for r in requests] == ["0001:positive-Sci-Tech", "0002:positive-Sci-Tech"]
     others = requests_of(study, KEY._replace(system="other", seed=4))
-    assert {r.id for r in made} < {r.id for r in others}
+    assert {r.id for r in requests} < {r.id for r in others}
 
 
 def test_words_that_go_together_stay_as_they_are():
-    (made,) = requests_of(plan(["a"], [{"keywords": ("court", "culture")}]), KEY)
-    assert made.id == "0001:court-culture"
-    assert made.labels == {"keywords": ("court", "culture")}
+    (request,) = requests_of(plan(["a"], [{"keywords": ("court", "culture")}]), KEY)
+    assert request.id == "0001:court-culture"
+    assert request.labels == {"keywords": ("court", "culture")}
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
@@ -94,13 +94,15 @@ def test_ids_are_unique_and_nothing_is_lost_or_asked_twice(prompts, values, data
     options = st.lists(words, max_size=3).map(tuple)
     labels = data.draw(st.dictionaries(st.sampled_from(values), options))
     study = plan(prompts, [{"a": v} for v in values], {"a": labels})
-    made = requests_of(study, KEY)
-    asked = [v for v in values if labels.get(v, (v,))]
-    assert len({r.id for r in made}) == len(made) == len(prompts) * len(asked)
-    assert [(r.prompt, r.control["a"]) for r in made] == [(p, v) for p in prompts for v in asked]
+    requests = requests_of(study, KEY)
+    requested = [v for v in values if labels.get(v, (v,))]
+    assert len({r.id for r in requests}) == len(requests) == len(prompts) * len(requested)
+    assert [(r.prompt, r.control["a"]) for r in requests] == [
+        (p, v) for p in prompts for v in requested
+    ]
     again = requests_of(study, KEY._replace(seed=4))
-    assert [r.id for r in again] == [r.id for r in made]
-    assert all(json.loads(json.dumps(request_record(r)))["id"] == r.id for r in made)
+    assert [r.id for r in again] == [r.id for r in requests]
+    assert all(json.loads(json.dumps(request_record(r)))["id"] == r.id for r in requests)
 
 
 @given(st.lists(st.text(string.ascii_letters + "-/ é🎉2", max_size=4), max_size=12))
@@ -138,7 +140,7 @@ def test_an_answer_is_an_id_and_a_text(record, answer):
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "reason"),
     [
         (None, "expected an object such as .*found null"),
         ([], "found a list"),
@@ -156,7 +158,7 @@ def test_an_answer_is_an_id_and_a_text(record, answer):
         ({"id": "1", "text": "a", "tokens": True}, "tokens: expected a whole number"),
     ],
 )
-def test_what_is_no_answer_is_refused_with_the_reason(record, said):
-    with pytest.raises(UserError, match=said) as caught:
+def test_what_is_no_answer_is_refused_with_the_reason(record, reason):
+    with pytest.raises(UserError, match=reason) as caught:
         parse_answer(record)
     assert "\n" not in str(caught.value)

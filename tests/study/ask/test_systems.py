@@ -30,12 +30,12 @@ class Asked:
         self.kept: list[TimedAnswer] = []
 
     def __call__(
-        self, source: Source, asked: list[CellRequest] | None = None, **options: Any
+        self, source: Source, cell_requests: list[CellRequest] | None = None, **options: Any
     ) -> AskOutcome:
         return answer(
             source,
             KEY,
-            requests() if asked is None else asked,
+            requests() if cell_requests is None else cell_requests,
             folder=self.folder,
             workplace=self.folder,
             **{"keep": self.kept.append} | options,
@@ -127,17 +127,17 @@ def test_a_text_of_a_million_characters_and_empty_texts_are_texts(ask: Asked) ->
 
 def test_a_flood_on_stderr_is_kept_in_part_and_does_not_fill_the_disk(ask: Asked) -> None:
     ask(command("floods stderr"))
-    said = (ask.folder / "stderr.txt").read_text()
-    assert said.startswith("beginning\n")
-    assert said.endswith("\nthe end\n")
-    assert len(said) < 2 * STDERR_BYTES + 100
+    stderr = (ask.folder / "stderr.txt").read_text()
+    assert stderr.startswith("beginning\n")
+    assert stderr.endswith("\nthe end\n")
+    assert len(stderr) < 2 * STDERR_BYTES + 100
     left_out = 5_000_000 + len("beginning\n\nthe end\n") - 2 * STDERR_BYTES
-    assert f"… {left_out:,} bytes left out here …" in said
+    assert f"… {left_out:,} bytes left out here …" in stderr
 
 
 @pytest.mark.thinned
 @pytest.mark.parametrize(
-    ("mode", "missing", "why"),
+    ("mode", "missing", "reason"),
     [
         ("nothing", 4, "exited without an error"),
         ("reads nothing", 4, "exited without an error"),
@@ -147,13 +147,13 @@ def test_a_flood_on_stderr_is_kept_in_part_and_does_not_fill_the_disk(ask: Asked
     ],
 )
 def test_what_was_answered_before_the_end_is_taken_and_the_end_is_said(
-    ask: Asked, mode: str, missing: int, why: str
+    ask: Asked, mode: str, missing: int, reason: str
 ) -> None:
     outcome = ask(command(mode, timeout_s=2.0))
     assert ask.texts == dict(list(WELL.items())[: 4 - missing])
     assert outcome.failure == (
         f'{missing} of 4 requests have no answer (first: "{4 - missing}:positive"); '
-        f"attempt 1: {why}"
+        f"attempt 1: {reason}"
     )
 
 
@@ -195,19 +195,19 @@ def test_answers_of_an_earlier_run_are_not_asked_for_and_stay(ask: Asked) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("no-such-program",), 'attempt 1: "no-such-program" can\'t be started: No such file'),
         (("./notes.txt",), 'attempt 1: "./notes.txt" can\'t be started: Permission denied'),
     ],
 )
 def test_what_can_not_be_started_is_tried_once_and_named(
-    ask: Asked, words: tuple[str, ...], said: str
+    ask: Asked, words: tuple[str, ...], expected: str
 ) -> None:
     (ask.folder / "notes.txt").write_text("no program")
     outcome = ask(CommandSource(words, retries=5))
     assert outcome.attempts == 1
-    assert said in outcome.failure
+    assert expected in outcome.failure
 
 
 def is_running(pid: int) -> bool:
@@ -303,11 +303,13 @@ def odd(requests):
         assert set(ask.texts.values()) == {"glad 1"}
         assert len(ask.texts) == 4
         assert outcome.problems == ()
-        said = (ask.folder / "stderr.txt").read_text().splitlines()
-        assert {"a line of the module", "a line of the callable", "a line of a child"} == set(said)
+        printed = (ask.folder / "stderr.txt").read_text().splitlines()
+        assert {"a line of the module", "a line of the callable", "a line of a child"} == set(
+            printed
+        )
 
     @pytest.mark.parametrize(
-        ("target", "n", "why"),
+        ("target", "n", "reason"),
         [
             ("toy:breaks", 2, "exit code 1: RuntimeError: the model is tired"),
             ("toy:odd", 0, "exit code 1: TypeError: Object of type set is not JSON serializable"),
@@ -317,11 +319,11 @@ def odd(requests):
         ],
     )
     def test_an_exception_ends_it_and_is_quoted(
-        self, ask: Asked, target: str, n: int, why: str
+        self, ask: Asked, target: str, n: int, reason: str
     ) -> None:
         outcome = ask(CallableSource(target, retries=0))
         assert len(ask.texts) == n
-        assert why in outcome.failure
+        assert reason in outcome.failure
 
 
 class TestFiles:
@@ -344,7 +346,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("label", ["positive", ["positive"], "glad"])
     def test_without_ids_they_find_them_by_prompt_and_control(self, ask: Asked, label: Any) -> None:
-        asked = [
+        cell_requests = [
             CellRequest(
                 f"{i}:{value}", f"Opening {i}", {"sentiment": value}, {"sentiment": word}, "d", 1
             )
@@ -357,7 +359,7 @@ class TestFiles:
             for c in ("negative", label)
         ]
         (ask.folder / self.NAME).write_text("\n".join(map(json.dumps, records)))
-        assert ask(self.SOURCE, asked).failure == ""
+        assert ask(self.SOURCE, cell_requests).failure == ""
         assert ask.texts == {
             f"{i}:{value}": f"{i} {c}"
             for i in range(2)
@@ -445,22 +447,22 @@ class TestFiles:
 
 
 def test_two_requests_that_are_alike_get_a_text_each(ask: Asked) -> None:
-    asked = [CellRequest(id, "Same", {"a": "b"}, {"a": "b"}, "d", 1) for id in ("1", "2")]
+    cell_requests = [CellRequest(id, "Same", {"a": "b"}, {"a": "b"}, "d", 1) for id in ("1", "2")]
     records = [{"prompt": "Same", "control": {"a": "b"}, "text": t} for t in ("one", "two")]
     (ask.folder / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
-    assert ask(FilesSource("t.jsonl"), asked).problems == ()
+    assert ask(FilesSource("t.jsonl"), cell_requests).problems == ()
     assert ask.texts == {"1": "one", "2": "two"}
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b""))), st.randoms())
-def test_lines_are_the_same_however_the_bytes_arrive(given: list[bytes], random: Any) -> None:
-    content = b"".join(line + b"\n" for line in given) + b"rest"
+def test_lines_are_the_same_however_the_bytes_arrive(lines: list[bytes], random: Any) -> None:
+    content = b"".join(line + b"\n" for line in lines) + b"rest"
     cuts = sorted(random.randint(0, len(content)) for _ in range(5))
     split = LineReader()
-    found: list[bytes | None] = []
+    parts: list[bytes | None] = []
     for start, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
-        found += split.feed(content[start:end])
-    assert [*found, *split.end()] == [*given, b"rest"]
+        parts += split.feed(content[start:end])
+    assert [*parts, *split.end()] == [*lines, b"rest"]
 
 
 def test_our_environment_reaches_the_command(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:

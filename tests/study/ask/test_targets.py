@@ -48,7 +48,7 @@ def test_a_callable_that_is_there_lacks_nothing(folder, target):
 
 
 @pytest.mark.parametrize(
-    ("target", "why"),
+    ("target", "reason"),
     [
         ("absent:generate", "there is no module absent beside the study file or installed"),
         ("toy.inner:generate", "toy is not a package; check the name"),
@@ -59,8 +59,8 @@ def test_a_callable_that_is_there_lacks_nothing(folder, target):
         ("broken:generate", "broken.py can't be read: invalid syntax"),
     ],
 )
-def test_one_that_is_not_says_why(folder, target, why):
-    assert lacking(target, folder).startswith(why)
+def test_one_that_is_not_says_why(folder, target, reason):
+    assert lacking(target, folder).startswith(reason)
 
 
 def test_a_run_names_all_missing_callables_and_asks_nobody(folder):

@@ -72,7 +72,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Star
 
 
 def have_ended(starts: Starts) -> bool:
-    return all(one.process.returncode is not None for one in starts)
+    return all(start.process.returncode is not None for start in starts)
 
 
 def texts(study: Plan, key: CellKey) -> dict[str, str]:
@@ -85,10 +85,10 @@ def written(study: Plan, key: CellKey) -> dict[str, str]:
 
     source = study.system(key.system).source
     assert isinstance(source, TechniqueSource)
-    asked = [Request(r.id, r.prompt, r.labels) for r in requests_of(study, key)]
+    requests = [Request(r.id, r.prompt, r.labels) for r in requests_of(study, key)]
     technique = make_technique(source.technique, source.options)
-    of = technique.generate(asked, decoding=source.decoding, seed=key.seed)
-    return {one.id: one.text for one in of}
+    answers = technique.generate(requests, decoding=source.decoding, seed=key.seed)
+    return {answer.id: answer.text for answer in answers}
 
 
 def toys(study: Plan, key: CellKey) -> dict[str, str]:
@@ -106,8 +106,8 @@ def test_texts_are_those_of_the_technique_without_a_study_and_say_what_they_cost
         assert texts(study, key) == written(study, key)
     assert texts(study, study.cells()[0]) != texts(study, study.cells()[1])
 
-    (one, *_) = lines(StudyStore(study.out).folder(study.cells()[0]) / "answers.jsonl")
-    answer = json.loads(one)
+    (line, *_) = lines(StudyStore(study.out).folder(study.cells()[0]) / "answers.jsonl")
+    answer = json.loads(line)
     assert answer["input"] == "Opening 0"
     assert answer["forward_passes"] == answer["tokens"] >= 1  # the base reads once a token
     first, second = (cell.cost for cell in report.cells)
@@ -160,17 +160,17 @@ def test_after_kill_9_the_same_texts_are_there_and_none_is_asked_for_twice(
     kept = {json.loads(line)["id"] for line in lines(journal)[1:-1]}
     assert 10 <= len(kept) < 400
 
-    asked: list[str] = []
+    ids: list[str] = []
     opened = TechniqueProcess.open
 
     def noted(self: TechniqueProcess, requests: list[Request], seed: int) -> SystemProcess:
-        asked.extend(request.id for request in requests)
+        ids.extend(request.id for request in requests)
         return opened(self, requests, seed)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TechniqueProcess, "open", noted)
     assert run(study).counts == {"done": 1}
-    assert not kept & set(asked)
-    assert len(asked) <= 400 - len(kept)
+    assert not kept & set(ids)
+    assert len(ids) <= 400 - len(kept)
     assert texts(study, key) == written(study, key)
 
 
@@ -185,8 +185,8 @@ def test_each_system_has_one_process_for_all_its_cells(
     assert len(starts) == 2
     assert have_ended(starts)
     assert all(texts(study, key) == toys(study, key) for key in study.cells())
-    said = StudyStore(study.out).folder(study.cells()[0]) / "stderr.txt"
-    assert said.read_text() == "a line on stderr\n"
+    stderr = StudyStore(study.out).folder(study.cells()[0]) / "stderr.txt"
+    assert stderr.read_text() == "a line on stderr\n"
     assert run(study, jobs=jobs).fresh == frozenset()
     assert len(starts) == 2
 
@@ -344,9 +344,11 @@ class TestWorker:
         from levelfield.study.ask.technique_worker import TechniqueWorker
 
         worker = TechniqueWorker(make_technique(source.technique, source.options), source.decoding)
-        asked = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}
+        request = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}
         identity = systems.technique_identity(source)
-        return list(worker.answers({"seed": 1, "identity": identity, "requests": [asked], **cell}))
+        return list(
+            worker.answers({"seed": 1, "identity": identity, "requests": [request], **cell})
+        )
 
     def test_answers_stand_between_a_beginning_and_an_end(self, source: TechniqueSource) -> None:
         begin, answer, end = self.answers(source)
@@ -395,7 +397,7 @@ class TestFingerprint:
         )
         others = [replace(source, decoding=replace(SHORT, **change)) for change in changes]
         others.append(replace(source, options={**source.options, "dtype": "bfloat16"}))
-        prints = [self.of(tmp_path, one) for one in (source, *others)]
+        prints = [self.of(tmp_path, changed) for changed in (source, *others)]
         assert len(set(prints)) == len(prints)
 
     def test_what_no_text_depends_on_is_not(self, tmp_path: Path, source: TechniqueSource) -> None:
@@ -408,13 +410,15 @@ class TestFingerprint:
         here, there, other = (tmp_path / name / "m" for name in ("a", "b", "c"))
         for folder, seed in ((here, 0), (there, 0), (other, 1)):
             tiny.save("gpt2", folder, seed=seed)
-        of = {
+        fingerprints = {
             folder: self.of(tmp_path, TechniqueSource("base", {"model": str(folder)}))
             for folder in (here, there, other)
         }
-        assert of[here] == of[there] != of[other]
+        assert fingerprints[here] == fingerprints[there] != fingerprints[other]
         monkeypatch.setattr("levelfield.core.signature.SIGNED", "9.9")
-        assert self.of(tmp_path, TechniqueSource("base", {"model": str(here)})) == of[here]
+        assert (
+            self.of(tmp_path, TechniqueSource("base", {"model": str(here)})) == fingerprints[here]
+        )
 
     def test_another_model_makes_a_finished_cell_stale(
         self, tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]

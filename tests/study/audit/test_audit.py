@@ -51,16 +51,16 @@ def serious(findings: Iterable[Finding]) -> set[tuple[str, str]]:
 
 
 def the(findings: Iterable[Finding], check: str) -> Finding:
-    (found,) = [finding for finding in findings if finding.check == check]
-    return found
+    (match,) = [finding for finding in findings if finding.check == check]
+    return match
 
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 50), marks=pytest.mark.slow)])
 def test_clean_studies_give_nothing_serious_and_no_warning(seeds):
-    said = Counter(
+    counts = Counter(
         (finding.severity, finding.check) for seed in seeds for finding in audit(clean_cells(seed))
     )
-    assert said == {}
+    assert counts == {}
 
 
 def test_a_study_of_nothing_has_no_findings():
@@ -124,10 +124,10 @@ def test_a_study_of_nothing_has_no_findings():
 )
 def test_a_fault_in_every_text_of_a_system_is_serious(spoil, check, says):
     findings = audit(bare(change_texts(clean_cells(SENTIMENT), spoil)))
-    found = [f for f in findings if f.check == check and f.severity == "serious"]
-    assert [f.system for f in found] in ([FAULTY], [""])
-    assert re.search(says, found[0].what)
-    assert all(e.id and len(e.text) <= 160 for e in found[0].examples)
+    serious_ones = [f for f in findings if f.check == check and f.severity == "serious"]
+    assert [f.system for f in serious_ones] in ([FAULTY], [""])
+    assert re.search(says, serious_ones[0].what)
+    assert all(e.id and len(e.text) <= 160 for e in serious_ones[0].examples)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def test_a_fault_in_every_text_of_a_system_is_serious(spoil, check, says):
 )
 def test_how_many_texts_have_a_fault_decides_how_serious_it_is(share, severity):
     cells = clean_cells(SENTIMENT)
-    of = {s.id: n for n, s in enumerate(s for c in cells for s in c.samples)}
+    places = {s.id: n for n, s in enumerate(s for c in cells for s in c.samples)}
     every = round(1 / share)
 
     def spoil(sample: Sample) -> Sample:
-        late = of[sample.id] % every == 0
+        late = places[sample.id] % every == 0
         return replace(sample, text=f"Once, {sample.text}") if late else sample
 
     findings = audit(change_texts(cells, spoil))
@@ -152,8 +152,8 @@ def test_how_many_texts_have_a_fault_decides_how_serious_it_is(share, severity):
 
 def test_a_limit_counts_from_its_own_value_on():
     limits = Limits(0.1, 0.01, 0)
-    said = [limits.severity(share) for share in (0.1, 0.099, 0.01, 0.009, 0)]
-    assert said == ["serious", "warning", "warning", "note", "note"]
+    severities = [limits.severity(share) for share in (0.1, 0.099, 0.01, 0.009, 0)]
+    assert severities == ["serious", "warning", "warning", "note", "note"]
     assert Limits(0.1, 0.01).severity(0.009) is None
 
 
@@ -162,9 +162,9 @@ def test_a_fault_on_one_dataset_is_not_thinned_by_the_others():
         hit = sample.dataset == "hill" and sample.id.endswith("e")
         return replace(sample, text=f"Once, {sample.text}") if hit and sample.seed == 1 else sample
 
-    found = the(audit(change_texts(clean_cells(SENTIMENT), spoil)), "prompt-not-continued")
-    assert (found.severity, found.dataset, found.seed) == ("serious", "hill", 1)
-    assert "most on hill (33 %)" in found.what
+    finding = the(audit(change_texts(clean_cells(SENTIMENT), spoil)), "prompt-not-continued")
+    assert (finding.severity, finding.dataset, finding.seed) == ("serious", "hill", 1)
+    assert "most on hill (33 %)" in finding.what
 
 
 def test_white_space_quotes_and_case_in_front_of_a_prompt_are_forgiven():
@@ -204,9 +204,14 @@ def batched(size: int, right: bool = False) -> list[Cell]:
 
 
 def test_batches_that_all_continue_their_first_prompt_are_answers_to_wrong_requests():
-    found = the(audit(batched(128)), "wrong-request")
-    assert (found.severity, found.system, found.n, found.of) == ("serious", "multi", 256, 280)
-    assert "they continue 3 prompts in all, up to 120 texts in a row the same one" in found.what
+    finding = the(audit(batched(128)), "wrong-request")
+    assert (finding.severity, finding.system, finding.n, finding.of) == (
+        "serious",
+        "multi",
+        256,
+        280,
+    )
+    assert "they continue 3 prompts in all, up to 120 texts in a row the same one" in finding.what
     assert audit(batched(128, right=True)) == []
 
 
@@ -226,12 +231,12 @@ def test_a_shift_by_one_request_is_found_and_prompts_that_begin_others_do_not_co
 
     assert audit([cell(0)]) == []
     cut_short = replace(cell(0).samples[1], text="The lake froze.")
-    found = audit([replace(cell(0), samples=(cell(0).samples[0], cut_short))])
-    assert {f.check for f in found} == {"prompt-not-continued"}
+    findings = audit([replace(cell(0), samples=(cell(0).samples[0], cut_short))])
+    assert {f.check for f in findings} == {"prompt-not-continued"}
     # the first text of the shifted cell begins with its own prompt too, the second is its equal
-    found = the(audit([cell(1)]), "wrong-request")
-    assert [e.id for e in found.examples] == ["2", "4"]
-    assert found.severity == "serious"
+    findings = the(audit([cell(1)]), "wrong-request")
+    assert [e.id for e in findings.examples] == ["2", "4"]
+    assert findings.severity == "serious"
 
 
 @pytest.mark.slow
@@ -240,17 +245,17 @@ def test_the_label_or_the_systems_word_for_it_in_front_of_the_prompt_is_named():
 
     def typed(label: Callable[[str], str]) -> Callable[[Sample], Sample]:
         def spoil(sample: Sample) -> Sample:
-            given = f"{label(str(sample.control['sentiment']))}{sample.prompt}"
-            return replace(sample, extra={**sample.extra, "input": given})
+            typed_input = f"{label(str(sample.control['sentiment']))}{sample.prompt}"
+            return replace(sample, extra={**sample.extra, "input": typed_input})
 
         return spoil
 
     cells = clean_cells(SENTIMENT)
-    found = the(audit(change_texts(cells, typed(lambda v: f"very_{v}:"))), "label-in-input")
-    assert (found.severity, found.n, found.of) == ("warning", 300, 300)
-    assert "'very_negative:' 150, 'very_positive:' 150" in found.what
-    found = the(audit(change_texts(cells, typed(codes.__getitem__))), "label-in-input")
-    assert "'gloomy' 150, 'sunny' 150" in found.what
+    finding = the(audit(change_texts(cells, typed(lambda v: f"very_{v}:"))), "label-in-input")
+    assert (finding.severity, finding.n, finding.of) == ("warning", 300, 300)
+    assert "'very_negative:' 150, 'very_positive:' 150" in finding.what
+    finding = the(audit(change_texts(cells, typed(codes.__getitem__))), "label-in-input")
+    assert "'gloomy' 150, 'sunny' 150" in finding.what
     # a technique that was trained on codes in front of the prompt
     coded = [
         replace(c, key=c.key._replace(system="ctrl-lite")) if c.key.system == FAULTY else c
@@ -274,8 +279,8 @@ def test_seeds_with_the_same_texts_are_one_seed():
         return replace(cell, samples=(*changed, *cell.samples[n:]))
 
     for share, severity in ((1, "serious"), (0.6, "warning"), (0.4, "warning"), (0.02, None)):
-        found = audit([same(c, share) if c.key.system == FAULTY else c for c in cells])
-        assert [(f.check, f.severity, f.system) for f in found] == (
+        findings = audit([same(c, share) if c.key.system == FAULTY else c for c in cells])
+        assert [(f.check, f.severity, f.system) for f in findings] == (
             [("identical-seeds", severity, FAULTY)] if severity else []
         )
 
@@ -296,30 +301,30 @@ def test_seeds_whose_results_agree_in_all_digits_are_found_without_texts():
 def test_missing_cells_texts_and_values_are_found():
     cells = clean_cells(TOPIC)
     seedless = [c for c in cells if c.key != (FAULTY, "hill", "topic", 2)]
-    found = the(audit(seedless), "missing-cell")
-    assert (found.severity, found.what) == (
+    finding = the(audit(seedless), "missing-cell")
+    assert (finding.severity, finding.what) == (
         "warning",
         "1 of 6 cells are missing (hill: seeds 2)",
     )
     setless = [c for c in cells if (c.key.system, c.key.dataset) != (FAULTY, "hill")]
-    found = the(audit(setless), "missing-cell")
-    assert (found.severity, found.n, found.of, found.dataset) == ("serious", 3, 6, "hill")
+    finding = the(audit(setless), "missing-cell")
+    assert (finding.severity, finding.n, finding.of, finding.dataset) == ("serious", 3, 6, "hill")
     everything = [c.key for c in cells]
     assert the(audit(seedless, expected=everything), "missing-cell").n == 1
     assert audit(seedless, expected=[c.key for c in seedless]) == []
 
     failed = replace(cells[0], samples=(), votes={}, rates=(), failure="no answer within 9 s")
-    found = the(audit([failed, *cells[1:]]), "missing-cell")
-    assert (found.severity, found.seed) == ("serious", 1)
-    assert "no answer within 9 s" in found.what
+    finding = the(audit([failed, *cells[1:]]), "missing-cell")
+    assert (finding.severity, finding.seed) == ("serious", 1)
+    assert "no answer within 9 s" in finding.what
 
     short = replace(cells[0], samples=cells[0].samples[:-4], asked=None)
-    found = the(audit([short, *cells[1:]]), "missing-texts")
-    assert (found.severity, found.n, found.of) == ("warning", 4, 80)
+    finding = the(audit([short, *cells[1:]]), "missing-texts")
+    assert (finding.severity, finding.n, finding.of) == ("warning", 4, 80)
     kept = tuple(s for s in cells[0].samples if s.control["topic"] != "World")
     valueless = replace(cells[0], samples=kept, asked=None)
-    found = the(audit([valueless, *cells[1:]]), "missing-texts")
-    assert (found.severity, found.n, found.of) == ("serious", 20, 80)
+    finding = the(audit([valueless, *cells[1:]]), "missing-texts")
+    assert (finding.severity, finding.n, finding.of) == ("serious", 20, 80)
     odd = replace(cells[0], problems=("2 answers with unknown ids",))
     assert "unknown ids" in the(audit([odd, *cells[1:]]), "missing-texts").what
 
@@ -331,9 +336,9 @@ def test_systems_that_were_asked_for_fewer_values_are_named():
         kept = tuple(s for s in cell.samples if s.control["topic"] in ("Science",))
         return replace(cell, samples=kept, asked=None)
 
-    found = audit([without(c) if c.key.system == FAULTY else c for c in cells])
-    assert serious(found) == {("label-sets-differ", FAULTY)}
-    assert f"{FAULTY} only Science" in the(found, "label-sets-differ").what
+    findings = audit([without(c) if c.key.system == FAULTY else c for c in cells])
+    assert serious(findings) == {("label-sets-differ", FAULTY)}
+    assert f"{FAULTY} only Science" in the(findings, "label-sets-differ").what
 
 
 def unmoved(cells: Iterable[Cell]) -> list[Cell]:
@@ -356,10 +361,10 @@ def unmoved(cells: Iterable[Cell]) -> list[Cell]:
             for judge, labels in cell.votes[attribute].items()
         }
         rates = tuple(
-            Rate(judge, v, 100 * sum(mixed[judge][i] == v for i in own) / len(own))
+            Rate(judge, v, 100 * sum(mixed[judge][i] == v for i in asked_for) / len(asked_for))
             for judge in mixed
             for v in LABELS[attribute]
-            if (own := [s.id for s in cell.samples if s.control[attribute] == v])
+            if (asked_for := [s.id for s in cell.samples if s.control[attribute] == v])
         )
         return replace(cell, votes={attribute: mixed}, rates=rates)
 
@@ -367,15 +372,15 @@ def unmoved(cells: Iterable[Cell]) -> list[Cell]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", [list, only_rates])
-def test_control_that_changes_nothing_is_found_from_votes_and_from_rates(known):
-    findings = audit(known(unmoved(clean_cells(SENTIMENT, (200, 300)))))
+@pytest.mark.parametrize("as_published", [list, only_rates])
+def test_control_that_changes_nothing_is_found_from_votes_and_from_rates(as_published):
+    findings = audit(as_published(unmoved(clean_cells(SENTIMENT, (200, 300)))))
     assert serious(findings) == {("control-changes-nothing", FAULTY)}
     assert "control changes nothing: strength" in the(findings, "control-changes-nothing").what
 
 
 @pytest.mark.slow
-def test_a_system_that_ignores_control_by_design_is_no_finding():
+def test_a_system_that_ignores_control_by_design_has_no_finding():
     cells = unmoved(clean_cells(SENTIMENT, (200, 300)))
     baseline = [replace(c, ignores_control=c.key.system == FAULTY) for c in cells]
     assert "control-changes-nothing" in {f.check for f in audit(cells)}
@@ -423,12 +428,12 @@ def test_strength_is_the_same_from_votes_and_from_rates():
 def test_strength_of_several_attributes_is_read_from_their_overall_rates():
     (cell,) = batched(1)
     rates = (Rate("both", "", 12.5), Rate("sentiment", "", 50.0), Rate("topic", "", 85.0))
-    found = strengths(AuditedStudy((replace(cell, rates=rates),)))
-    assert found["multi", "multiple", "sentiment"][0] == pytest.approx(0)
-    assert found["multi", "multiple", "topic"][0] == pytest.approx((0.85 - 0.25) / 0.75)
+    intervals = strengths(AuditedStudy((replace(cell, rates=rates),)))
+    assert intervals["multi", "multiple", "sentiment"][0] == pytest.approx(0)
+    assert intervals["multi", "multiple", "topic"][0] == pytest.approx((0.85 - 0.25) / 0.75)
 
 
-def test_the_rule_that_takes_the_last_label_any_judge_gave_is_no_majority():
+def test_the_last_label_of_any_judge_is_not_a_majority():
     def last(cell: Cell) -> Cell:
         labels = {
             s.id: max(cell.votes[cell.key.control][judge][s.id] for judge in JUDGES)
@@ -436,14 +441,14 @@ def test_the_rule_that_takes_the_last_label_any_judge_gave_is_no_majority():
         }
         rates = [r for r in cell.rates if r.judge != "majority"]
         for value in LABELS[cell.key.control]:
-            own = [s.id for s in cell.samples if s.control[cell.key.control] == value]
-            percent = 100 * sum(labels[id] == value for id in own) / len(own)
+            ids = [s.id for s in cell.samples if s.control[cell.key.control] == value]
+            percent = 100 * sum(labels[id] == value for id in ids) / len(ids)
             rates.append(Rate("majority", value, percent))
         return replace(cell, rates=tuple(rates))
 
     for seed in (SENTIMENT, TOPIC):
-        found = the(audit(list(map(last, clean_cells(seed)))), "majority-is-none")
-        assert "in all 18 cells the alphabetically last value is never below" in found.what
+        finding = the(audit(list(map(last, clean_cells(seed)))), "majority-is-none")
+        assert "in all 18 cells the alphabetically last value is never below" in finding.what
 
 
 def texts_by_judges(judges: int) -> st.SearchStrategy[list[list[bool]]]:
@@ -483,15 +488,15 @@ def test_a_judge_that_prefers_a_value_or_votes_at_random_is_named():
     assert the(biased, "judge-biased").severity == "serious"
     turns = ("negative", "negative", "positive", "positive")
     random = audit([prefer(c, lambda n, _: turns[n % 4]) for c in cells])
-    found = the(random, "judges-disagree")
-    # what follows from weak judges is no wrong number
-    assert (found.severity, found.n, found.of) == ("warning", 2, 3)
-    assert "weak judges" in found.what
-    assert found.what.count("κ of labels") == 2
+    finding = the(random, "judges-disagree")
+    # the consequence of weak judges is not a wrong number
+    assert (finding.severity, finding.n, finding.of) == ("warning", 2, 3)
+    assert "weak judges" in finding.what
+    assert finding.what.count("κ of labels") == 2
 
     def first(cell: Cell, n: int) -> Cell:
         ids = [sample.id for sample in cell.samples[:n]]
-        votes = {j: {id: of[id] for id in ids} for j, of in cell.votes["sentiment"].items()}
+        votes = {j: {id: labels[id] for id in ids} for j, labels in cell.votes["sentiment"].items()}
         return replace(cell, samples=cell.samples[:n], asked=n, votes={"sentiment": votes})
 
     # 18 cells of 4 texts are too few to accuse a judge
@@ -502,21 +507,21 @@ def test_a_judge_that_prefers_a_value_or_votes_at_random_is_named():
 def test_judges_do_not_agree_for_texts_that_are_empty():
     """Judges who vote at random, and whole cells that nobody had anything to read in."""
 
-    def at_random(cell, empty):
+    def random_votes(cell, empty):
         rng = random.Random(str(cell.key))
         votes = {
-            judge: {id: "(empty)" if empty else rng.choice(LABELS["sentiment"]) for id in of}
-            for judge, of in cell.votes["sentiment"].items()
+            judge: {id: "(empty)" if empty else rng.choice(LABELS["sentiment"]) for id in labels}
+            for judge, labels in cell.votes["sentiment"].items()
         }
         return replace(cell, votes={"sentiment": votes}, rates=())
 
-    cells = [at_random(cell, n % 2 == 0) for n, cell in enumerate(clean_cells(0))]
+    cells = [random_votes(cell, n % 2 == 0) for n, cell in enumerate(clean_cells(0))]
     assert any(f.check == "judges-disagree" and "weak judges" in f.what for f in audit(cells))
 
 
 def test_rates_in_two_scales_are_found_for_judges_and_for_systems():
     cells = only_rates(clean_cells(TOPIC))
-    of_judge = [
+    judge_cells = [
         replace(
             c,
             rates=tuple(
@@ -525,16 +530,18 @@ def test_rates_in_two_scales_are_found_for_judges_and_for_systems():
         )
         for c in cells
     ]
-    found = audit(of_judge)
-    assert ("mixed-scales", "") in serious(found)
-    assert "judge oak" in the(found, "mixed-scales").what
-    of_system = [
+    findings = audit(judge_cells)
+    assert ("mixed-scales", "") in serious(findings)
+    assert "judge oak" in the(findings, "mixed-scales").what
+    system_cells = [
         replace(c, groups=tuple(g._replace(value=100 * g.value) for g in c.groups[1:]))
         if c.key.system == FAULTY
         else c
         for c in cells
     ]
-    assert "of diversity.distinct-1 between 0 and 1" in the(audit(of_system), "mixed-scales").what
+    assert (
+        "of diversity.distinct-1 between 0 and 1" in the(audit(system_cells), "mixed-scales").what
+    )
 
 
 def test_texts_cut_off_by_their_budget_are_a_note():
@@ -557,8 +564,8 @@ def test_repeats_are_counted_as_by_hand():
 def test_rates_of_judges_are_read_in_percent_or_as_shares():
     (cell,) = batched(1)
     rates = (Rate("p", "x", 40.0), Rate("p", "y", 80.0), Rate("s", "x", 0.4), Rate("s", "y", 0.8))
-    found = judged(AuditedStudy((replace(cell, samples=(), asked=10, rates=rates),)))
-    assert [(one.right, one.n) for one in found] == [(0.4, 5), (0.8, 5)] * 2
+    rates_read = judged(AuditedStudy((replace(cell, samples=(), asked=10, rates=rates),)))
+    assert [(rate.right, rate.n) for rate in rates_read] == [(0.4, 5), (0.8, 5)] * 2
 
 
 SAMPLES = st.lists(
@@ -588,5 +595,5 @@ def test_no_texts_are_too_strange_to_be_audited(drawn):
         if (key := CellKey(system, "d", "s", seed))
     }
     order = ["serious", "warning", "note"]
-    found = [order.index(finding.severity) for finding in audit(list(cells.values()))]
-    assert found == sorted(found)
+    ranks = [order.index(finding.severity) for finding in audit(list(cells.values()))]
+    assert ranks == sorted(ranks)

@@ -38,7 +38,7 @@ def put_texts(root: Path, name: str, rows: Sequence[Sequence[str]]) -> None:
         csv.writer(file).writerows([FIELDS, *rows])
 
 
-def of_values(**accuracies: float) -> dict[str, dict[str, float]]:
+def accuracies_of(**accuracies: float) -> dict[str, dict[str, float]]:
     return {value: {"accuracy": percent} for value, percent in accuracies.items()}
 
 
@@ -51,10 +51,10 @@ def test_results_and_texts_of_a_run_are_one_cell(tmp_path):
                 "one": {"positive": 8.5, "overall": 9.5, "overall_slor": 2, "overall_unigram": 0.1},
                 "two": {"positive": 6.5, "overall": float("nan")},
             },
-            "a/judge": of_values(positive=97.5, negative=96, overall=96.75),
-            "binary": of_values(overall=0.96),
+            "a/judge": accuracies_of(positive=97.5, negative=96, overall=96.75),
+            "binary": accuracies_of(overall=0.96),
             "distinct-n": {"overall": {"dist1": 0.5, "dist2": 0.75}, "positive": {"dist1": 0.55}},
-            "control_effectiveness_majority": of_values(positive=100, negative=97),
+            "control_effectiveness_majority": accuracies_of(positive=100, negative=97),
         },
     )
     put_texts(tmp_path, GEDI, [("0_positive", "0", "A dog", "positive", "A dog ran.")])
@@ -94,7 +94,7 @@ def test_keywords_and_several_attributes_are_read_as_far_as_they_are_there(tmp_p
         tmp_path,
         PPLM,
         {
-            "judge": of_values(positive=60, World=25),
+            "judge": accuracies_of(positive=60, World=25),
             "multiple": {
                 "overall": {"accuracy": 12.5},
                 "sentiment": {"accuracy": 50, "f1": 49},
@@ -148,23 +148,23 @@ def test_cells_with_coverage_alone_are_there_and_a_run_that_stopped_early_lacks_
     put_results(tmp_path, FALCON, results)
     cells = published_cells(tmp_path)
     assert [cell.asked for cell in cells] == [245] * 4
-    found = audit(cells)
-    short = [f for f in found if (f.check, f.severity) == ("missing-texts", "serious")]
+    findings = audit(cells)
+    short = [f for f in findings if (f.check, f.severity) == ("missing-texts", "serious")]
     assert [(f.system, f.seed, f.n, f.of) for f in short] == [("bolt", 9817, 147, 245)]
-    lacking = [f.system for f in found if f.check == "missing-cell"]
+    lacking = [f.system for f in findings if f.check == "missing-cell"]
     assert lacking == ["falcon-40b-instruct zero_shot"]  # the seeds that it has no results of
-    (bare,) = [f for f in found if (f.check, f.severity) == ("missing-texts", "note")]
+    (bare,) = [f for f in findings if (f.check, f.severity) == ("missing-texts", "note")]
     assert (bare.n, bare.of) == (2, 4)
 
 
 def test_any_level_of_the_layout_may_be_named_and_nothing_is_written(tmp_path):
-    put_results(tmp_path, GEDI, {"judge": of_values(positive=50)})
+    put_results(tmp_path, GEDI, {"judge": accuracies_of(positive=50)})
     put_texts(tmp_path, FALCON, [("1", "PPLM-Discrim_1", "The book", "oak#elm", "The book.")])
     partial = run_folder(tmp_path, GEDI) / f"evaluation_results_ppl_{GEDI}.json"
     partial.write_text("{}", encoding="utf-8")
     before = sorted(tmp_path.rglob("*"))
-    both = [cell.key.control for cell in published_cells(tmp_path)]
-    assert both == ["keywords", "sentiment"]
+    controls = [cell.key.control for cell in published_cells(tmp_path)]
+    assert controls == ["keywords", "sentiment"]
     assert published_cells(tmp_path / "results") == published_cells(str(tmp_path))
     for below in ("results/sentiment", f"results/sentiment/{GEDI}"):
         assert [cell.key.control for cell in published_cells(tmp_path / below)] == ["sentiment"]
@@ -203,22 +203,22 @@ def about(findings: Sequence[Finding], check: str, severity: str = "serious") ->
 
 
 def sentence(findings: Sequence[Finding], check: str, control: str, system: str = "") -> str:
-    (found,) = [f for f in findings if (f.check, f.control, f.system) == (check, control, system)]
-    return found.what
+    (finding,) = [f for f in findings if (f.check, f.control, f.system) == (check, control, system)]
+    return finding.what
 
 
 @pytest.mark.slow
 def test_the_control_that_changes_nothing_is_that_of_dexperts_alone(findings):
     assert {f.system for f in findings if f.check == "control-changes-nothing"} == {"dexperts"}
-    told = sentence(findings, "control-changes-nothing", "sentiment", "dexperts")
-    assert "strength 0.01 (95 % interval" in told
+    text = sentence(findings, "control-changes-nothing", "sentiment", "dexperts")
+    assert "strength 0.01 (95 % interval" in text
 
 
 @pytest.mark.slow
 def test_byte_identical_seeds_of_cbart_are_found(findings):
     assert about(findings, "identical-seeds") == {"ctg_bart, keywords"}
-    told = sentence(findings, "identical-seeds", "keywords", "ctg_bart")
-    assert "100 % of the pairs" in told
+    text = sentence(findings, "identical-seeds", "keywords", "ctg_bart")
+    assert "100 % of the pairs" in text
     # its decoder is greedy and only its control codes are drawn
     assert about(findings, "identical-seeds", "warning") == {"ctrl, topic"}
 
@@ -241,9 +241,9 @@ def test_instructed_systems_do_not_continue_their_prompt_and_all_others_do(findi
 @pytest.mark.slow
 def test_the_majority_that_is_none_is_found_for_both_kinds_of_control(findings):
     assert about(findings, "majority-is-none") == {"several, sentiment", "several, topic"}
-    told = sentence(findings, "majority-is-none", "sentiment")
-    assert told.startswith("130 of 264 rates of the majority")
-    assert "in all 132 cells the alphabetically last value is never below the best judge" in told
+    text = sentence(findings, "majority-is-none", "sentiment")
+    assert text.startswith("130 of 264 rates of the majority")
+    assert "in all 132 cells the alphabetically last value is never below the best judge" in text
 
 
 @pytest.mark.slow
@@ -258,19 +258,19 @@ def test_repeats_typed_labels_label_sets_scales_and_biased_judges_are_found(find
     assert sentence(findings, "repetition", "topic", "ctrl").startswith("69 % of the 4-grams")
     # the codes of ctrl are those it was trained on
     assert about(findings, "label-in-input", "warning") == {"pplm, sentiment", "pplm, topic"}
-    told = sentence(findings, "label-in-input", "sentiment", "pplm")
-    assert "'very_negative:' 105, 'very_positive:' 105" in told
-    told = sentence(findings, "label-sets-differ", "topic")
-    assert "cat_paw only Science/Technology; ctrl not World; pplm only Science" in told
-    told = sentence(findings, "mixed-scales", "topic")
-    assert "judge AGnews-checkpoint-6000_binary (0.534 to 0.999)" in told
-    told = sentence(findings, "judge-biased", "sentiment")
-    assert "Yelp2-checkpoint-64000 prefers negative by 25 points" in told
+    text = sentence(findings, "label-in-input", "sentiment", "pplm")
+    assert "'very_negative:' 105, 'very_positive:' 105" in text
+    text = sentence(findings, "label-sets-differ", "topic")
+    assert "cat_paw only Science/Technology; ctrl not World; pplm only Science" in text
+    text = sentence(findings, "mixed-scales", "topic")
+    assert "judge AGnews-checkpoint-6000_binary (0.534 to 0.999)" in text
+    text = sentence(findings, "judge-biased", "sentiment")
+    assert "Yelp2-checkpoint-64000 prefers negative by 25 points" in text
     assert about(findings, "judge-biased", "warning") == {"several, topic"}
 
 
 @pytest.mark.slow
-def test_what_is_found_can_be_read_in_one_sitting(findings):
+def test_findings_can_be_read_in_one_sitting(findings):
     assert len(findings) <= 45
     assert all("\n" not in f.what and len(f.what) <= 420 for f in findings)
     assert sum(f.severity == "serious" for f in findings) <= 30

@@ -48,8 +48,8 @@ def test_the_study_that_faults_are_put_into_has_none(clean):
     assert audit(clean) == []
 
 
-def some(values, every):
-    """All values, of which only each so many-th runs without `make test-all`."""
+def thinned(values, every):
+    """Returns all values; without `make test-all` only one in `every` runs."""
     return [
         value if n % every == 0 else pytest.param(value, marks=pytest.mark.slow)
         for n, value in enumerate(values)
@@ -57,48 +57,48 @@ def some(values, every):
 
 
 @pytest.mark.thinned
-@pytest.mark.parametrize("name", some(FAULTS, every=8))
+@pytest.mark.parametrize("name", thinned(FAULTS, every=8))
 def test_the_fault_is_named_with_its_system_and_seed(name, clean):
     fault = FAULTS[name]
     findings = audit(fault.spoil(clean))
     assert told(findings, fault)
-    found = {(f.system, f.seed) for f in findings if f.check in fault.checks}
+    places = {(f.system, f.seed) for f in findings if f.check in fault.checks}
     if name.startswith("one system"):
-        assert found == {(FAULTY, None)}
+        assert places == {(FAULTY, None)}
     if name.startswith("one seed"):
-        assert found == {(FAULTY, 2)}
+        assert places == {(FAULTY, 2)}
 
 
-@pytest.mark.parametrize("seed", some(range(8), every=3))
+@pytest.mark.parametrize("seed", thinned(range(8), every=3))
 def test_studies_that_differ_in_all_that_may_differ_have_no_finding(seed):
-    said = Counter(f.check for f in audit(varied_cells(seed)))
+    counts = Counter(f.check for f in audit(varied_cells(seed)))
     # that texts end at their budget is told of every study where they do
-    assert said.keys() <= {"cut-text"}
+    assert counts.keys() <= {"cut-text"}
 
 
 def test_texts_of_training_data_are_found_where_the_data_are_known(clean):
-    own = [s.text for c in clean if c.key.system == FAULTY for s in c.samples]
-    found = [f for f in audit(clean, training=own[:200]) if f.check == "copied-texts"]
-    assert [(f.system, f.n, f.of, f.severity) for f in found] == [(FAULTY, 200, 240, "serious")]
+    texts = [s.text for c in clean if c.key.system == FAULTY for s in c.samples]
+    findings = [f for f in audit(clean, training=texts[:200]) if f.check == "copied-texts"]
+    assert [(f.system, f.n, f.of, f.severity) for f in findings] == [(FAULTY, 200, 240, "serious")]
     assert audit(clean, training=["The lake froze over in the cold night of a hard winter."]) == []
 
 
-@pytest.mark.parametrize("seed", some([5, 6, 7, 8], every=4))
+@pytest.mark.parametrize("seed", thinned([5, 6, 7, 8], every=4))
 def test_whole_sentences_of_one_system_are_found_where_others_end_at_a_budget(seed):
     cells = varied_cells(seed, replace(STUDY, cut=True))
-    found = checks_of(written(whole_sentences)(cells), "style-differs")
-    assert found == [("warning", FAULTY, "", None)]
+    checks = checks_of(written(whole_sentences)(cells), "style-differs")
+    assert checks == [("warning", FAULTY, "", None)]
 
 
 @pytest.mark.slow
 def test_training_data_are_read_once_and_only_what_texts_hold_is_kept(clean):
-    own = [s.text for c in clean if c.key.system == FAULTY for s in c.samples][:200]
+    texts = [s.text for c in clean if c.key.system == FAULTY for s in c.samples][:200]
     lines = (" ".join(f"w{n}x{k}" for k in range(100)) for n in range(2000))
     tracemalloc.start()
-    found = copied_texts(AuditedStudy(tuple(clean), training=chain(lines, own)))
+    faults = copied_texts(AuditedStudy(tuple(clean), training=chain(lines, texts)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [(f.system, f.n) for f in found] == [(FAULTY, 200)]
+    assert [(f.system, f.n) for f in faults] == [(FAULTY, 200)]
     assert peak < 2e7  # the runs of the lines alone would take twice as much
 
 
@@ -113,11 +113,11 @@ def test_shifts_of_many_keywords_take_no_memory_of_texts_times_keywords():
         for n in range(2000)
     )
     tracemalloc.start()
-    found = shifted_texts(AuditedStudy((Cell(CellKey("s", "d", "keywords", 1), samples),)))
+    faults = shifted_texts(AuditedStudy((Cell(CellKey("s", "d", "keywords", 1), samples),)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [f.severity for f in found] == ["serious"]
-    assert "2 places later" in found[0].what
+    assert [f.severity for f in faults] == ["serious"]
+    assert "2 places later" in faults[0].what
     assert peak < 3e7  # similarities of all pairs would take 32 MB
 
 
@@ -141,10 +141,12 @@ def test_two_judges_with_the_same_rates_in_all_cells_are_one():
             rates=tuple(Rate(j, v, r) for j, r in rates.items() for v in ("negative", "positive")),
         )
 
-    found = [f.what for f in audit([cell(n, 0) for n in range(8)]) if f.check == "judges-identical"]
-    assert found == ["elm and fir have the same rates in all 16 cells and values"]
-    found = audit([cell(n, 1) for n in range(8)])
-    assert "judges-identical" not in {f.check for f in found}
+    sentences = [
+        f.what for f in audit([cell(n, 0) for n in range(8)]) if f.check == "judges-identical"
+    ]
+    assert sentences == ["elm and fir have the same rates in all 16 cells and values"]
+    sentences = audit([cell(n, 1) for n in range(8)])
+    assert "judges-identical" not in {f.check for f in sentences}
 
 
 def test_a_prompt_set_that_only_one_system_was_asked_is_named(clean):
@@ -158,14 +160,14 @@ def test_a_prompt_set_that_only_one_system_was_asked_is_named(clean):
         else c
         for c in clean
     ]
-    (found,) = [f for f in audit(cells) if "no other system has" in f.what]
-    assert (found.system, found.dataset, found.seed, found.n) == (FAULTY, "set 0", 2, 40)
+    (finding,) = [f for f in audit(cells) if "no other system has" in f.what]
+    assert (finding.system, finding.dataset, finding.seed, finding.n) == (FAULTY, "set 0", 2, 40)
 
 
 def test_samples_of_one_id_are_serious(clean):
     double = replace(clean[0], samples=(*clean[0].samples[1:], clean[0].samples[1]))
-    (found,) = [f for f in audit([double, *clean[1:]]) if f.check == "requests-repeated"]
-    assert (found.severity, found.n) == ("serious", 2)
+    (finding,) = [f for f in audit([double, *clean[1:]]) if f.check == "requests-repeated"]
+    assert (finding.severity, finding.n) == ("serious", 2)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_traces_of_storage_are_found(text):
         "Ој, како је топло",
     ],
 )
-def test_other_languages_and_signs_are_no_traces_of_storage(text):
+def test_other_languages_and_signs_are_not_traces_of_storage(text):
     assert wrong_encoding(study_of(text)) == []
 
 
@@ -224,10 +226,10 @@ def guessing(cell: Cell) -> Cell:
     """Judges guess on most texts, which are of neither kind."""
     rng = random.Random(str(cell.key))
     neutral = {s.id: rng.random() < 0.7 for s in cell.samples}
-    of = next(iter(cell.votes.values()))
+    judges = next(iter(cell.votes.values()))
     votes = {
         judge: {i: rng.choice(LABELS) if neutral[i] else label for i, label in labels.items()}
-        for judge, labels in of.items()
+        for judge, labels in judges.items()
     }
     return replace(cell, votes={"sentiment": votes})
 
@@ -294,14 +296,14 @@ def keyword_study(text: Callable[[str, Sample, random.Random], str]) -> list[Cel
     """Each prompt asks for two words of its own."""
     rng = random.Random(1)
     cells = varied_cells(5, replace(STUDY, control="keywords", prompts=30))
-    found = []
+    keyword_cells = []
     for cell in cells:
         samples = []
         for n, s in enumerate(cell.samples):
             s = replace(s, control={"keywords": (f"lor{n}in", f"vas{n}ket")})
             samples.append(replace(s, text=text(cell.key.system, s, rng)))
-        found.append(replace(cell, samples=tuple(samples)))
-    return found
+        keyword_cells.append(replace(cell, samples=tuple(samples)))
+    return keyword_cells
 
 
 def test_a_system_may_begin_with_its_keywords():
@@ -312,7 +314,7 @@ def test_a_system_may_begin_with_its_keywords():
     assert not checks_of(keyword_study(text), "label-in-text")
 
 
-def test_a_text_that_is_missing_of_a_keyword_study_is_no_lack_of_values():
+def test_a_missing_text_of_a_keyword_study_is_not_a_missing_value():
     cells = keyword_study(lambda _, s, __: s.text)
     cells = [replace(c, samples=c.samples[1:]) if c.key.system == FAULTY else c for c in cells]
     assert not checks_of(cells, "label-sets-differ")
@@ -352,30 +354,30 @@ def test_scores_outside_of_all_others_are_serious_as_percents_or_with_another_si
             cell, scores={"my.metric": {s.id: by * rng.uniform(1, 1.4) for s in cell.samples}}
         )
 
-    found = checks_of(list(map(how, clean)), "scores-strange")
-    assert found == [(severity, FAULTY, "", None)]
+    checks = checks_of(list(map(how, clean)), "scores-strange")
+    assert checks == [(severity, FAULTY, "", None)]
 
 
-def test_what_is_said_of_two_systems_does_not_depend_on_their_order():
+def test_findings_on_two_systems_do_not_depend_on_their_order():
     cells = varied_cells(5, replace(STUDY, systems=2))
     lower = texts(lambda s: f"{s.prompt} {rest(s).lower()}", share=0.55)(cells)
     for order in (lower, lower[::-1]):
         assert checks_of(order, "style-differs") == [("warning", FAULTY, "", None)]
-    both = written(str.lower)(cells)
-    for order in (both, both[::-1]):
+    spoilt = written(str.lower)(cells)
+    for order in (spoilt, spoilt[::-1]):
         assert checks_of(order, "style-differs") == [("warning", "", "", None)]
 
 
 def test_a_judge_of_two_attributes_lacks_the_votes_of_one(clean):
     def how(cell: Cell) -> Cell:
-        of = {s.id: "World" for s in cell.samples}
-        own = {} if cell.key.system == FAULTY else cell.votes["sentiment"]["judge 0"]
+        topics = {s.id: "World" for s in cell.samples}
+        sentiments = {} if cell.key.system == FAULTY else cell.votes["sentiment"]["judge 0"]
         samples = (replace(s, control={**s.control, "topic": "World"}) for s in cell.samples)
-        votes = {"sentiment": {"llm": own}, "topic": {"llm": of}}
+        votes = {"sentiment": {"llm": sentiments}, "topic": {"llm": topics}}
         return replace(cell, samples=tuple(samples), votes=votes)
 
-    found = checks_of(list(map(how, clean)), "scores-incomplete")
-    assert found == [("serious", FAULTY, "", None)]
+    checks = checks_of(list(map(how, clean)), "scores-incomplete")
+    assert checks == [("serious", FAULTY, "", None)]
 
 
 LABELS = ("negative", "positive")
@@ -439,5 +441,5 @@ def test_scores_of_controls_with_several_values_are_not_held_against_votes():
         )
         for cell in varied_cells(7, STUDY)
     ]
-    found = {f.check for f in audit(cells)}
-    assert "scores-contradict-votes" not in found
+    checks = {f.check for f in audit(cells)}
+    assert "scores-contradict-votes" not in checks

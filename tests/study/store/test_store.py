@@ -154,7 +154,7 @@ SHARED_WORD = [
 ] * 6
 
 
-def test_a_word_of_a_judge_that_stands_for_two_values_is_the_value_asked_for(
+def test_a_judge_word_for_two_values_counts_as_the_requested_one(
     store: StudyStore,
 ) -> None:
     write_votes(store, SHARED_WORD)
@@ -197,24 +197,24 @@ kept_answers = st.lists(
 
 @given(kept_answers, st.randoms())
 def test_however_a_crash_tears_the_file_whole_answers_stay_and_more_can_follow(
-    tmp_path_factory: pytest.TempPathFactory, given: list[TimedAnswer], random: Any
+    tmp_path_factory: pytest.TempPathFactory, answers: list[TimedAnswer], random: Any
 ) -> None:
     store = StudyStore(tmp_path_factory.mktemp("out"))
     store.folder(KEY).mkdir(parents=True)
     with store.keeping(KEY, MARK) as keep:
-        for kept in given:
+        for kept in answers:
             keep(kept)
-    assert store.resume(KEY, MARK) == given
+    assert store.resume(KEY, MARK) == answers
     path = store.folder(KEY) / "answers.partial.jsonl"
     content = path.read_bytes()
     cut = random.randint(0, len(content))
     path.write_bytes(content[:cut])
     whole = max(content[:cut].count(b"\n") - 1, 0)
-    assert store.resume(KEY, MARK) == given[:whole]
+    assert store.resume(KEY, MARK) == answers[:whole]
     with store.keeping(KEY, MARK) as keep:
-        for kept in given[whole:]:
+        for kept in answers[whole:]:
             keep(kept)
-    assert store.resume(KEY, MARK) == given
+    assert store.resume(KEY, MARK) == answers
 
 
 def test_a_line_that_is_spoilt_costs_that_answer_only(store: StudyStore) -> None:
@@ -223,8 +223,8 @@ def test_a_line_that_is_spoilt_costs_that_answer_only(store: StudyStore) -> None
         for answer in ANSWERS:
             keep(TimedAnswer(answer))
     path = store.folder(KEY) / "answers.partial.jsonl"
-    head, one, two = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(head + b"\0" * len(one) + b"\n[]\n7\n" + two)
+    head, first, two = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(head + b"\0" * len(first) + b"\n[]\n7\n" + two)
     assert [kept.answer for kept in store.resume(KEY, MARK)] == ANSWERS[1:]
     assert store.state(KEY, MARK) == "partial"
     assert store.state(KEY, Fingerprint("other", "texts")) == "stale"
@@ -232,9 +232,9 @@ def test_a_line_that_is_spoilt_costs_that_answer_only(store: StudyStore) -> None
 
 def test_whatever_bit_of_the_journal_is_flipped_no_other_answer_is_read(store: StudyStore) -> None:
     store.folder(KEY).mkdir(parents=True)
-    given = [TimedAnswer(answer, 0.5) for answer in ANSWERS]
+    answers = [TimedAnswer(answer, 0.5) for answer in ANSWERS]
     with store.keeping(KEY, MARK) as keep:
-        for timed in given:
+        for timed in answers:
             keep(timed)
     path = store.folder(KEY) / "answers.partial.jsonl"
     whole = path.read_bytes()
@@ -242,7 +242,7 @@ def test_whatever_bit_of_the_journal_is_flipped_no_other_answer_is_read(store: S
         raw = bytearray(whole)
         raw[bit // 8] ^= 1 << bit % 8
         path.write_bytes(raw)
-        assert all(timed in given for timed in store.resume(KEY, MARK))
+        assert all(timed in answers for timed in store.resume(KEY, MARK))
 
 
 def test_an_error_while_writing_leaves_what_was_there(store: StudyStore) -> None:
@@ -321,9 +321,9 @@ def test_whatever_bit_of_a_cell_is_flipped_it_is_read_as_it_was_or_refused(
     refusals = []
     for path in sorted(measured.folder(KEY).iterdir()):
         whole = path.read_bytes()
-        for n, at in enumerate(range(0, len(whole), max(1, len(whole) // 50))):
+        for n, offset in enumerate(range(0, len(whole), max(1, len(whole) // 50))):
             raw = bytearray(whole)
-            raw[at] ^= 1 << n % 8
+            raw[offset] ^= 1 << n % 8
             path.write_bytes(raw)
             try:
                 assert repr(read_cell(measured, KEY)) == expected
@@ -351,7 +351,7 @@ def test_whatever_bit_of_a_cell_is_flipped_it_is_read_as_it_was_or_refused(
     ],
 )
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_damaged_file_is_named_with_its_mend_and_made_anew(
+def test_a_damaged_file_is_named_with_its_mend_and_rewritten(
     measured: StudyStore, file: str, state: str, mend: str, gone: bool
 ) -> None:
     path = measured.folder(KEY) / file
@@ -371,7 +371,7 @@ def test_a_damaged_file_is_named_with_its_mend_and_made_anew(
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b"9" * 5_000])
-def test_a_record_that_is_no_object_is_damaged(measured: StudyStore, content: bytes) -> None:
+def test_a_record_that_is_not_an_object_is_damaged(measured: StudyStore, content: bytes) -> None:
     (measured.folder(KEY) / "cell.json").write_bytes(content)
     assert measured.state(KEY, MARK) == "missing"
     with pytest.raises(UserError, match=r"cell\.json: is not as it was written"):
@@ -415,7 +415,7 @@ def test_a_cell_whose_writing_was_killed_is_read_as_it_was_or_refused_and_mended
 
 
 @pytest.mark.parametrize("last", VALUES)
-def test_values_whose_writing_was_killed_are_refused_and_made_anew(
+def test_values_whose_writing_was_killed_are_refused_and_recomputed(
     measured: StudyStore, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = StudyStore.write_lines
@@ -487,7 +487,7 @@ def test_exported_texts_read_as_samples(store: StudyStore, tmp_path: Path, suffi
     assert [s.extra["kind"] for s in samples] == ["sentiment", "sentiment", "keywords"]
 
 
-def test_exported_texts_are_no_formulas_in_csv(store: StudyStore, tmp_path: Path) -> None:
+def test_exported_texts_are_not_formulas_in_csv(store: StudyStore, tmp_path: Path) -> None:
     texts = [Sample("S/1", "=1+1"), Sample("S/2", '"a", b\nc')]
     store.finish(KEY, RECORD, [], texts)
     path = tmp_path / "all.csv"
@@ -524,16 +524,16 @@ class TestFingerprint:
         return fingerprint(study, key, requests_of(study, key))
 
     def test_it_does_not_depend_on_time_limits_and_retries(self, tmp_path: Path) -> None:
-        one = self.of(plan(tmp_path, command("well")))
-        assert one == self.of(plan(tmp_path, command("well", timeout_s=1.0, retries=9)))
+        first = self.of(plan(tmp_path, command("well")))
+        assert first == self.of(plan(tmp_path, command("well", timeout_s=1.0, retries=9)))
         tried = CallableSource("a:b", retries=3)
         assert self.of(plan(tmp_path, tried)) == self.of(plan(tmp_path, CallableSource("a:b")))
 
     def test_steps_change_the_texts_and_not_the_answers(self, tmp_path: Path) -> None:
-        one = self.of(plan(tmp_path, command("well")))
+        first = self.of(plan(tmp_path, command("well")))
         two = self.of(plan(tmp_path, command("well"), steps=("strip",)))
-        assert one.answers == two.answers
-        assert one.texts != two.texts
+        assert first.answers == two.answers
+        assert first.texts != two.texts
 
     def test_everything_else_that_may_change_an_answer_changes_it(self, tmp_path: Path) -> None:
         marks = [
@@ -577,15 +577,17 @@ class TestFingerprint:
         home.mkdir()
         program = tmp_path / "program"
         study = plan(home, CommandSource((str(program), "x" * 10_000, "a\0b")))
-        one = self.of(study)
+        before = self.of(study)
         program.write_text("updated")
-        assert self.of(study) == one
+        assert self.of(study) == before
 
 
 names = st.tuples(*[st.text(min_size=1, max_size=6)] * 3)
 
 
 @given(names, names)
-def test_no_two_cells_share_a_folder(one: tuple[str, str, str], two: tuple[str, str, str]) -> None:
-    folders = [CellKey(*names, 1).folder for names in (one, two)]
-    assert (folders[0] == folders[1]) == (one == two)
+def test_no_two_cells_share_a_folder(
+    first: tuple[str, str, str], two: tuple[str, str, str]
+) -> None:
+    folders = [CellKey(*names, 1).folder for names in (first, two)]
+    assert (folders[0] == folders[1]) == (first == two)
