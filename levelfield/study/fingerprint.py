@@ -77,13 +77,13 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
 
 
 def _file_names(word: str) -> list[str]:
-    """Part of a command's word that may be a file name: `gen.py`, `--model=gen.bin`."""
+    """Returns parts of a command's word that may be file names: `gen.py`, `--model=gen.bin`."""
     _, equals, value = word.partition("=")
     return [word, value] if equals else [word]
 
 
 def _content(file: Path, home: Path | None) -> str:
-    """sha256 of a file; empty if there is none, or if it is not below `home`."""
+    """Returns the sha256 of a file; empty if it is missing or not below `home`."""
     try:
         file = file.resolve()
         if not file.is_file() or (home and not file.is_relative_to(home)):

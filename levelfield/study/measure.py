@@ -133,7 +133,7 @@ def _values(
 def _group_records(
     metric: CorpusMetric, samples: Sequence[Sample], scorer: CachedScorer, progress: Progress
 ) -> Iterator[dict[str, Any]]:
-    """One record a wanted value, or one for the cell if the metric takes all values together."""
+    """Yields a record per requested value, or one for the cell if the metric takes all together."""
     apart = "control" in getattr(metric, "by", BY)
     by_value = grouped(samples, lambda sample: value_name(sample.control) if apart else "")
     for value_asked, members in by_value.items():

@@ -178,7 +178,7 @@ def _is_empty(cell: Cell, sample: Sample) -> bool:
 
 
 def _values(cells: Sequence[Cell]) -> Iterator[str]:
-    """All values asked for, those of texts first."""
+    """Yields all requested values, those of texts first."""
     for cell in cells:
         yield from (value_name(sample.control) for sample in cell.samples)
     for cell in cells:
@@ -252,8 +252,10 @@ class _Columns:
 
     @staticmethod
     def _right(votes: Mapping[str, str] | None, attribute: str, sample: Sample) -> float:
-        """100 if the judge saw what was wanted, 0 if not, undecided or the output is empty, NaN if
-        it has no verdict on the text."""
+        """Returns 100 for the wanted label, 0 for any other, an undecided judge or an empty output.
+
+        Without a verdict on the text it is NaN.
+        """
         if not votes or sample.id not in votes or attribute not in sample.control:
             return float("nan")
         return 100.0 * (votes[sample.id] == sample.control[attribute])
@@ -314,7 +316,7 @@ class _Columns:
                 column.undefined[cell, value] = len(numbers) - len(defined)
 
     def _average(self, columns: dict[str, Observed]) -> None:
-        """The average of the judges, or of the study's four keyword coverages.
+        """Adds the average of the judges, or of the study's four keyword coverages.
 
         Of one attribute, each judge's value counts as a run of its own, so that the deviation
         holds that of the judges; of several, the average within a run counts, as in the study.
@@ -336,7 +338,7 @@ class _Columns:
             column.undefined.setdefault(place, min(o.undefined[place] for o in judged))
 
     def _average_of_texts(self, judges: Sequence[Observed]) -> Observed:
-        """For each text the mean over the judges of its cell; undefined if one of them is."""
+        """Returns each text's mean over the judges of its cell; undefined if one of them is."""
         measure = Measure(AVERAGE, AVERAGE, percent=True)
         columns = [(o, o.texts) for o in judges if o.texts is not None]
         if not columns:
@@ -360,7 +362,7 @@ def _corpus_measure(metric: str, direction: Direction) -> Measure:
 
 
 def direction_by_name(metric: str) -> Direction:
-    """The direction of a metric; of one that is not installed here, by its name."""
+    """Returns the direction of a metric, by its name if it is not installed."""
     with contextlib.suppress(UserError, AttributeError, ValueError):
         return direction_of(metric_class(metric))
     return "lower" if "perplexity" in metric else "higher"

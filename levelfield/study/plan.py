@@ -208,7 +208,7 @@ class SystemPlan:
         return (self.source.budget or 0.0) if isinstance(self.source, TechniqueSource) else 0.0
 
     def is_named(self, names: Collection[str]) -> bool:
-        """Whether a name means it: its own, or that of its table."""
+        """Returns whether a name refers to this system: its own, or its table's."""
         return self.name in names or self.entry in names
 
 
@@ -287,7 +287,7 @@ class Plan:
     planned: Mapping[str, float] = field(default_factory=dict)
 
     def cells(self) -> list[CellKey]:
-        """All cells, systems outermost."""
+        """Returns all cells, systems outermost."""
         return [
             CellKey(system.name, dataset.name, control.name, seed)
             for system in self.systems
@@ -317,7 +317,7 @@ class Plan:
         }
 
     def ignores_control(self, system: str) -> bool:
-        """Whether a system's technique ignores control by design."""
+        """Returns whether a system's technique ignores control by design."""
         source = self.system(system).source
         return (
             isinstance(source, TechniqueSource)

@@ -108,7 +108,7 @@ def parse_step(word: str) -> tuple[PostprocessStep, str]:
 
 
 def _without_start(text: str, start: str) -> str | None:
-    """What follows `start` at the beginning of the text, blanks aside; None if it is not there."""
+    """Returns the text after `start`, which blanks may precede; None if it begins otherwise."""
     if not start:
         return None
     for begin in (text, text.lstrip()):

@@ -354,10 +354,10 @@ def calibrate_study(
 
 
 def check_systems(plan: Plan, only: Sequence[str]) -> None:
-    """Nothing, if a study has these systems.
+    """Checks that a study has these systems.
 
     Raises:
-        UserError: it has not.
+        UserError: it lacks one.
     """
     systems = [system.name for system in plan.systems]
     if unknown := sorted(set(only) - {*systems, *(system.entry for system in plan.systems)}):
@@ -382,7 +382,7 @@ def load_study(path: str | os.PathLike[str]) -> Study:
 
 
 def _check_callables(plan: Plan, systems: Collection[str]) -> None:
-    """Nothing, if the callables of these systems are there.
+    """Checks that the callables of these systems exist.
 
     Raises:
         UserError: with all that are not.
@@ -399,7 +399,7 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
 
 
 def _check_techniques(plan: Plan, systems: Collection[str], note: Note) -> None:
-    """Nothing, if the techniques in files of these systems can be made; notes which files run.
+    """Checks that techniques in files of these systems can be made; notes which files run.
 
     Raises:
         UserError: one can't be.

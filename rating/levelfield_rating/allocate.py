@@ -205,7 +205,7 @@ def _turns(
     unit: int,
     rater: int,
 ) -> list[BalancedItem]:
-    """The items of a unit in the order of a row of the design, controls anywhere among them."""
+    """Returns the items of a unit in the order of a row of the design, with controls anywhere."""
     place = _places(columns, seed, survey, unit, rater)
     real = sorted(
         (q for q in questions if not q.item.control),
@@ -221,8 +221,10 @@ def _turns(
 def _places(
     columns: Mapping[Column, int], seed: int, survey: int, unit: int, rater: int
 ) -> dict[Column, int]:
-    """Where each system comes in a unit: by a row of the design, the next one for the next unit
-    and for the next rater. If their number is odd, mirrored rows are for other raters or surveys.
+    """Returns the place of each system in a unit, by a row of the design.
+
+    The next unit and the next rater have the next row. If the number of systems is odd, mirrored
+    rows are for other raters or surveys.
     """
     n = len(columns)
     if not n:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _in_folder(_context: click.Context, _argument: click.Parameter, file: str) -> str:
-    """A folder stands for the study file in it."""
+    """Returns the study file that a path means: the one inside, if it is a folder."""
     return str(Path(file) / "STUDY.toml") if Path(file).is_dir() else file
 
 
@@ -48,7 +48,7 @@ def _open_store(
 
 @contextlib.contextmanager
 def _usable_store() -> Iterator[None]:
-    """A disk that says no is the user's to mend."""
+    """Turns a failure of the disk into an error that the user can mend."""
     from levelfield_rating.store import StoreUnavailable
 
     try:

@@ -114,7 +114,7 @@ def is_language(tag: object) -> bool:
 
 
 def direction_of(language: str) -> Direction:
-    """`rtl` for languages written from right to left; else what the text's characters say.
+    """Returns `rtl` for languages written from right to left, else the text's own direction.
 
     >>> direction_of("he"), direction_of("uz-Arab"), direction_of("en")
     ('rtl', 'rtl', 'auto')
@@ -230,7 +230,7 @@ def systems_of(columns: Iterable[Column]) -> set[str]:
 
 
 def questions_of(unit: Unit, design: Design, *, pairs_with: str = "") -> list[BalancedItem]:
-    """The items that a unit makes, surveys not yet said (0); none if it has nothing to compare.
+    """Returns the items of a unit, with survey 0 for now; none if it has nothing to compare.
 
     Args:
         pairs_with: only pairs with a text of this system; empty for all pairs.
@@ -266,7 +266,7 @@ def questions_of(unit: Unit, design: Design, *, pairs_with: str = "") -> list[Ba
 
 
 def _pairs(a: Output, b: Output, pairs_with: str) -> list[Column]:
-    """The pairs of systems that two texts compare; texts without a system may be from any."""
+    """Returns the pairs of systems that two texts compare; a text without a system is from any."""
     pairs: list[Column] = []
     for (x,), (y,) in product(a.columns, b.columns):
         systems = systems_of([(x, y)])

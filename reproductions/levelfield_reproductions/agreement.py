@@ -114,7 +114,7 @@ def _coefficients(c: Correlation | None) -> TableCell:
 
 
 def size(agreement: SetAgreement) -> str:
-    """`360 texts in 15 clusters`."""
+    """Returns `360 texts in 15 clusters`."""
     drawn = agreement.texts < agreement.every
     texts = f"{agreement.texts:,}{f' of {agreement.every:,}' * drawn} texts"
     clusters = f"in {agreement.clusters:,} clusters"

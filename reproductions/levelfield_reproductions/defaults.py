@@ -71,7 +71,7 @@ class DefaultsReport(Framed):
         return [_document(agreement) for agreement in self.sets]
 
     def _frame(self) -> FrameRows:
-        """One row per set, metric, aspect and statistic; null if undefined."""
+        """Returns one row per set, metric, aspect and statistic; null if undefined."""
         rows = [
             (
                 *(agreement.rated.id, ", ".join(agreement.rated.roles), m.metric, m.is_default),
@@ -252,7 +252,7 @@ def defaults_of_score() -> Collection[str]:
 def drawn(
     samples: Sequence[Sample], cluster: Callable[[Sample], str], most: int | None
 ) -> Sequence[Sample]:
-    """Whole clusters with `most` samples at most, in the order of the samples.
+    """Returns whole clusters with `most` samples at most, in the order of the samples.
 
     Clusters are taken as they fit, by a hash of their names: as good as at random, and the same
     for any order of the samples.
@@ -308,7 +308,7 @@ def _named(id: str, family: str, stages: Stages) -> Stages:
 def _correlated(
     samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
 ) -> Mapping[str, list[Correlation]]:
-    """Metric -> its correlation with every aspect; a higher value is always more agreement."""
+    """Returns metric -> its correlation with every aspect; higher is always more agreement."""
     if not scored:
         return {}
     table = join(

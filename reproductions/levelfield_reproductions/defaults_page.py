@@ -95,6 +95,6 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def _signatures(sets: Sequence[SetAgreement]) -> list[str]:
-    """Each once; a metric may have other signatures on other sets."""
+    """Returns each signature once; a metric may have several, on different sets."""
     every = {m.metric + m.signature: m.signature for agreement in sets for m in agreement.metrics}
     return [every[name] for name in sorted(every)]

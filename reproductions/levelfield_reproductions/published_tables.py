@@ -189,7 +189,7 @@ def _gap(gaps: Sequence[Mapping[str, Any]], row: str, column: str) -> Gap | None
 
 
 def _split(cell: str) -> list[tuple[str, str]]:
-    """`95.03 (0.4) [2]` as value, standard deviation and rank; an empty cell as nothing."""
+    """Splits `95.03 (0.4) [2]` into value, standard deviation and rank; an empty cell has none."""
     if cell in (EMPTY, "-"):
         return []
     match = _CELL.fullmatch(cell)

@@ -75,7 +75,7 @@ class PaperReport(Framed):
         }
 
     def _frame(self) -> FrameRows:
-        """One row per number of the tables; `why` is what is missing where nothing is derived."""
+        """Returns a row per number of the tables; without a derivation `why` is what is missing."""
         rows = [{**_number(o), "table": r.table.id} for r in self.reproductions for o in r.outcomes]
         return _COLUMNS, rows
 
@@ -126,7 +126,7 @@ def reproduce(
 
 @contextlib.contextmanager
 def _scoring(model: str, execution: Execution, stages: Stages, note: Note) -> Iterator[Scoring]:
-    """With the cache of values, or without it and a note where there can't be one."""
+    """Yields a scoring with the cache of values, or without it after a note if it fails."""
     if not model:
         yield NO_MODEL
         return

@@ -119,7 +119,7 @@ def _cell(key: CellKey, run: PublishedRun | None, samples: Sequence[Sample]) -> 
 
 
 def _rates(measured: Mapping[str, Any], control: str) -> Iterator[Rate]:
-    """Of several attributes at once only what the study reports: each by itself, and both."""
+    """Yields rates; for several attributes only the reported ones: each alone, and both."""
     if control == "multiple":
         for name, measures in _objects(measured.get("multiple")):
             judge = "both" if name == _OVERALL else name
@@ -171,7 +171,7 @@ def _objects(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _numbers(measures: object, measure: str, control: str) -> Iterator[tuple[str, float]]:
-    """Value asked for, or `` for all, and its number."""
+    """Yields requested value, or `` for all, and its number."""
     for name, figures in _objects(measures):
         if _is_number(figures.get(measure)):
             yield _value(name, control), float(figures[measure])

@@ -40,7 +40,7 @@ from levelfield_reproductions.agreement import (
 
 
 def print_answers(answers: Sequence[QuestionAnswer]) -> None:
-    """Every grid with what must be known of its numbers."""
+    """Prints every grid with the notes on its numbers."""
     out = console()
     for a in answers:
         out.print(Text(f"{a.question.id}  {a.question.title}", "bold"))
@@ -81,7 +81,7 @@ def _lines(grid: Grid) -> Table:
 
 
 def _p(value: str | float | None) -> str:
-    """A p of a permutation test is never 0."""
+    """Returns p for a table; that of a permutation test is never 0."""
     return "<0.001" if isinstance(value, float) and value < 0.0005 else _cell(value)
 
 
@@ -97,7 +97,7 @@ _MODEL = "a model"
 
 
 def print_report(report: PaperReport, *, is_list: bool) -> None:
-    """The answers to questions, or one line per table, or every number of tables.
+    """Prints the answers to questions, or one line per table, or every number of tables.
 
     Args:
         is_list: whether tables are only listed with their states.
@@ -111,7 +111,7 @@ def print_report(report: PaperReport, *, is_list: bool) -> None:
 
 
 def print_list(done: Sequence[Reproduction]) -> None:
-    """One line a table."""
+    """Prints a line per table."""
     out = console()
     grid = plain_table("id", "table", "state")
     for name in PAPERS:
@@ -151,12 +151,12 @@ def _state(r: Reproduction) -> str:
 
 
 def _summary(counts: Mapping[Verdict, int]) -> str:
-    """`4 same, 1 differs, 10 can't be derived`."""
+    """Returns `4 same, 1 differs, 10 can't be derived`."""
     return ", ".join(f"{n:,} {verdict.value}" for verdict, n in counts.items() if n)
 
 
 def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
-    """Every number of one table; of several, those that need a look."""
+    """Prints every number of one table; of several, those that need a look."""
     out = console()
     whole = len({(r.table.paper, r.table.number) for r in done}) == 1
     quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
@@ -203,7 +203,7 @@ def _why(derived: Derived) -> str:
 
 
 def _reasons(whys: Sequence[str]) -> list[str]:
-    """Each reason with its mark, and how many numbers have it."""
+    """Returns each reason with its mark, and the count of its numbers."""
     return [
         f"[{mark}] {reason} ({n:,})" for mark, (reason, n) in enumerate(Counter(whys).items(), 1)
     ]
@@ -247,7 +247,7 @@ def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
 
 
 def print_defaults(report: DefaultsReport) -> None:
-    """A table a set that is here, a line a set that is not, and what is in no table."""
+    """Prints a table for each set that is here, a line for each other set, and what is left out."""
     out = console()
     here = [agreement for agreement in report.sets if agreement.gap is None]
     for agreement in report.sets:

@@ -56,7 +56,7 @@ class Outcome:
 
 
 def judge(number: Number, derived: Derived) -> Outcome:
-    """`same` when the derived value rounds to the printed digits, whichever way halves go.
+    """Compares: `same` if the derived value rounds to the printed digits, whichever way halves go.
 
     That is, |derived − printed| ≤ half a unit of the last place the number is rounded to.
     """

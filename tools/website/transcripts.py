@@ -81,7 +81,7 @@ def updated(page: Path, folder: Path) -> str:
 
 
 def fits(shown: str, printed: str) -> bool:
-    """Whether a command prints what a page shows.
+    """Returns whether a command prints what a page shows.
 
     >>> fits("a  0.12\\n…\\n", "a  0.13\\nb\\nc\\n")
     True
@@ -108,7 +108,7 @@ def _hole(number: re.Match[str]) -> str:
 
 
 def _is_near(shown: str, printed: str) -> bool:
-    """Whether two numbers have as many decimals and differ by one in the last at most."""
+    """Returns whether two numbers have as many decimals and differ by one in the last at most."""
     decimals = [len(number.partition(".")[2]) for number in (shown, printed)]
     values = [float(number.replace(",", "")) for number in (shown, printed)]
     unit = 10.0 ** -decimals[0]

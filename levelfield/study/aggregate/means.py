@@ -68,7 +68,7 @@ def table_entries(control: ControlData) -> TableEntries:
 
 
 def _votes(o: Observed) -> int:
-    """Of how many votes the values of all systems' texts are shares, in percent; 0 if none."""
+    """Returns the number of votes that all values are shares of, in percent; 0 if they are not."""
     if o.texts is None or not o.measure.percent:
         return 0
     return votes_of(o.texts[~np.isnan(o.texts)] / 100)

@@ -116,7 +116,7 @@ def results_only(part: StudyPart) -> Faults:
 
 
 def _lacking(cell: Cell, usual: Mapping[tuple[str, str, str], int], values: Iterable[str]) -> int:
-    """How many texts a cell has less than it should; a cell that failed has said so.
+    """Returns the number of texts that a cell lacks; a failed cell has reported itself.
 
     Values are those that any seed of the system was asked for.
     """
@@ -133,7 +133,7 @@ def _numbers(cell: Cell) -> Counter[str]:
 
 
 def _usual_numbers(study: AuditedStudy) -> dict[tuple[str, str, str], int]:
-    """Dataset, kind of control, value -> the number of texts that most cells have."""
+    """Returns dataset, kind of control, value -> the number of texts that most cells have."""
     numbers_of_cells: dict[tuple[str, str, str], list[int]] = {}
     for cell in study.cells:
         for value, n in _numbers(cell).items():
@@ -174,7 +174,7 @@ def label_sets_differ(part: StudyPart) -> Faults:
 
 
 def values_asked(cell: Cell) -> set[str]:
-    """The values a cell's texts were asked for; from its rates or groups if it has no texts."""
+    """Returns the requested values of a cell's texts, or else of its rates or groups."""
     texts = {value_name(sample.control) for sample in cell.samples}
     rates = {rate.value for rate in cell.rates if rate.value}
     return texts or rates or {group.value_asked for group in cell.groups if group.value_asked}
@@ -238,7 +238,7 @@ def _odd_requests(study: AuditedStudy) -> Sequence[Mapping[tuple[str, str], Sequ
 
 
 def _lacks_some(source: tuple[str, int], prompts: Mapping[tuple[str, int], set[str]]) -> bool:
-    """Whether a system and seed lacks prompts that others have: in its seed, if any have that."""
+    """Returns whether a system and seed lack prompts of others, in that seed if any has it."""
     system, seed = source
     others = [s for s in prompts if s[0] != system] or [s for s in prompts if s != source]
     others = [s for s in others if s[1] == seed] or others

@@ -89,7 +89,7 @@ def _equal_texts(answers: _Answers, others: _Answers) -> tuple[list[Text], int]:
 
 
 def _say_the_same(text: Text, other: Text) -> bool:
-    """Whether the words are equal, or most runs of them, in texts of several.
+    """Returns whether the words are equal, or most runs of them, in texts of several.
 
     Of texts without words, what was written, if anything was.
     """
@@ -117,7 +117,7 @@ def _by_request(texts: Iterable[Text]) -> _Answers:
 
 
 def equal_values(first: Cell, second: Cell) -> bool:
-    """Whether the published values of two cells agree in all digits, and there are enough."""
+    """Returns whether enough published values of two cells agree in all digits."""
     values, others = ((set(cell.groups), set(cell.rates)) for cell in (first, second))
     # rates of few texts are the same now and then, a mean of logarithms is not
     exact = {group.value for group in first.groups if round(group.value, 5) != group.value}

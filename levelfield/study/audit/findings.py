@@ -263,7 +263,7 @@ def common(keys: Iterable[CellKey], all_keys: Iterable[CellKey]) -> tuple[str, i
 
 
 def only(names: Iterable[str]) -> str:
-    """The name, if it is one only; else empty."""
+    """Returns the name if there is exactly one, else an empty string."""
     distinct = set(names)
     return distinct.pop() if len(distinct) == 1 else ""
 
@@ -273,7 +273,7 @@ def shown(texts: Iterable[Text]) -> tuple[Example, ...]:
 
 
 def excerpt(text: str) -> str:
-    """How a text begins, on one line."""
+    """Returns the beginning of a text on one line."""
     return shortened(one_line(text[: 2 * _EXCERPT]), _EXCERPT)
 
 
@@ -315,7 +315,7 @@ def p_of_shares(a: int, n: int, b: int, m: int) -> float:
 
 
 def p_of_more(k: int, n: int, p: float) -> float:
-    """P(X ≥ k) of a binomial of n draws with share p.
+    """Returns P(X ≥ k) of a binomial of n draws with share p.
 
     >>> round(p_of_more(3, 3, 0.5), 6)
     0.125
@@ -324,7 +324,7 @@ def p_of_more(k: int, n: int, p: float) -> float:
 
 
 def p_of_fewer(k: int, n: int, p: float) -> float:
-    """P(X ≤ k) of a binomial of n draws with share p.
+    """Returns P(X ≤ k) of a binomial of n draws with share p.
 
     >>> round(p_of_fewer(0, 3, 0.5), 6)
     0.125
@@ -333,7 +333,7 @@ def p_of_fewer(k: int, n: int, p: float) -> float:
 
 
 def share_above(x: Sequence[float], y: Sequence[float]) -> float:
-    """P(X > Y) + P(X = Y) / 2 as it is here: Mann and Whitney's U over the number of pairs.
+    """Returns P(X > Y) + P(X = Y) / 2 of the data: Mann and Whitney's U over the number of pairs.
 
     >>> share_above([1, 2, 3], [2, 5, 6])
     0.16666666666666666
@@ -344,7 +344,7 @@ def share_above(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def p_of_order(x: Sequence[float], y: Sequence[float]) -> float:
-    """p of Mann and Whitney's test, asymptotic.
+    """Returns the asymptotic p of Mann and Whitney's test.
 
     >>> round(p_of_order([1, 2, 3], [4, 5, 6]), 3)
     0.081

@@ -96,8 +96,7 @@ def _is_alone(count: tuple[int, int], others: Sequence[tuple[int, int]], least: 
 
 
 def _foreign(systems: Mapping[str, Sequence[Text]]) -> dict[str, list[Text]]:
-    """System -> its texts of words that the texts of other systems have not, but for one in a
-    thousand."""
+    """Returns system -> its texts of words that are rare in the texts of others: 1 in 1,000."""
     users = {
         system: Counter(word for text in texts for word in set(text.words))
         for system, texts in systems.items()

@@ -39,7 +39,7 @@ class Judged:
 
 
 def judged(study: AuditedStudy) -> list[Judged]:
-    """From votes, where there are any, else from rates; rates in percent, not those of all values.
+    """Returns judgements from votes, if there are any, else from rates in percent by value.
 
     A judge whose rates are all between 0 and 1 is read as one that gives shares.
     """
@@ -60,7 +60,7 @@ def judged(study: AuditedStudy) -> list[Judged]:
 
 
 def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
-    """How many texts of each cell each judge found right, and most of 3 or more judges."""
+    """Returns cell -> the number of texts that each judge, and most of 3 or more, find right."""
     counts_of: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
     for part in study.fact(judged):
         if part.n:

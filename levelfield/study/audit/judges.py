@@ -142,7 +142,7 @@ def labels_swapped(part: StudyPart) -> Faults:
 
 
 def _parts(cells: Sequence[Cell]) -> Sequence[Sequence[Cell]]:
-    """Each cell, each dataset, and all."""
+    """Returns each cell, each dataset, and all."""
     datasets = grouped(cells, lambda cell: cell.key.dataset).values()
     return [*([cell] for cell in cells), *datasets, cells]
 
@@ -152,7 +152,7 @@ def _two_values(cells: Sequence[Cell]) -> bool:
 
 
 def _confusions(cells: Sequence[Cell], right: Mapping[CellKey, Right]) -> Mapping[str, Pairs]:
-    """Judge -> what it called the texts; from rates, with two values."""
+    """Returns judge -> what it called the texts; from rates, with two values."""
     pairs: dict[str, Pairs] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
@@ -255,7 +255,7 @@ def majority_is_none(part: StudyPart) -> Faults:
 
 
 def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
-    """Least and most percent that a majority of judges can find right, of these percents.
+    """Returns the least and most percent that a majority of judges with these can find right.
 
     For two values and any way in which the judges' errors fall together; with an even number of
     judges a tie may count as right or as wrong.
@@ -267,7 +267,7 @@ def majority_bounds(a: Sequence[float]) -> tuple[float, float]:
 
 
 def _most(a: Sequence[float]) -> float:
-    """Most of the texts on which h = ⌈J / 2⌉ of the judges can agree."""
+    """Returns the largest share of texts on which h = ⌈J / 2⌉ of the judges can agree."""
     smallest = sorted(a)
     h = math.ceil(len(a) / 2)
     bounds = (sum(smallest[: len(a) - k]) / (h - k) for k in range(h))
@@ -313,7 +313,7 @@ def _mixed(kind: str, measure: str, values: Mapping[str, list[float]]) -> Faults
 
 
 def _in_shares(values: Mapping[str, Sequence[float]]) -> tuple[list[str], list[str]]:
-    """The names whose values are shares, and those in percent, where there are both."""
+    """Returns the names whose values are shares, and those in percent, where there are both."""
     finite = {name: [v for v in group if math.isfinite(v)] for name, group in values.items()}
     finite = {name: group for name, group in finite.items() if group}
     small = [
@@ -373,7 +373,7 @@ def judge_biased(part: StudyPart) -> Faults:
 
 
 def _preferences(rows: Sequence[Judged]) -> dict[str, dict[str, float]]:
-    """Judge -> value -> share right minus the mean over values; cells with all values only."""
+    """Returns judge -> value -> share right minus the mean over values, in cells that have all."""
     values = {row.value for row in rows}
     whole = [
         row
@@ -423,7 +423,7 @@ def judges_disagree(part: StudyPart) -> Faults:
 
 
 def _kappa(first: Mapping[str, str], second: Mapping[str, str]) -> tuple[float, int]:
-    """Cohen's κ over the texts that both read, NaN if they use one label only; their number."""
+    """Returns Cohen's κ over the texts that both read, NaN with one label; and their number."""
     ids = sorted(id for id in first.keys() & second.keys() if first[id] != EMPTY)
     labels = ([votes[id] for id in ids] for votes in (first, second))
     return kappa_of_labels(*labels), len(ids)

@@ -176,7 +176,7 @@ def _fault(fit: _Fit, severity: Severity, sentence: str, n: int) -> Fault:
 
 
 def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
-    """System -> its fit, and those of its seeds."""
+    """Returns system -> its fit, and those of its seeds."""
     prompts = {p: n for n, p in enumerate(dict.fromkeys(text.sample.prompt for text in texts))}
     if len(prompts) < _PROMPTS:
         return {}
@@ -224,7 +224,7 @@ def _wanted_words(text: Text) -> Iterator[str]:
 
 
 def _holds(sets: Sequence[Set[str]], vocabulary: Mapping[str, int]) -> scipy.sparse.csr_array:
-    """(sets, words): 1 where a set has the word."""
+    """Returns (sets, words): 1 where a set has the word."""
     columns = [vocabulary[word] for words in sets for word in words]
     ends = np.cumsum([0, *map(len, sets)])
     return scipy.sparse.csr_array(
@@ -235,7 +235,7 @@ def _holds(sets: Sequence[Set[str]], vocabulary: Mapping[str, int]) -> scipy.spa
 def _best(
     X: scipy.sparse.csr_array, Y: scipy.sparse.csr_array, size: Floats | Codes
 ) -> list[list[int]]:
-    """For each row of X, the rows of Y with the largest product ÷ size; none if too many tie.
+    """Returns, for each row of X, the rows of Y with the largest product ÷ size; none if many tie.
 
     Similarities of all texts and prompts would not fit into memory, so it takes rows in blocks.
     """
@@ -256,7 +256,7 @@ def _fit(
     prompts: Sized,
     independent: int | None = None,
 ) -> _Fit:
-    """The fit of texts.
+    """Returns the fit of texts.
 
     best: of each text, the prompts that it fits best; targets: (texts,) the own prompts.
     """
@@ -283,7 +283,7 @@ def _fit(
 
 
 def _tf_idf(documents: Sequence[Sequence[str]]) -> scipy.sparse.csr_array:
-    """(documents, words), each row of length 1; a word counts once a document."""
+    """Returns (documents, words), each row of length 1; a word counts once a document."""
     vocabulary: dict[str, int] = {}
     columns = [[vocabulary.setdefault(w, len(vocabulary)) for w in set(d)] for d in documents]
     df = np.bincount(list(chain.from_iterable(columns)), minlength=len(vocabulary))

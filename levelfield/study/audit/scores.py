@@ -200,7 +200,7 @@ def _told(values: Sequence[float], others: Sequence[float]) -> str:
 def _far_apart(
     values: Sequence[float], others: Sequence[Sequence[float]]
 ) -> tuple[Severity, str] | None:
-    """Whether positive scores are all below, or above, nearly all of those of every other system.
+    """Returns whether positive scores are all below, or above, nearly all of every other system.
 
     Below: the odd one of two systems is the one with small scores.
     """
@@ -221,7 +221,7 @@ def _far_apart(
 
 
 def _is_rescaled(values: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether scores are as if in percent beside shares, or of the other sign."""
+    """Returns whether scores look like percents beside shares, or have the other sign."""
     if max(values) < 0 < min(others) or max(others) < 0 < min(values):
         return True
     low, high = sorted((abs(median(values)), abs(median(others))))

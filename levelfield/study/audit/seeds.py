@@ -130,7 +130,7 @@ def _side(part: StudyPart, cells: Sequence[Cell], features: Mapping[str, frozens
 
 
 def _between(side: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tuple[str, str]]]:
-    """What differs, whether that is serious, how far, and both numbers."""
+    """Yields what differs, whether that is serious, by how much, and both numbers."""
     for about in side.rights.keys() & other.rights.keys():
         yield from _shares(about, True, side.rights[about], other.rights[about], _RIGHT)
     for feature in FEATURES:

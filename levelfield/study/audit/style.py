@@ -160,7 +160,7 @@ def cut_at_length(part: StudyPart) -> Faults:
 
 
 def _piled(texts: Sequence[Text]) -> tuple[int, str, list[Text]] | None:
-    """The largest number, its unit, and the texts that have it, if too many do."""
+    """Returns the largest number, its unit, and the texts that have it, if they are too many."""
     if len(texts) < _ENOUGH_LENGTHS:
         return None
     for unit, length in _UNITS.items():
@@ -226,7 +226,7 @@ def style_differs(part: StudyPart) -> Faults:
 def features_of(
     texts: Sequence[Text], owner: Callable[[Text], Hashable]
 ) -> Mapping[str, frozenset[str]]:
-    """Sample id -> features of the text; foreign words are those of one group alone."""
+    """Returns sample id -> features of the text; foreign words are those of one group alone."""
     scripts = Counter(text.script for text in texts)
     usual = max(scripts, key=lambda script: scripts[script], default="")
     groups = grouped(texts, owner).values()

@@ -85,12 +85,12 @@ class Text:
 
 @functools.lru_cache(maxsize=4096)
 def script_of(letter: str) -> str:
-    """The first word of its Unicode name, e.g. `CYRILLIC`."""
+    """Returns the script of a letter: the first word of its Unicode name, such as `CYRILLIC`."""
     return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
 
 
 def wants_words(control: Control) -> bool:
-    """Whether a control wants words in the text, as keywords are."""
+    """Returns whether a control wants words in the text, as keywords are."""
     return any(isinstance(value, tuple) for value in control.values())
 
 
@@ -110,7 +110,7 @@ def runs_of(words: Sequence[str], n: int) -> set[tuple[str, ...]]:
 
 
 def in_mid_sentence(text: str) -> bool:
-    """Whether it ends with a letter of a script that has cases, a digit, a comma or a dash."""
+    """Returns whether a text ends with a letter of a cased script, a digit, a comma or a dash."""
     last = text[-1]
     return last in _MID_SENTENCE or unicodedata.category(last) in ("Ll", "Lu", "Nd")
 

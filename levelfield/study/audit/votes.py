@@ -43,7 +43,7 @@ class _Vote(NamedTuple):
 
 
 def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
-    """Attribute -> votes on the texts that were asked for one value of it and are not empty."""
+    """Returns attribute -> votes on texts with one requested value of it that are not empty."""
     votes: dict[str, list[_Vote]] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
@@ -87,9 +87,9 @@ def judges_identical(part: StudyPart) -> Faults:
 
 
 def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> tuple[int, bool]:
-    """Number of texts on which two judges agree, if that is all of them and no chance; else 0.
+    """Returns on how many texts two judges agree, and whether other judges of these agree as well.
 
-    And whether other judges, who read them too, agree as well.
+    The number is 0 if they differ on a text or agree by chance.
     """
     judge, other = pair
     shared = [vote for vote in votes if judge in vote.labels and other in vote.labels]
@@ -209,7 +209,7 @@ class _Place(NamedTuple):
 
 
 def _places(keys: Sequence[CellKey], axes: Sequence[str]) -> Iterator[_Place]:
-    """The places of each axis; with three axes, also the cells.
+    """Yields the places of each axis; with three axes, also the cells.
 
     A cell is compared with the others of its system and with the others of its dataset, since a
     judge may be weak on either.
@@ -257,7 +257,7 @@ def _apart(attribute: str, votes: Sequence[_Vote]) -> Iterator[Fault]:
 
 
 def _agreements(votes: Sequence[_Vote], judge: str) -> Mapping[CellKey, tuple[int, int]]:
-    """Cell -> of how many texts the judge says what most others say, of how many."""
+    """Returns cell -> numbers of texts: those on which a judge agrees with most others, and all."""
     cells: dict[CellKey, tuple[int, int]] = {}
     for vote in votes:
         if judge in vote.labels and (usual := _usual(vote, judge)) is not None:
@@ -282,7 +282,7 @@ class _Drop(NamedTuple):
 
 
 def _drop(cells: Mapping[CellKey, tuple[int, int]], place: _Place) -> _Drop | None:
-    """The least difference from what the place is compared with; None without votes on either."""
+    """Returns the least difference from the other places; None without votes on either."""
     inside = _summed([cells[key] for key in place.inside if key in cells])
     drops = [
         _Drop(inside, _summed([cells[key] for key in rest if key in cells]))
@@ -317,7 +317,7 @@ def _never_wrong(attribute: str, judge: str, votes: Sequence[_Vote]) -> Iterator
 
 
 def _usual(vote: _Vote, judge: str) -> str | None:
-    """The label that most of the other judges give; None if there is none."""
+    """Returns the label that most of the other judges give; None if there is none."""
     others = Counter(label for name, label in vote.labels.items() if name != judge)
     (first, n), (_, next_n) = [*others.most_common(2), ("", 0), ("", 0)][:2]
     return first if n > next_n else None

@@ -275,7 +275,7 @@ def _candidates(texts: Sequence[Text]) -> Sequence[str]:
 
 
 def _edges(text: Text) -> list[str]:
-    """The first and the last words."""
+    """Returns the first and the last words."""
     words = text.words
     return words if len(words) <= 2 * _EDGE else [*words[:_EDGE], "", *words[-_EDGE:]]
 
@@ -311,7 +311,7 @@ def repetition(part: StudyPart) -> Faults:
 
 
 def repeated(text: str) -> float | None:
-    """1 − distinct 4-grams / 4-grams of words; None if there are none.
+    """Returns 1 − distinct 4-grams / 4-grams of words; None if there are none.
 
     >>> repeated("a b c d a b c d"), repeated("too short")
     (0.2, None)

@@ -243,7 +243,7 @@ def _check_refusals(
 
 
 def _labels(system: SystemPlan, value: Control) -> Iterator[Control]:
-    """A requested value in all the words that the system has for it."""
+    """Yields a requested value in each of the words that the system has for it."""
     words = (system.labels.get(a, {}).get(v, (v,)) for a, v in value.items() if isinstance(v, str))
     for n in range(max(map(len, words), default=1)):
         if (labels := labels_of(system, value, n)) is not None:

@@ -65,7 +65,7 @@ def export(
 
 
 def documents(store: RatingStore, *, excluded: bool = False) -> dict[str, str]:
-    """Name of a file -> what is in it, all of one moment; see docs/rating.md for what they hold."""
+    """Returns file name -> content, all as of one moment; docs/rating.md describes the files."""
     with temporary_folder() as folder:
         copy = folder / "moment.sqlite"
         store.backup(copy)

@@ -113,7 +113,7 @@ def _records(draft: Draft) -> dict[str, Any]:
 
 
 def source_digest(study: StudyFile) -> str:
-    """sha256 over the study file and all that it names."""
+    """Returns the sha256 of the study file and of all files that it names."""
     whole = hashlib.sha256()
     for file in (study.file, *study.samples, *study.texts):
         whole.update(hashlib.sha256(file.read_bytes()).digest())
@@ -227,7 +227,7 @@ def _tasks_of(study: StudyFile, samples: Sequence[Sample], problems: list[str]) 
 
 
 def _some(ids: Sequence[str]) -> str:
-    """So many samples, by name."""
+    """Returns the names of the first samples, and the number of the others."""
     names = ", ".join(shown(id, 30) for id in ids[:_MOST_NAMED])
     more = f" and {len(ids) - _MOST_NAMED:,} more" if len(ids) > _MOST_NAMED else ""
     return f"sample {names}" if len(ids) == 1 else f"samples {names}{more}"

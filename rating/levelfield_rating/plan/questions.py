@@ -41,7 +41,7 @@ Part = TypeVar("Part", bound=Options)
 
 @contextlib.contextmanager
 def part_of(top: TomlTable, name: str, options: type[Part]) -> Iterator[tuple[TomlTable, Part]]:
-    """A table of a study file and what it says; what it has beyond that is noted afterwards."""
+    """Yields a table of a study file and its values; notes its unknown keys afterwards."""
     table = top.table(name)
     yield table, options(**table.values(options))
     table.finish(elsewhere=MISPLACED)

@@ -70,7 +70,7 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
 
 
 def negative_of(item: Item) -> int:
-    """Which candidate of a control item is the negative sample."""
+    """Returns the position of the negative sample among the candidates of a control item."""
     without = [n for n, candidate in enumerate(item.candidates) if not candidate.samples]
     return without[0] if len(without) == 1 else len(item.candidates) - 1
 

@@ -85,7 +85,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One consistent look at the store."""
+        """Yields a connection that sees one consistent state of the store."""
         with _explained(self.path), self._connection() as db:
             db.execute("BEGIN")
             try:
@@ -95,7 +95,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is on the disk when the block is left, or never happened."""
+        """Yields a transaction that is on the disk when the block is left, or never happened."""
         if self.read_only:
             raise StoreUnavailable(f"{self.path} is opened for reading only")
         self._check_in_place()
@@ -108,7 +108,7 @@ class Database:
                 _roll_back(db)
 
     def backup(self, to: Path) -> None:
-        """A copy in one file, of one moment, while others write.
+        """Copies the store to one file, as of one moment, while others write.
 
         Raises:
             StoreError: there is something at `to`, or it can't be written.
@@ -159,7 +159,7 @@ class Database:
         return not busy
 
     def _check_in_place(self) -> None:
-        """SQLite would go on writing to a file that was moved away or deleted."""
+        """Refuses a file that was moved away or deleted, to which SQLite would go on writing."""
         try:
             in_place = _identity(self.path) == self._file
         except OSError:
@@ -171,7 +171,7 @@ class Database:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for this call alone.
+        """Yields a connection for this call alone.
 
         None belongs to a thread: threads of a server come and go, and would leave theirs open.
         """

@@ -64,7 +64,7 @@ def may_write(db: sqlite3.Connection, who: Person) -> None:
 
 
 def touch(db: sqlite3.Connection, rater: int, time: str) -> None:
-    """They did something now."""
+    """Records that somebody was active now."""
     query = "UPDATE rater SET first_seen = coalesce(first_seen, ?1), last_seen = ?1 WHERE id = ?2"
     db.execute(query, (time, rater))
 
@@ -78,7 +78,7 @@ def largest_clock(db: sqlite3.Connection, rater: int) -> int:
 def practice_tries(
     db: sqlite3.Connection, study: StoredStudy, rater: int
 ) -> dict[str, tuple[int, bool]]:
-    """Practice item -> (tries used, passed); those not tried are not in it."""
+    """Returns practice item -> (tries used, passed); items not tried are left out."""
     query = """
         SELECT item, attempt, criterion, value FROM rating_event JOIN event_value USING (seq)
         WHERE rater = ? AND kind = 'practice'

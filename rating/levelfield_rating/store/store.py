@@ -176,7 +176,7 @@ class RatingStore:
             return people.state(db, self._current(db), people.person(db, rater))
 
     def consent(self, rater: str, version: str) -> None:
-        """The rater agrees to this version of the agreement.
+        """Records the rater's consent to this version of the agreement.
 
         Raises:
             RequestRefused: 409, the agreement has another version.
@@ -256,7 +256,7 @@ class RatingStore:
         yield from rows
 
     def backup(self, to: Path) -> None:
-        """A copy of one moment in one file, while others write.
+        """Copies the store to one file, as of one moment, while others write.
 
         Raises:
             StoreError: something already exists, or it can't be written.
@@ -268,7 +268,7 @@ class RatingStore:
             return journal.is_closed(db)
 
     def close_study(self, reason: str) -> None:
-        """From now on raters change nothing, but they may withdraw."""
+        """Ends the rating: from now on raters change nothing, but may withdraw."""
         self._open_or_close("closed", reason)
 
     def reopen(self, reason: str) -> None:

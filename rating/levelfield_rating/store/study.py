@@ -162,7 +162,7 @@ def _has_ratings(db: sqlite3.Connection) -> bool:
 
 
 def _begin_again(db: sqlite3.Connection, time: str, slots: int) -> None:
-    """Everybody who has a slot still is at the welcome again; previews end."""
+    """Sends everybody who has a slot back to the welcome; ends previews."""
     db.execute(
         "UPDATE access SET revoked_at = ? WHERE revoked_at IS NULL"
         " AND rater IN (SELECT id FROM rater WHERE preview = 1)",

@@ -28,12 +28,12 @@ FALLBACK = "en"
 
 @cache
 def catalogue() -> Mapping[str, Mapping[str, str]]:
-    """language -> name -> words."""
+    """Returns language -> name -> words."""
     return read_toml(resources.files(__package__) / "strings.toml")
 
 
 def language_of(tag: str) -> str:
-    """The catalogue's language for a language tag: `de-CH` -> `de`; `en` for one it lacks."""
+    """Returns the catalogue's language for a language tag: `de-CH` -> `de`; `en` if it lacks it."""
     primary = tag.replace("_", "-").split("-")[0].lower()
     return primary if primary in catalogue() else FALLBACK
 
@@ -50,7 +50,7 @@ class Strings:
         return words.format_map(values) if values else words
 
     def some(self, prefix: str) -> dict[str, str]:
-        """Those whose names begin with `prefix`, without it: what the script of a page says."""
+        """Returns the words of a page's script: those with `prefix`, which their names lose."""
         return {
             name.removeprefix(prefix): words
             for name, words in self._words.items()
@@ -58,7 +58,7 @@ class Strings:
         }
 
     def steps(self, low: str, high: str) -> tuple[str, ...]:
-        """Ten places of a slider in words, from `low` to `high`; no numbers."""
+        """Returns ten places of a slider in words, from `low` to `high`; no numbers."""
         ends = (low or self("slider_low"), high or self("slider_high"))
         near = [self(f"slider_step_{k}", end=ends[0]) for k in range(5)]
         far = [self(f"slider_step_{k}", end=ends[1]) for k in range(5)]
@@ -75,7 +75,7 @@ _LOWEST_HEADING = 6
 
 @lru_cache(maxsize=256)
 def rendered(text: str) -> Markup:
-    """HTML of Markdown. HTML in it is shown as text; links go to http, https and mailto only.
+    """Returns HTML of Markdown.
 
     Headings are one level lower than written: a page has its own first heading.
     """
@@ -107,7 +107,7 @@ STATIC = {
 
 @cache
 def static_files() -> dict[str, tuple[bytes, str]]:
-    """name -> content and media type."""
+    """Returns name -> content and media type."""
     folder = resources.files(__package__).joinpath("static")
     return {
         file.name: (file.read_bytes(), STATIC[suffix])

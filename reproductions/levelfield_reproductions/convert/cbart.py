@@ -75,7 +75,7 @@ def _convert(source: PublishedFiles, out: Path, options: CBARTOptions) -> Conver
 
 
 def _config(source: PublishedFiles) -> Any:
-    """BART's configuration, without what is of the authors' programs."""
+    """Returns BART's configuration without keys of the authors' programs."""
     from transformers import BartConfig
 
     about = source.settings_of("bart")

@@ -202,7 +202,7 @@ class _Encoder:
         self._bias = tensors.take("trans1.0.bias", len(self._weight))
 
     def latents(self, texts: Sequence[str]) -> torch.Tensor:
-        """tanh(W h + b) of texts, h the pooled state: (texts, d).
+        """Returns tanh(W h + b) of texts, h the pooled state: (texts, d).
 
         Raises:
             ModelError: the encoder has no pooled state.

@@ -132,7 +132,7 @@ class Tensors:
         return name in self._left
 
     def __iter__(self) -> Iterator[str]:
-        """The names that are left."""
+        """Yields the names that are left."""
         return iter(tuple(self._left))
 
     def peek(self, name: str) -> torch.Tensor:
@@ -192,7 +192,7 @@ class Tensors:
                 del self._left[name]
 
     def finish(self) -> None:
-        """Nothing, if all tensors were taken or dropped.
+        """Checks that all tensors were taken or dropped.
 
         Raises:
             ModelError: names those that the layout does not know.

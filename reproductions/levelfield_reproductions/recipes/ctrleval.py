@@ -129,7 +129,10 @@ def _agreement(table: PublishedTable, scoring: Scoring) -> Cells:
 def _correlations(
     columns: Sequence[str], published: str, options: Mapping[str, str], scoring: Scoring
 ) -> Mapping[str, Derived]:
-    """Column (`sentiment coherence r`; without an aspect, attribute relevance) -> correlation."""
+    """Returns column -> correlation.
+
+    A column is `sentiment coherence r`; without an aspect it is of attribute relevance.
+    """
     derived: dict[str, Derived] = {}
     for task, aspect in dict.fromkeys(map(_part, columns)):
         part_columns = [c for c in columns if _part(c) == (task, aspect)]
@@ -157,6 +160,6 @@ def _correlations(
 
 
 def _part(column: str) -> tuple[str, str]:
-    """Task and aspect."""
+    """Returns task and aspect."""
     task, *aspect, _ = column.split()
     return task, " ".join(aspect) or "attribute relevance"

@@ -67,7 +67,7 @@ def _prompts(name: str) -> Derived:
 
 
 def _totals(table: PublishedTable) -> Cells:
-    """Table 14: the printed sizes of the models, added up."""
+    """Returns Table 14: sums of the printed sizes of the models."""
     parts: dict[str, float] = {}
     for n in table.numbers:
         if n.column != "total":
@@ -159,7 +159,7 @@ def _at(*keys: str, scale: float = 1) -> Measure:
 def _mean_and_sd(
     runs: Sequence[PublishedRun] | Derived, measure: Measure, left_out: str = ""
 ) -> tuple[Derived, Derived]:
-    """Weighted by the size of the prompt set.
+    """Returns mean and standard deviation, weighted by the size of the prompt set.
 
     A run whose results lack the measure does not count, and neither does the one that the paper
     leaves out.
@@ -237,7 +237,7 @@ def _original_comparison(table: PublishedTable) -> Cells:
 
 
 def _correlations(table: PublishedTable) -> Cells:
-    """Between the two columns of Tables 8 and 9: Pearson, and Pearson of the ranks printed.
+    """Returns Pearson between the two columns of Tables 8 and 9, and of their printed ranks.
 
     On two attributes the columns are those printed; and so are those of Table 16, of which the
     study has no ranks.

@@ -68,7 +68,7 @@ def missing(set: str, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def not_here(set: str, paths: Sequence[str]) -> Derived:
-    """No value, because these files are not on this machine."""
+    """Returns no value, because these files are not on this machine."""
     first = PurePosixPath(paths[0]).name
     more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     return Derived(gap=Gap(f"{first}{more}", f"levelfield data fetch {set}", tuple(paths)))

@@ -55,7 +55,7 @@ def derive(table: PublishedTable, scoring: Scoring) -> Cells:
 
 
 def _agreement(samples: Sequence[Sample], survey: str) -> Derived:
-    """Pearson between the two experts of a survey, over all its texts and criteria at once."""
+    """Returns Pearson between the two experts of a survey, over all its texts and criteria."""
     texts = [s for s in samples if s.extra["survey"] == SURVEYS[survey]]
     first, second = ([s.ratings[c][r] for s in texts for c in CRITERIA] for r in ("1", "2"))
     return Derived(pearson(first, second))
@@ -113,7 +113,7 @@ def _correlations(table: PublishedTable, scoring: Scoring) -> Cells:
 def _rouge_of_raw_texts(
     samples: Sequence[Sample], kind: str, scoring: Scoring
 ) -> dict[str, dict[str, float]]:
-    """Column -> id -> F of the package `rouge` since 1.0."""
+    """Returns column -> id -> F of the package `rouge` since 1.0."""
     against = "source" if kind == "content.src" else "references"
     metrics = create([f"{name}.{against}" for name in ROUGE.values()], {"variant": "rouge-1.0"}, {})
     scores = [scoring.score(metric, samples) for metric in metrics]

@@ -63,7 +63,7 @@ def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
 
 
 def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) -> QuestionAnswer:
-    """Every metric against every aspect: all texts together, within systems, means of systems."""
+    """Compares metrics with aspects over all texts, within systems and over means of systems."""
     columns = metric_columns(samples, scoring)
     every = join(columns.values, rated(samples), flip=columns.flipped)
     distinct = join(columns.values, rated(judgements(samples)), flip=columns.flipped)
@@ -262,7 +262,7 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
 
 
 def _systems(samples: Sequence[Sample]) -> Iterator[Grid]:
-    """Mean ratings of systems with intervals, and every two systems compared on equal sources."""
+    """Yields mean ratings of systems with intervals, and comparisons of pairs on equal sources."""
     names = {as_in_files: name for name, as_in_files in SYSTEMS.items()}
     tally = RunTable()
     tally.add(samples, [names[sample.system] for sample in samples])

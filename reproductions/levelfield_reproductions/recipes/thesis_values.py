@@ -48,7 +48,7 @@ class MetricColumns:
 
 
 def judgements(samples: Sequence[Sample]) -> list[Sample]:
-    """One sample a text and source; of several, that of a system before the human reference.
+    """Returns a sample per text and source, that of a system rather than the human reference.
 
     Its ratings are the means where the released ones of the same text differ (2 texts).
     """
@@ -115,7 +115,7 @@ def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns
 
 
 def _is_compared(name: str, sample: Sample) -> bool:
-    """A human reference says nothing of a metric that compares it with itself."""
+    """Returns whether a text counts for a metric: a human reference would compare with itself."""
     return not (name.endswith(".references") and sample.system == HUMAN)
 
 
@@ -125,7 +125,7 @@ def _column(scores: Scores) -> ScoreColumn:
 
 
 def _released(part: str, samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
-    """Released metric -> id -> value; of a classifier, that of the wanted style."""
+    """Returns released metric -> id -> value; for a classifier, the value of the wanted style."""
     kind = part.replace("-", ".")
     if kind.startswith("content"):
         against = {"content.src": ".source", "content.ref": ".references"}[kind]

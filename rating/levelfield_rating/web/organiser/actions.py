@@ -54,7 +54,7 @@ def _make_link(desk: Desk, fields: Mapping[str, str]) -> Response:
 
 
 def _make_links(desk: Desk, fields: Mapping[str, str]) -> Response:
-    """A new link for every slot whose link nobody has opened; as a page or as CSV."""
+    """Makes a new link for every slot whose link nobody has opened; returns a page or CSV."""
     store, slots = desk.web.store, desk.study.slots
     links = [
         (slots[link.slot].name, desk.link(store.new_link(link.slot)))
@@ -82,7 +82,7 @@ def _reassign(desk: Desk, fields: Mapping[str, str]) -> Response:
 
 
 def _preview(desk: Desk, fields: Mapping[str, str]) -> Response:
-    """The browser becomes a rater whose answers never count."""
+    """Turns the browser into a rater whose answers never count."""
     secret = desk.web.store.preview(_slot(fields))
     response = RedirectResponse(desk.web.url("/study"), status_code=303)
     desk.web.set_cookie(response, desk.web.cookie, secret, days=COOKIE_DAYS)
@@ -100,7 +100,7 @@ def _include(desk: Desk, fields: Mapping[str, str]) -> Response:
 
 
 def _exclude_failed(desk: Desk, _fields: Mapping[str, str]) -> Response:
-    """Everybody who fails by the negative samples now and is not excluded yet.
+    """Excludes everybody who fails by the negative samples now and is not excluded yet.
 
     The log keeps no answer: reasons stay when a rater withdraws.
     """

@@ -26,7 +26,7 @@ router = APIRouter()
 
 @router.get("/enter/{token}")
 def entry(request: Request, token: str) -> Response:
-    """One button, so that a program that looks at links opens nothing."""
+    """Shows one button, so that a program that looks at links opens nothing."""
     action = f"/organiser/enter/{quote(token, safe='')}"
     return web_of(request).entry(request, "organiser/entry.html", action=action)
 
@@ -61,7 +61,7 @@ class SlotRow:
 
 @router.get("")
 def overview(request: Request) -> Response:
-    """Every slot and who has it: how far, when, how they use the scales."""
+    """Shows every slot, its rater, progress, times and use of the scales."""
     return overview_page(open_desk(request))
 
 
@@ -109,7 +109,7 @@ def show_links(request: Request) -> Response:
 def links_page(
     desk: Desk, *, fresh: Sequence[tuple[str, str]] = (), problem: str = "", done: str = ""
 ) -> Response:
-    """The state of every link; `fresh` are (slot, link) that can be read this once."""
+    """Shows the state of every link; `fresh` are (slot, link) that can be read this once."""
     slots = desk.study.slots
     return desk.page(
         "links",
@@ -122,7 +122,7 @@ def links_page(
 
 @router.get("/texts")
 def texts_page(request: Request) -> Response:
-    """All items as they are, negative samples marked."""
+    """Shows all items as they are, negative samples marked."""
     desk = open_desk(request)
     surveys: dict[int, list[Item]] = {}
     for item in desk.study.items.values():
@@ -138,7 +138,7 @@ def texts_page(request: Request) -> Response:
 
 @router.get("/comments")
 def comments_page(request: Request) -> Response:
-    """What raters wrote, and the texts that they say have a problem."""
+    """Shows raters' comments, and the texts that they report as problems."""
     desk = open_desk(request)
     study = desk.study
     remarks = [
@@ -169,7 +169,7 @@ def export_page(request: Request) -> Response:
 
 @router.get("/export/{name}")
 def download(request: Request, name: str, everyone: int = 0) -> Response:
-    """One file of the export, all of them as a ZIP, or the store itself."""
+    """Sends one file of the export, all of them as a ZIP, or the store itself."""
     desk = open_desk(request)
     store, study = desk.web.store, desk.study
     if name == "all.zip":

@@ -26,7 +26,7 @@ router = APIRouter()
 
 @router.get("/reliability")
 def reliability_page(request: Request, everyone: int = 0) -> Response:
-    """Agreement; `everyone=1` with the raters who are excluded."""
+    """Shows agreement; `everyone=1` includes excluded raters."""
     desk = open_desk(request)
     store, study = desk.web.store, desk.study
     states = counted(store, excluded=bool(everyone))
@@ -62,7 +62,7 @@ def _text_of(texts: Mapping[str, tuple[Item, int]], unit: str) -> list[str]:
 
 
 def _notes(groups: Sequence[Agreement]) -> list[str]:
-    """Why numbers are missing, each reason once with where it holds."""
+    """Returns the reasons for missing numbers, each once with its places."""
     where: dict[str, dict[str, None]] = {}
     for group in groups:
         shown = {"α": group.alpha, **{n: icc for n, icc in group.icc.items() if n in _SHOWN_ICC}}

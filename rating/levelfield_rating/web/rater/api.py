@@ -28,7 +28,7 @@ router = APIRouter()
 
 @router.get("/api/state")
 def api_state(request: Request, items: int = 1) -> Response:
-    """What the rating page needs to go on without asking again; `items=0` without the texts.
+    """Returns everything that the rating page needs to go on; `items=0` leaves out the texts.
 
     Texts are there while they are rated, not before.
     """

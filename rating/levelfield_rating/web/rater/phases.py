@@ -31,7 +31,7 @@ def root(request: Request) -> Response:
 
 @router.api_route("/r/{token}", methods=["GET", "HEAD"])
 def entry(request: Request, token: str) -> Response:
-    """One button: programs that look at links in mails send no POST, so they use nothing up."""
+    """Shows one button: programs that visit links in mails send no POST, so they use nothing up."""
     return web_of(request).entry(request, "entry.html", action=f"/r/{quote(token, safe='')}")
 
 
@@ -45,7 +45,7 @@ def exchange(request: Request, token: str, fields: Fields) -> Response:
 
 @router.get("/study")
 def study_page(request: Request) -> Response:
-    """The page of the rater's phase."""
+    """Shows the page of the rater's phase."""
     visit = current_visit(request)
     state, study = visit.state, visit.study
     phase = state.phase

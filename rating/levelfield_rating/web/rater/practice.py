@@ -60,7 +60,7 @@ def next_practice(visit: Visit) -> Response:
 def practice_item_page(
     visit: Visit, task: Practice, *, answers: Mapping[str, Answer] | None = None
 ) -> Response:
-    """A practice item; `answers` if what was sent had something open."""
+    """Shows a practice item; `answers` if the form that was sent was incomplete."""
     tries, passed = visit.state.practice.get(task.opaque, (0, False))
     number = next(n for n, other in enumerate(visit.study.practice, 1) if other is task)
     criteria = _criteria_of(visit.study, task)
