@@ -55,7 +55,7 @@ def random_bart(layers: int, width: int) -> Any:
 
 
 def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
-    """One token a word, so that texts have as many tokens as they are meant to."""
+    """Returns a tokenizer with one token a word, so that texts have as many tokens as intended."""
     ids = {word: id for id, word in enumerate([*SPECIAL, *words])}
     tokenizer = Tokenizer(WordLevel(ids, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -79,7 +79,7 @@ def random_texts(words: Sequence[str], count: int, median: int) -> list[str]:
 
 
 def plain(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
-    """4 pairs a batch in file order, the softmax at every position, padding included."""
+    """Returns values from 4 pairs a batch in file order, with padding in the softmax."""
     nll = torch.nn.CrossEntropyLoss(reduction="none", ignore_index=tokenizer.pad_token_id)
     values: list[float] = []
     with torch.no_grad():

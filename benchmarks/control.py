@@ -184,21 +184,21 @@ def measured(
 def technique_for(
     name: str, control: str, guides: Mapping[tuple[str, str], str], **options: object
 ) -> Technique:
-    """A technique in batches that fit the requests' rounds, with the guides for a control."""
+    """Returns a technique with batches for the rounds of requests, and guides for a control."""
     guide = guides.get((control, getattr(technique_class(name), "guide_kind", "")))
     guide_option = {"guide": guide} if guide else {}
     return make_technique(name, {"batch": len(prompts("pplm")), **guide_option, **options})
 
 
 def takes_part(name: str, control: str, technique: Technique, setting: Setting) -> bool:
-    """Whether a technique supports the control, and is not measured under another one already."""
+    """Returns whether a technique supports the control, and is not measured under another."""
     if name in FREE and control != "sentiment":
         return False
     return not any(technique.refusal(request.control) for request in setting.requests)
 
 
 def strength_of(technique: Technique) -> float | None:
-    """The technique's strength, of CAT-PAW that of its inner technique; None if it has none."""
+    """Returns the technique's strength, for CAT-PAW that of the inner one; None if it has none."""
     strength: float | None = getattr(technique, "strength", None)
     if strength is None and hasattr(technique, "inner"):
         return strength_of(make_technique(technique.inner))
@@ -208,7 +208,7 @@ def strength_of(technique: Technique) -> float | None:
 def points(
     name: str, setting: Setting, base: Sequence[Sample], out: Path, judges: str
 ) -> list[dict[str, float]]:
-    """What a technique controls and pays at five strengths; nothing if it has no strength."""
+    """Returns control and price of a technique at five strengths; nothing if it has no strength."""
     default = strength_of(make_technique(name))
     if default is None or name in FREE:
         return []
@@ -232,7 +232,7 @@ def points(
 def measure(
     control: str, setting: Setting, names: Sequence[str], options: argparse.Namespace
 ) -> control_page.Results:
-    """A kind of control: a row a technique, and some of its texts."""
+    """Measures a kind of control: a row a technique, and some of its texts."""
     folder = options.out / control
     folder.mkdir(parents=True, exist_ok=True)
     guides = guides_of(options.guides)
@@ -266,7 +266,7 @@ def measure(
 
 
 def guides_of(words: Sequence[str]) -> dict[tuple[str, str], str]:
-    """`CONTROL:KIND=NAMES` words as (control, kind) -> names."""
+    """Returns `CONTROL:KIND=NAMES` words as (control, kind) -> names."""
     pairs = (word.partition("=")[::2] for word in words)
     return {(key.partition(":")[0], key.partition(":")[2]): names for key, names in pairs}
 

@@ -86,7 +86,7 @@ class Results:
     points: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     def table(self) -> str:
-        """Markdown: a row a technique, p adjusted over them."""
+        """Returns Markdown: a row a technique, p adjusted over them."""
         headline = next(iter(self.metrics))
         p = holm([row[headline]["p"] for row in self.rows.values()])
         lines = [
@@ -105,7 +105,7 @@ class Results:
         return "\n".join(lines) + "\n"
 
     def texts(self) -> str:
-        """Markdown: texts of one prompt, a column for each of its first two controls."""
+        """Returns Markdown: texts of one prompt, a column for each of its first two controls."""
         base = self.examples["base"]
         prompt = SHOWN[self.control] or base[0].prompt
         alike = [sample for sample in base if sample.prompt == prompt][:2]
@@ -119,7 +119,7 @@ class Results:
         return "\n".join(lines) + "\n"
 
     def section(self) -> str:
-        """The section of this kind of control."""
+        """Returns the section of this kind of control."""
         seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         n = self.requests * len(self.seeds)
         return (
@@ -137,7 +137,7 @@ def shown(metric: str, value: float) -> str:
 
 
 def figure(name: str, points: Sequence[Mapping[str, float]], file: Path) -> None:
-    """Control and perplexity by strength, in the folder of the technique."""
+    """Draws control and perplexity by strength, in the folder of the technique."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -163,7 +163,7 @@ def figure(name: str, points: Sequence[Mapping[str, float]], file: Path) -> None
 
 
 def write(results: Sequence[Results], judges: str, tokens: int, folder: Path) -> None:
-    """The page, and a figure a technique with a strength."""
+    """Writes the page, and a figure for each technique with a strength."""
     figures = []
     for name, points in ((n, p) for result in results for n, p in result.points.items() if p):
         file = TECHNIQUES / name.replace("-", "_") / f"{name}.svg"

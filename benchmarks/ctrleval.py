@@ -36,7 +36,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
-    """About one token a word, as PEGASUS has it: `wordfreq`'s words, else characters."""
+    """Returns a tokenizer with about one token a word, as PEGASUS has."""
     words = wordfreq.get_frequency_dict("en", wordlist="small")
     pieces = {"▁" + word: float(np.log(p)) for word, p in words.items()}
     letters = {c: -30.0 for word in words for c in word} | {"▁": -30.0, ".": -5.0, ",": -5.0}
@@ -71,7 +71,7 @@ def random_pegasus(layers: int, width: int) -> Any:
 
 
 def plain(model: Any, tokenizer: Any, pairs: list[tuple[str, str]], *, end: bool) -> list[float]:
-    """Mean token log-probability of every target given its source."""
+    """Returns mean token log-probability of every target given its source."""
     tokenizer.padding_side = "right"
     values: list[float] = []
     for offset in range(0, len(pairs), 8):
@@ -105,7 +105,7 @@ def real_samples(count: int) -> list[Sample]:
 
 
 def product_rate(width: int) -> float:
-    """Floating-point operations a second of the machine's matrix product at this model's size."""
+    """Returns floating-point operations a second of a matrix product of this model's size."""
     a, b = torch.rand(2048, width), torch.rand(width, 4 * width)
     seconds, _ = by_turns({"product": lambda: [a @ b for _ in range(20)]}, 5)
     return 20 * 2 * a.shape[0] * a.shape[1] * b.shape[1] / seconds["product"].median

@@ -31,7 +31,7 @@ STEP, MARGIN = 0.4, 0.5
 
 
 def groups(systems: int) -> dict[str, Floats]:
-    """How systems differ -> (systems,) numbers of their groups."""
+    """Returns kind of difference -> (systems,) numbers of their groups."""
     number = np.arange(systems)
     return {
         "all equal": 0.0 * number,
@@ -43,8 +43,9 @@ def groups(systems: int) -> dict[str, Floats]:
 
 
 def shares(p: Floats, true: Bools) -> tuple[float, float, float]:
-    """The false share of the claims that are made, and how many of the true ones are, by each
-    procedure; NaN without a true one.
+    """Returns the share of false claims, and the shares of true ones claimed, by each procedure.
+
+    They are NaN without a true one.
     """
     adjusted = false_discovery_rate(p)
     claimed = adjusted <= 0.05
@@ -55,7 +56,7 @@ def shares(p: Floats, true: Bools) -> tuple[float, float, float]:
 
 
 def measure(group: Floats, runs: int, *, alike: bool) -> Floats:
-    """(3,) means of `shares` over runs."""
+    """Returns (3,) means of `shares` over runs."""
     rng = np.random.default_rng(0)
     a, b = np.array([*itertools.combinations(range(group.size), 2)]).T
     equal = group[a] == group[b]

@@ -55,7 +55,7 @@ def random_gpt2(layers: int, width: int) -> Any:
 
 
 def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
-    """One token a word, so that texts have as many tokens as they are meant to."""
+    """Returns a tokenizer with one token a word, so that texts have as many tokens as intended."""
     ids = {word: id for id, word in enumerate([BOS, *words])}
     tokenizer = Tokenizer(WordLevel(ids, unk_token=BOS))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -76,7 +76,7 @@ def random_texts(words: Sequence[str], lengths: Sequence[int]) -> list[str]:
 
 
 def plain_slor(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
-    """A forward for every text, and one of BOS for every token."""
+    """Returns SLOR from a forward for every text, and one of BOS for every token."""
     bos = torch.tensor([[tokenizer.bos_token_id]])
     values = []
     with torch.no_grad():
@@ -92,7 +92,7 @@ def plain_slor(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
 
 
 def plain_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
-    """16 texts a batch in file order, the softmax at every position, padding included."""
+    """Returns perplexities from 16 texts a batch in file order, padding included in the softmax."""
     tokenizer.padding_side = "right"
     encoded = tokenizer(list(texts), return_tensors="pt", padding=True)
     values: list[float] = []

@@ -37,7 +37,7 @@ RESAMPLES = 2000
 
 
 def plain_percentile(values: Floats, code: npt.NDArray[np.intp], seed: int) -> tuple[float, float]:
-    """The plain percentile interval of the pairs cluster bootstrap."""
+    """Returns the plain percentile interval of the pairs cluster bootstrap."""
     K = int(code.max()) + 1
     S, n = cluster_sums(values, code, K), np.bincount(code)
     k = np.random.default_rng(seed).integers(K, size=(RESAMPLES, K))
@@ -50,7 +50,7 @@ def shown(hits: int, runs: int) -> str:
 
 
 def means(runs: int) -> Iterator[str]:
-    """Coverage of the interval of a mean."""
+    """Yields coverage of the interval of a mean."""
     yield "mean, clusters × values | before | after"
     for name, draw in DISTRIBUTIONS.items():
         for K, size, within in ((5, 1, 0), (5, 4, 0.5), (10, 1, 0), (10, 4, 0.5),
@@ -69,7 +69,7 @@ def means(runs: int) -> Iterator[str]:
 
 
 def shares(runs: int) -> Iterator[str]:
-    """Coverage of the interval of a share, and how many intervals of width 0."""
+    """Yields coverage of the interval of a share, and how many intervals of width 0."""
     yield "share, clusters × values, correlation within | before (width 0) | after"
     for p in (0.5, 0.9, 0.98):
         for K, size, correlation in ((5, 1, 0.0), (10, 1, 0.0), (20, 1, 0.0), (50, 1, 0.0),
@@ -94,7 +94,7 @@ def shares(runs: int) -> Iterator[str]:
 
 
 def differences(runs: int) -> Iterator[str]:
-    """How often a null difference is excluded by the interval, and rejected by the test."""
+    """Yields how often a null difference is excluded by the interval, and rejected by the test."""
     yield "null difference, clusters | interval before | interval after | test"
     for name, draw in DISTRIBUTIONS.items():
         for K in (6, 8, 10, 20, 50):
@@ -114,7 +114,7 @@ def differences(runs: int) -> Iterator[str]:
 
 
 def paired(runs: int) -> Iterator[str]:
-    """Coverage of the interval of a difference of paired shares that few inputs differ in."""
+    """Yields coverage of the interval of a difference of paired shares; few inputs differ."""
     yield "difference of shares, inputs × more and fewer | before | after | without a width before"
     for n, more, fewer in ((8, 0.02, 0.02), (8, 0.1, 0.02), (30, 0.01, 0.01), (30, 0.05, 0.01)):
         rng = np.random.default_rng(5)
@@ -139,7 +139,7 @@ def paired(runs: int) -> Iterator[str]:
 
 
 def correlations(runs: int) -> Iterator[str]:
-    """Coverage of the interval of Pearson's r, of normal values in clusters of two."""
+    """Yields coverage of the interval of Pearson's r, of normal values in clusters of two."""
     yield "Pearson's r, clusters × values | before | after"
     for r in (0.3, 0.8):
         for K in (5, 10, 20, 50):
@@ -158,7 +158,7 @@ def correlations(runs: int) -> Iterator[str]:
 
 
 def alphas(runs: int) -> Iterator[str]:
-    """Coverage of the interval of Krippendorff's α (interval level) of three raters."""
+    """Yields coverage of the interval of Krippendorff's α (interval level) of three raters."""
     yield "α, items | before | after"
     for alpha in (0.3, 0.8):
         for items in (5, 10, 20, 50):
@@ -175,7 +175,7 @@ def alphas(runs: int) -> Iterator[str]:
 
 
 def labels(runs: int) -> Iterator[str]:
-    """Coverage of the interval of α of two raters of two labels, where α is defined."""
+    """Yields coverage of the interval of α of two raters of two labels, where α is defined."""
     yield "share of the rarer label, α, items | expanded percentile | now | α defined"
     for p in (0.05, 0.2, 0.5):
         for alpha in (0.0, 0.6, 0.9):
@@ -196,7 +196,7 @@ def labels(runs: int) -> Iterator[str]:
 
 
 def _percentile_covers(ratings: Floats, seed: int, alpha: float) -> bool:
-    """Whether the expanded percentile of resampled items holds α of two raters of 0 and 1."""
+    """Returns whether the expanded percentile of resampled items holds α of two 0-or-1 raters."""
     n = len(ratings)
     s, d = ratings.sum(axis=1), np.abs(ratings[:, 0] - ratings[:, 1])
     k = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
@@ -211,7 +211,7 @@ def _percentile_covers(ratings: Floats, seed: int, alpha: float) -> bool:
 
 
 def plain_ends(is_plain: bool) -> contextlib.AbstractContextManager[object]:
-    """Within it intervals are plain percentiles, if asked for."""
+    """Makes intervals plain percentiles within it, if asked for."""
     if not is_plain:
         return contextlib.nullcontext()
 

@@ -40,7 +40,7 @@ def partner(mean: str, c: float, s: float) -> tuple[float, float]:
 
 
 def drawn(rng: np.random.Generator, c: float, s: float, shared: Floats, votes: bool) -> Floats:
-    """(inputs, 2) content and style of a system."""
+    """Returns (inputs, 2) content and style of a system."""
     n = shared.size
     content = c + 0.1 * (rng.normal(size=n) + shared)
     style = rng.random(n) < s if votes else s + 0.1 * rng.normal(size=n)
@@ -48,7 +48,7 @@ def drawn(rng: np.random.Generator, c: float, s: float, shared: Floats, votes: b
 
 
 def p_of(a: Floats, b: Floats, mean: str) -> float:
-    """p of the difference of a joint mean."""
+    """Returns p of the difference of a joint mean."""
     tally, n = RunTable(), len(a)
     ids = tuple(f"{system}{i}" for system in "ab" for i in range(n))
     for id in ids:

@@ -39,7 +39,7 @@ KINDS: tuple[Statistic, ...] = ("pearson", "kendall")
 def drawn(
     rng: np.random.Generator, S: int, K: int, q: float, b: float
 ) -> tuple[Floats, Floats, Floats]:
-    """(S × K,) ratings and two metrics."""
+    """Returns (S × K,) ratings and two metrics."""
     y = q * rng.normal(size=(S, 1)) + SOURCE_EFFECT * rng.normal(size=(1, K))
     y = y + rng.normal(size=(S, K))
 
@@ -51,14 +51,14 @@ def drawn(
 
 
 def true_values(q: float, b: float) -> dict[Statistic, float]:
-    """The correlations over the population."""
+    """Returns the correlations over the population."""
     variance = q**2 + SOURCE_EFFECT**2 + 1
     r = math.sqrt(variance / (variance + b**2 + SOURCE_BIAS**2 + NOISE**2))
     return {"pearson": r, "kendall": 2 / math.pi * math.asin(r)}
 
 
 def row(S: int, K: int, q: float, b: float, runs: int) -> str:
-    """A row of the table."""
+    """Returns a row of the table."""
     rng = np.random.default_rng((SEED, S, K, round(10 * q), round(10 * b)))
     system, source = np.repeat(np.arange(S), K), np.tile(np.arange(K), S)
     truth = true_values(q, b)
@@ -88,7 +88,7 @@ def row(S: int, K: int, q: float, b: float, runs: int) -> str:
 
 
 def table(small: bool) -> Iterator[str]:
-    """The lines of the table."""
+    """Yields the lines of the table."""
     yield (
         "| systems | sources | q | b | r, sources alone | r | τ-b | test, sources swapped |"
         " test |\n"

@@ -30,7 +30,7 @@ SETTINGS = (
 
 
 def means(rng: np.random.Generator, q: float, deviation: float, judges: int) -> Floats:
-    """(studies, 5): ties left out, a tie as half, by probability, mean vote, share of ties."""
+    """Returns (studies, 5): ties left out, as half, by probability; mean vote; share of ties."""
     mean = ndtri(q) * np.sqrt(1 + deviation**2)
     s = rng.normal(mean, deviation, (STUDIES, TEXTS, 1))
     x = s + rng.normal(size=(STUDIES, TEXTS, judges))

@@ -175,7 +175,7 @@ def measured(command: list[str]) -> tuple[float, float, str]:
 
 
 def parts(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
-    """A line about every part."""
+    """Yields a line about every part."""
     file_commands = commands(folder)
     if {"score", "correlate"} & set(arguments.parts):
         write_files(folder, arguments.samples)

@@ -73,7 +73,7 @@ SPREADS = (
 def texts(
     spread: Spread, inputs: int, seeds: int, difference: float, rng: np.random.Generator
 ) -> Floats:
-    """(systems, inputs, seeds) values, of which the first system's are higher."""
+    """Returns (systems, inputs, seeds) values, of which the first system's are higher."""
     input_sd = math.sqrt(max(0.0, spread.sd**2 / 2 - spread.sd_texts**2))
     values = (
         rng.normal(0, 1, (1, inputs, 1))
@@ -86,7 +86,7 @@ def texts(
 
 
 def p_of(values: Floats) -> float:
-    """p of the difference of the first two systems, as `score` and `study report` have it."""
+    """Returns p of the difference of the first two systems, as `score` and `study report` do."""
     if values.shape[2] == 1:
         d = values[0] - values[1]
         return float(sign_flips(d, np.ones_like(d), resampling=_FAST).p[0])
@@ -95,7 +95,7 @@ def p_of(values: Floats) -> float:
 
 
 def difference_of(values: Floats) -> Contrast | None:
-    """The difference of the first two systems with seeds as a sample."""
+    """Returns the difference of the first two systems with seeds as a sample."""
     n = values.shape[1]
     a, i, s = (codes.ravel() for codes in np.indices(values.shape))
     run = SeededTexts(values.ravel(), a, s, i, np.arange(n), np.zeros(n, np.intp))
@@ -103,7 +103,7 @@ def difference_of(values: Floats) -> Contrast | None:
 
 
 def system_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
-    """A line for each planned comparison."""
+    """Yields a line for each planned comparison."""
     for spread, seeds, difference in SPREADS:
         plan = plan_systems(
             sd=spread.sd, sd_texts=spread.sd_texts, sd_seeds=spread.sd_seeds,
@@ -126,13 +126,13 @@ def system_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
 def correlated(
     r: float, against: float, between: float, n: int, rng: np.random.Generator
 ) -> Floats:
-    """(3, n) ratings and two metrics."""
+    """Returns (3, n) ratings and two metrics."""
     C = np.array([[1, r, against], [r, 1, between], [against, between, 1]])
     return np.linalg.cholesky(C) @ rng.normal(size=(3, n))
 
 
 def metric_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
-    """A line for each planned meta-evaluation."""
+    """Yields a line for each planned meta-evaluation."""
     for r, against, between in ((0.3, 0.1, 0.5), (0.5, 0.4, 0.8), (0.7, 0.6, 0.5)):
         row = plan_metrics(r=r, against=against, between=between).rows[0]
         n, apart, wide = (
@@ -160,7 +160,7 @@ def metric_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
 
 
 def rater_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
-    """A line for each planned agreement."""
+    """Yields a line for each planned agreement."""
     for rho, k in ((0.4, 2), (0.4, 5), (0.6, 3), (0.8, 2)):
         items = plan_raters(agreement=rho, raters=[k]).rows[0]["items"]
         few = max(1, studies // 10)
@@ -177,7 +177,7 @@ def rater_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
 
 
 def equivalence_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
-    """A line for each margin, in standard errors."""
+    """Yields a line for each margin, in standard errors."""
     for n in (20, 100):
         for margin in (2.0, 2.5, 3.0, 3.5):
             X = margin / math.sqrt(n)
@@ -194,7 +194,7 @@ def equivalence_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
 
 
 def detectable_rows(studies: int, rng: np.random.Generator) -> Iterator[str]:
-    """How near the difference that a study calls detectable is to the true one."""
+    """Yields how near the difference that a study calls detectable is to the true one."""
     for spread, n, seeds in ((Spread(1, 0, 0), 50, 1), (Spread(1, 0.5, 0.1), 100, 5)):
         plan = plan_systems(
             sd=spread.sd, sd_texts=spread.sd_texts, sd_seeds=spread.sd_seeds, seeds=[seeds],

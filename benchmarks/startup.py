@@ -32,7 +32,7 @@ WORDS = (
 
 
 def processor_seconds() -> float:
-    """Processor seconds of all processes that this one has waited for."""
+    """Returns processor seconds of all processes that this one has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def write_texts(path: Path, count: int) -> None:
-    """Distinct short texts of three systems on shared prompts."""
+    """Writes distinct short texts of three systems on shared prompts."""
     with path.open("w", encoding="utf-8") as file:
         for i in range(count):
             prompt = f"House {i // 3}"
@@ -26,7 +26,7 @@ def write_texts(path: Path, count: int) -> None:
 
 
 def write_model(folder: Path) -> None:
-    """A random encoder with the vocabulary of the embedded model."""
+    """Writes a random encoder with the vocabulary of the embedded model."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     from levelfield.models.resolve import OFFLINE_MODEL, resolve

@@ -46,7 +46,7 @@ POPULATIONS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 
 
 def true_means(Z: Floats, R: Floats, question: Systems) -> Floats:
-    """(S, v) with the correlations R, of these systems or over the population."""
+    """Returns (S, v) with the correlations R, of these systems or over the population."""
     if question == "these":
         U, _, V = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
         Z = U @ V * math.sqrt(len(Z) - 1)
@@ -54,14 +54,14 @@ def true_means(Z: Floats, R: Floats, question: Systems) -> Floats:
 
 
 def observed(rng: np.random.Generator, means: Floats, K: int, reliability: float) -> Floats:
-    """(K, S, v) values."""
+    """Returns (K, S, v) values."""
     S, v = means.shape
     noise = rng.normal(size=(K, S, v)) + rng.normal(size=(K, S, 1)) + rng.normal(size=(K, 1, v))
     return means + math.sqrt(K * (1 - reliability) / reliability / 2) * noise
 
 
 def bootstrap_of_sources(values: Floats) -> tuple[float, float]:
-    """The percentile interval around the observed means."""
+    """Returns the percentile interval around the observed means."""
     K, S, _ = values.shape
     draws = []
     for counts in cluster_draws(K, RESAMPLING.resamples, SEED, width=S * S):
@@ -72,7 +72,7 @@ def bootstrap_of_sources(values: Floats) -> tuple[float, float]:
 
 
 def swap_of_sources(values: Floats, permutations: int = 399) -> float:
-    """p of swapping the standardised values of two metrics, source by source."""
+    """Returns p of swapping the standardised values of two metrics, source by source."""
     K, S, _ = values.shape
     y, a, b = np.moveaxis(values, -1, 0)
     a, b = (standardised(v.ravel()).reshape(K, S) for v in (a, b))
@@ -86,13 +86,13 @@ def swap_of_sources(values: Floats, permutations: int = 399) -> float:
 
 
 def flat(values: Floats) -> tuple[Floats, ...]:
-    """The v columns, with the cluster and the system of each value."""
+    """Returns the v columns, with the cluster and the system of each value."""
     K, S, v = values.shape
     return (*values.reshape(-1, v).T, np.repeat(np.arange(K), S), np.tile(np.arange(S), K))
 
 
 def coverage(S: int, reliability: float, question: Systems, population: str, times: int) -> str:
-    """Coverage before and now, how many have an interval, and its width.
+    """Returns coverage before and now, the share with an interval, and its width.
 
     Means over all settings, and the lowest of an r.
     """
@@ -126,7 +126,7 @@ def _mean_and_lowest(grouped: dict[float, list[float]]) -> tuple[str, str]:
 
 
 def pairs() -> Iterator[tuple[str, float, float, float]]:
-    """Two metrics: r with the ratings, and with each other."""
+    """Yields two metrics: r with the ratings, and with each other."""
     yield "equal", 0.5, 0.5, 0.5
     yield "equal", 0.9, 0.9, 0.9
     yield "equal", 0.9, 0.9, 0.7
@@ -158,7 +158,7 @@ def rejections(
 
 
 def main() -> None:
-    """Print the tables."""
+    """Prints the tables."""
     print("Coverage of 95 % intervals of Pearson's r; sources 20, 100, 500; r 0, 0.5, 0.9, 0.99\n")
     head = "before | lowest | with interval | now | lowest | width"
     for question in QUESTIONS:

@@ -55,7 +55,7 @@ class Pace(NamedTuple):
 
 
 def requests(n: int) -> list[Request]:
-    """n requests: the prompts of PPLM, by turns positive and negative."""
+    """Returns n requests: the prompts of PPLM, by turns positive and negative."""
     texts = prompts("pplm")
     return [
         Request(str(i), texts[i % len(texts)], {"sentiment": LABELS[i % len(LABELS)]})

@@ -27,7 +27,7 @@ FLOOR = 1 / 10_001
 
 
 def p_values(rng: np.random.Generator, systems: int, step: float) -> Floats:
-    """(metrics, pairs) p of all pairs of systems."""
+    """Returns (metrics, pairs) p of all pairs of systems."""
     pairs = np.array(list(itertools.combinations(range(systems), 2)))
     p = np.empty((METRICS, len(pairs)))
     for metric in range(METRICS):
@@ -38,7 +38,7 @@ def p_values(rng: np.random.Generator, systems: int, step: float) -> Floats:
 
 
 def shown(p: Floats, family: Family) -> Floats:
-    """(metrics,) the share of comparisons that are shown."""
+    """Returns (metrics,) the share of comparisons that are shown."""
     return np.mean(np.array(adjusted_by_family(p.tolist(), family)) <= 0.05, axis=1)
 
 

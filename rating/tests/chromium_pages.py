@@ -45,7 +45,7 @@ class Place:
 
 
 def to_rating(place, page, slot=0):
-    """To the first text, as a rater who has read all before it; that way has tests of its own."""
+    """Goes to the first text, as a rater who has read all before it; that way has its own tests."""
     store = place.store
     session = store.exchange(store.new_link(slot))
     rater = store.session(session)
@@ -59,7 +59,7 @@ def to_rating(place, page, slot=0):
 
 
 def ready(page):
-    """The script has taken over, and has the items of the study."""
+    """Waits until the script has taken over, and has the items of the study."""
     page.wait_for_selector("#item[data-ready]")
 
 
@@ -97,7 +97,7 @@ def text_of(page, selector):
 
 
 def violations(page, axe, **options):
-    """What axe finds on a page, which gets its script once."""
+    """Returns what axe finds on a page, which gets its script once."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe.axe_script)
     options = json.dumps({"resultTypes": ["violations"], **options})

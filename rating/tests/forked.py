@@ -44,7 +44,7 @@ class Forked:
     pid: int
 
     def poll(self) -> int | None:
-        """The exit status; None while it runs."""
+        """Returns the exit status; None while it runs."""
         return _ask({"wait": self.pid})
 
     def wait(self, timeout: float = 600) -> int:
@@ -76,7 +76,7 @@ def fork(function: str, *arguments: object, out: Path, errors: Path | None = Non
 
 
 def run_levelfield(*words: str) -> None:
-    """The command line, as `python -m levelfield` runs it."""
+    """Runs the command line as `python -m levelfield` does."""
     from levelfield.cli import main
 
     sys.argv = ["levelfield", *words]
@@ -85,7 +85,7 @@ def run_levelfield(*words: str) -> None:
 
 @cache
 def _parent() -> subprocess.Popen[str]:
-    """The process that has loaded everything; ends with this one, and its children with it."""
+    """Returns the process that has loaded everything; it and its children end with this one."""
     parent = subprocess.Popen(
         [sys.executable, "-c", "import forked; forked.serve_forks()"],
         stdin=subprocess.PIPE,

@@ -30,8 +30,10 @@ def judged() -> list[Sample]:
 
 
 def study_of(judged: list[Sample]) -> Frozen:
-    """Four surveys of two experts; every output an item of its own, as two of those that are equal
-    were given different ratings."""
+    """Returns four surveys of two experts.
+
+    Every output is an item of its own, since two equal ones have different ratings.
+    """
     surveys = sorted({s.extra["survey"] for s in judged})
     items = {
         s.id: Item(
@@ -67,7 +69,7 @@ def study_of(judged: list[Sample]) -> Frozen:
 
 
 def exact_states(frozen: Frozen, judged: list[Sample]) -> list[RaterState]:
-    """The experts with what they said to a tenth, which our slider does not know."""
+    """Returns the experts with answers to a tenth, which our slider does not have."""
     ratings = {s.id: s.ratings for s in judged}
     states = []
     for n, slot in enumerate(frozen.slots):
@@ -81,19 +83,19 @@ def exact_states(frozen: Frozen, judged: list[Sample]) -> list[RaterState]:
 
 
 def published(number: str) -> dict[tuple[str, str], float]:
-    """A table of the thesis, systems by their names in the files."""
+    """Returns a table of the thesis, systems by their names in the files."""
     table = next(t for t in read_paper("thesis").tables if t.number == number)
     return {(SYSTEMS.get(n.row, n.row), n.column): float(n.printed) for n in table.numbers}
 
 
 def survey_names(judged: list[Sample]) -> dict[str, str]:
-    """Our number of a survey -> the thesis's name for it."""
+    """Returns our number of a survey -> the thesis's name for it."""
     files = sorted({s.extra["survey"] for s in judged})
     return {str(1 + files.index(survey_files)): name for name, survey_files in SURVEYS.items()}
 
 
 def pooled_pearson(rated: Rated) -> dict[str, float]:
-    """Survey -> Pearson's r of its two experts over all criteria in one column, as Table 10 has."""
+    """Returns survey -> Pearson's r of its experts over all criteria in one column, as Table 10."""
     columns: defaultdict[str, defaultdict[str, dict[tuple[str, str], float]]] = defaultdict(
         lambda: defaultdict(dict)
     )

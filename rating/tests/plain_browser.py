@@ -74,7 +74,7 @@ class Browser:
         return self.follow(self.enter(self.store.new_link(slot)))
 
     def enter(self, token, **headers):
-        """What the button of a link's page leads to."""
+        """Follows the button of a link's page."""
         return self._keep(enter(self.client, f"/r/{token}", **headers))
 
     def to_rating(self, slot=0):
@@ -89,7 +89,7 @@ class Browser:
         return self.send("/study/enter", phase="rating")
 
     def bad(self):
-        """An answer to a practice item that does not pass."""
+        """Sends an answer to a practice item that does not pass."""
         scale = self.store.frozen.criteria[0].scale
         fields = {
             "slider": {"s.style": "0"},
@@ -143,5 +143,5 @@ def rate_all(browser):
 
 
 def was(page):
-    """What a form says that it showed."""
+    """Returns the value that a form showed."""
     return html.unescape(re.search(r"name=\"was\" value='([^']*)'", page)[1])

@@ -28,7 +28,7 @@ SLIDER = RatingCriterion("content", "Content", "Same.", "slider")
 
 
 def quality_of(frozen: Frozen) -> dict[tuple[str, str], float]:
-    """(item, criterion) -> what it is worth: its system's level and something of its own."""
+    """Returns (item, criterion) -> quality: the level of the system and a part of its own."""
     rng = np.random.default_rng(5)
     worth = {}
     for item in frozen.items.values():
@@ -40,7 +40,7 @@ def quality_of(frozen: Frozen) -> dict[tuple[str, str], float]:
 
 
 def noisy(frozen: Frozen, seed: int, *, bias: float = 0, noise: float = 6, bad: float = 4) -> Rule:
-    """A rater who sees what a text is worth, with a bias and noise of their own."""
+    """Returns a rater who sees the quality of a text, with their own bias and noise."""
     rng = np.random.default_rng(seed)
     worth = quality_of(frozen)
 

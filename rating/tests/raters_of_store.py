@@ -39,7 +39,7 @@ class Now:
 
 
 def begin(store: RatingStore, slot: int = 0, until: Phase = "rating") -> str:
-    """A rater who has come as far as this."""
+    """Returns a rater who has come as far as this phase."""
     secret = store.exchange(store.new_link(slot))
     assert secret is not None
     rater = store.session(secret)
@@ -64,7 +64,7 @@ def go_on(store: RatingStore, rater: str, until: Phase) -> None:
 
 
 def tries(store: RatingStore, opaque: str, *, good: bool, tag: str = "") -> list[Event]:
-    """One try at a practice item."""
+    """Returns one try at a practice item."""
     (practice,) = [item for item in store.frozen.practice if item.opaque == opaque]
     return [
         Event(f"{opaque}-{name}-{good}{tag}-{os.urandom(4).hex()}", "practice", opaque, name,
@@ -87,13 +87,13 @@ def rate_all(store: RatingStore, rater: str, value: int = 40) -> None:
 
 
 def rating(uuid: str = "u1", value: Any = 50, clock: Any = 1, **fields: Any) -> Event:
-    """A rating of the first item of the first slot."""
+    """Returns a rating of the first item of the first slot."""
     event = Event(uuid, "rating", STUDY.slots[0].items[0].opaque, "style", value, clock)
     return replace(event, **fields)
 
 
 def dump(path: Path) -> list[str]:
-    """All that is in the file."""
+    """Returns everything in the file."""
     db = sqlite3.connect(path)
     try:
         return list(db.iterdump())
@@ -108,7 +108,7 @@ def refused(action: Callable[[], object]) -> int:
 
 
 def refrozen(frozen: Frozen) -> Frozen:
-    """The same study frozen once more: other opaque ids."""
+    """Returns the same study frozen once more, with other opaque ids."""
     slots = tuple(
         Slot(s.name, s.survey, tuple(Placed(p.item, f"new{p.opaque}", p.order) for p in s.items))
         for s in frozen.slots

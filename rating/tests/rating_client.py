@@ -38,7 +38,7 @@ class Rater:
         self.tries: Counter[str] = Counter()
 
     def begin(self) -> dict[str, Any]:
-        """From the link to the rating; what `/api/state` says then."""
+        """Goes from the link to the rating; returns the answer of `/api/state`."""
         link = f"/r/{self._token}"
         form = re.search(r'name="csrf" value="(\w+)"', self._ask("GET", link).text)
         assert form is not None
@@ -54,7 +54,7 @@ class Rater:
     def send(
         self, csrf: str, events: list[dict[str, Any]], *, hang_up: bool = False
     ) -> list[dict[str, Any]]:
-        """What the server says that it has saved.
+        """Sends events; returns those that the server reports as saved.
 
         Args:
             hang_up: hear no answer at first, so that two equal requests may be under way.

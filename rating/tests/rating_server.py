@@ -14,7 +14,7 @@ from levelfield_rating.address import Address
 
 @contextmanager
 def served(app_at: Callable[[Address], Any], **options: Any) -> Iterator[str]:
-    """The address of the running app, which is made for it."""
+    """Yields the address of the running app, which is made for it."""
     import uvicorn
 
     listening = socket.socket()

@@ -116,7 +116,7 @@ def small_study(
     language: str = "en",
     version: int = 1,
 ) -> Frozen:
-    """A study of `scale`; the item before the last of every survey is a control if there is one."""
+    """Returns a study of `scale`; a control is the last item but one of every survey."""
     design = scale if scale in ("pairwise", "ranking") else "direct"
     criteria = criteria_of(scale)
     all_items = [
@@ -184,5 +184,5 @@ def _order(number: int, turn: int) -> tuple[int, ...]:
 
 
 def with_criteria(frozen: Frozen, *criteria: RatingCriterion) -> Frozen:
-    """The study with other questions."""
+    """Returns the study with other questions."""
     return replace(frozen, criteria=tuple(criteria))

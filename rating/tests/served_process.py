@@ -24,7 +24,7 @@ LEVELFIELD = (sys.executable, "-m", "levelfield")
 
 
 def run_command(folder: Path, *words: object) -> None:
-    """A command that must succeed; what it says goes to a file of the folder."""
+    """Runs a command that must succeed; its output goes to a file of the folder."""
     output = folder / "command.output"
     process = fork("forked:run_levelfield", *words, out=output, errors=output)
     assert process.wait() == 0, output.read_text()
@@ -49,8 +49,11 @@ def serve_with_few_files(*words: str) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody is given by chance: while the server is away, a client that tries to reach
-    one of those could be connected to itself, and then nobody can listen there."""
+    """Returns a port below those that the system assigns.
+
+    While the server is away, a client that tries to reach an assigned port may be connected to
+    itself, and then nobody can listen there.
+    """
     ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range")
     below = int(ephemeral.read_text().split()[0]) if ephemeral.exists() else 32_768
     drawn = random.SystemRandom()
@@ -120,7 +123,7 @@ class ServedStudy:
         raise AssertionError(f"no server in {limit_s} s: {self.complaints.read_text()}")
 
     def kill(self) -> None:
-        """As a machine does that is out of memory: without a word."""
+        """Kills the process without a word, as a machine does that is out of memory."""
         assert self.process is not None
         assert self.process.poll() is None, self.complaints.read_text()
         self.process.send_signal(signal.SIGKILL)

@@ -76,7 +76,7 @@ class Raters:
         return sum(file.read_bytes().count(b"\n") for file in self.files if file.exists())
 
     def wait(self, limit_s: float) -> list[dict[str, int]]:
-        """What became of the requests of each."""
+        """Returns the outcomes of each rater's requests."""
         end = time.monotonic() + limit_s
         ended = [p.wait(timeout=max(1.0, end - time.monotonic())) for p in self._running]
         assert ended == [0] * len(self._running)
@@ -124,7 +124,7 @@ class Visitor:
         return answer.status_code, answer.text
 
     def answers(self) -> dict[int, int]:
-        """Item -> what is saved of its content."""
+        """Returns item -> its saved answer about content."""
         current = self.http.get("/api/state?items=0").json()["current"]
         values = {n: current[item]["answers"].get("content") for n, item in enumerate(self.items)}
         return {n: value for n, value in values.items() if value is not None}
@@ -137,7 +137,7 @@ def visitor_of(link: str) -> Visitor:
 
 
 def assert_not_saved(visitor: Visitor, item: int, clock: int) -> None:
-    """Both ways to rate say so, and it is true; what is there can be read."""
+    """Asserts that both ways to rate report the failure, save nothing, and can be read."""
     before = visitor.answers()
     assert_refused(visitor, item, clock)
     assert visitor.answers() == before

@@ -33,8 +33,10 @@ def direct_study(
     criteria: tuple[str, ...] = ("content", "style"),
     merged: int = 0,
 ) -> Frozen:
-    """Every source rewritten by every system; of the first `merged` sources, the last two systems
-    gave the same text, and share one item. A negative sample a survey."""
+    """Returns a study of every source rewritten by every system, with a negative sample a survey.
+
+    The last two systems have the same text for the first `merged` sources, and share one item.
+    """
     items: dict[str, Item] = {}
     samples: dict[str, dict[str, object]] = {}
     names = list(systems)
@@ -102,7 +104,7 @@ def opened(path: Path, frozen: Frozen) -> RatingStore:
 
 
 def rater_of(store: RatingStore, slot: int) -> str:
-    """Who opens the slot's link, up to the rating."""
+    """Returns the rater who opens the slot's link, at the rating."""
     session = store.exchange(store.new_link(slot))
     assert session is not None
     rater = store.session(session)
@@ -116,7 +118,7 @@ def rater_of(store: RatingStore, slot: int) -> str:
 
 
 def rate(store: RatingStore, slot: int, rule: Rule, *, finish: bool = True) -> str:
-    """A person rates their whole slot."""
+    """Rates the whole slot of a person."""
     rater = rater_of(store, slot)
     say(store, rater, slot, rule)
     if finish:
@@ -143,7 +145,7 @@ def say(store: RatingStore, rater: str, slot: int, rule: Rule) -> None:
 
 
 def comment(store: RatingStore, rater: str, slot: int, text: str, *, problem: bool = False) -> None:
-    """A comment on the first item."""
+    """Comments on the first item."""
     opaque = store.frozen.slots[slot].items[0].opaque
     clock = store.state(rater).clock
     events = [Event(str(uuid.uuid4()), "comment", opaque, "", text, clock + 1)]
@@ -153,10 +155,10 @@ def comment(store: RatingStore, rater: str, slot: int, text: str, *, problem: bo
 
 
 def clipped(x: float) -> int:
-    """On a slider."""
+    """Returns a value within the ends of a slider."""
     return int(min(100, max(1, round(x))))
 
 
 def without_samples(frozen: Frozen) -> Frozen:
-    """As a store of another origin might have it."""
+    """Returns the study as a store of another origin might have it."""
     return replace(frozen, samples={})

@@ -93,7 +93,7 @@ practising = st.builds(
 
 @st.composite
 def tampered(draw: st.DrawFn) -> Event:
-    """A good event with one thing changed."""
+    """Returns a good event with one thing changed."""
     event = draw(good)
     name, values = draw(
         st.sampled_from(
@@ -170,7 +170,7 @@ class Model:
             raise No(403)
 
     def record(self, number: int, events: list[Event]) -> list[bool]:
-        """Which of them were there before."""
+        """Records events; returns which of them were there before."""
         client = self.clients[number]
         if not events:
             raise No(422)

@@ -39,7 +39,7 @@ def write_study(
     top: str = TOP,
     criteria: str = CRITERIA,
 ) -> Path:
-    """STUDY.toml and texts.jsonl. Parts that begin with a bracket go below the keys of the top."""
+    """Writes STUDY.toml and texts.jsonl. Parts that begin with a bracket go below the top keys."""
     lines = [json.dumps(record) for record in records]
     (folder / "texts.jsonl").write_text("\n".join(lines), encoding="utf-8")
     above = [part for part in parts if not part.startswith("[")]

@@ -33,7 +33,7 @@ def sample(source: str, system: str, text: str, direction: str = "", **more: str
 
 
 def full_grid(sources: int, systems: int, directions: Sequence[str] = ("up", "down")) -> list[Unit]:
-    """Every source by every system, no two texts alike."""
+    """Returns every source by every system, no two texts alike."""
     return units_of(
         [
             sample(f"source {n}", f"s{k}", f"text {n} of {k}", directions[n % len(directions)])
@@ -62,7 +62,7 @@ def allocated(
 
 
 def orders(slots: Sequence[Slot]) -> list[list[tuple[str, tuple[int, ...]]]]:
-    """What slots show, without the opaque ids."""
+    """Returns the contents of slots, without the opaque ids."""
     return [[(placed.item, placed.order) for placed in slot.items] for slot in slots]
 
 
@@ -71,7 +71,7 @@ def system(item: Item) -> str:
 
 
 def _few(counts: dict[str, int]) -> bool:
-    """Few enough for all orders to be tried."""
+    """Returns whether they are few enough for all orders to be tried."""
     return sum(counts.values()) <= 7
 
 

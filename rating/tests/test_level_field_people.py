@@ -108,7 +108,7 @@ def test_agreement_correlation_and_the_mean_come_out_as_planted(folder):
 
 
 def true_means(folder: Path) -> dict[str, float]:
-    """What raters without noise would say of all texts, by system."""
+    """Returns the means of raters without noise over all texts, by system."""
     worth = judged(folder)
     system_values: dict[str, list[float]] = {}
     for row in records(folder / "texts.jsonl"):

@@ -70,7 +70,7 @@ NEEDED: dict[type[Options], dict[str, Any]] = {
 
 
 def complaints(document: dict[str, Any]) -> list[str]:
-    """What the schema has against a study file."""
+    """Returns the schema's complaints about a study file."""
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(schema())
     return [error.json_path for error in validator.iter_errors(document)]
@@ -108,7 +108,7 @@ def test_a_file_its_schema_and_python_refuse_the_same_values(
 
 
 def shipped() -> dict[str, str]:
-    """The rating study files of the package, the examples and the documentation."""
+    """Returns the rating study files of the package, the examples and the documentation."""
     files = [
         ROOT / "rating/levelfield_rating/starter/STUDY.toml",
         ROOT / "examples/rating/STUDY.toml",
@@ -186,7 +186,7 @@ BAD = [
 
 
 def study_of(folder: Path, parts: dict[str, str]) -> Path:
-    """A study file of these parts."""
+    """Returns a study file of these parts."""
     words = {key: parts[key] for key in ("top", "criteria") if key in parts}
     return write_study(
         folder, rewrites(2), parts.get("above", ""), parts.get("below", "[design]"), **words

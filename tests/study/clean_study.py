@@ -28,7 +28,7 @@ WORDS = _VOCABULARY.split()
 
 
 def clean_cells(seed: int, prompts: tuple[int, int] = (20, 30)) -> list[Cell]:
-    """The cells of one study: strength of control 0.6 to 0.9, judges right on 88 to 95 %.
+    """Returns the cells of one study: strength of control 0.6 to 0.9, judges right on 88 to 95 %.
 
     Args:
         seed: another seed, another kind of control, other prompts, texts, votes.
@@ -107,7 +107,7 @@ def _seen(rng: random.Random, label: str, control: str, right: float) -> str:
 def _rates(
     samples: tuple[Sample, ...], votes: dict[str, dict[str, str]], control: str
 ) -> tuple[Rate, ...]:
-    """Of the judges and of their real majority; no majority counts as wrong."""
+    """Returns the rates of the judges and of their real majority; no majority counts as wrong."""
     majority = {}
     for sample in samples:
         label, n = Counter(votes[judge][sample.id] for judge in JUDGES).most_common(1)[0]

@@ -75,7 +75,7 @@ def one_cell(how: Callable[[Cell], Cell], seed: int | None = SEED, dataset: str 
 
 
 def swapped(cell: Cell) -> Cell:
-    """The votes as if the labels had been exchanged, in a circle."""
+    """Returns the votes as if the labels had been exchanged, in a circle."""
     labels = [str(next(iter(control.values()))) for control in KINDS[cell.key.control]]
     after = dict(zip(labels, labels[1:] + labels[:1], strict=True))
     return with_votes(cell, lambda label, _: after[label], ("judge 0", "judge 1", "judge 2"))
@@ -111,7 +111,7 @@ def wanted_of(cell: Cell) -> Mapping[str, str]:
 
 
 def copied(share: float, change: Callable[[str], str] = str, shift: int = 0) -> Spoil:
-    """The second seed has the texts of the first."""
+    """Gives the second seed the texts of the first."""
 
     def spoil(cells: list[Cell]) -> list[Cell]:
         first = {c.key[:3]: c for c in cells if c.key.seed == 1}
@@ -154,7 +154,7 @@ def shuffled(cell: Cell) -> Cell:
 
 
 def unbalanced(cells: list[Cell]) -> list[Cell]:
-    """Every system and seed is asked for one value half as often."""
+    """Asks every system and seed for one value half as often."""
 
     def how(cell: Cell) -> Cell:
         first = next(iter(wanted_of(cell).values()))
@@ -193,13 +193,13 @@ _DATA = [
 
 
 def from_data(cells: list[Cell]) -> list[Cell]:
-    """Half of the texts of a system are sentences of a corpus, prompts put back."""
+    """Makes half of the texts of a system sentences of a corpus, prompts put back."""
     drawn = iter(random.Random(1).sample(_DATA, len(_DATA)) * 20)
     return texts(lambda s: f"{s.prompt} {next(drawn)}", share=0.5)(cells)
 
 
 def from_references(cells: list[Cell]) -> list[Cell]:
-    """Every sample has a reference, and half of the texts of a system are theirs."""
+    """Gives every sample a reference, which half of the texts of a system repeat."""
     lines = dict(enumerate(_DATA))
     with_references = [
         replace(
@@ -214,7 +214,7 @@ def from_references(cells: list[Cell]) -> list[Cell]:
 
 
 def as_system(cells: list[Cell]) -> list[Cell]:
-    """A third of the texts of a system are those of another."""
+    """Makes a third of the texts of a system those of another."""
     other = {c.key[1:]: c for c in cells if c.key.system == "anchor"}
 
     def how(cell: Cell) -> Cell:
@@ -229,7 +229,7 @@ def as_system(cells: list[Cell]) -> list[Cell]:
 
 
 def exchanged_sets(cells: list[Cell]) -> list[Cell]:
-    """A system has the prompts of one dataset under the name of the other."""
+    """Gives a system the prompts of one dataset under the name of the other."""
     sets = sorted({cell.key.dataset for cell in cells})
     other = dict(zip(sets, sets[1:] + sets[:1], strict=True))
 
@@ -302,13 +302,13 @@ def amid(text: str, more: str) -> str:
 
 
 def doubled(text: str) -> str:
-    """Every eighth word twice."""
+    """Doubles every eighth word."""
     words = text.split()
     return " ".join(w for n, word in enumerate(words) for w in [word] * (1 + (n % 8 == 5)))
 
 
 def with_accents(cells: list[Cell]) -> list[Cell]:
-    """All systems write accents, one of them as characters of their own."""
+    """Lets all systems write accents, one of them as characters of their own."""
 
     def accented(cell: Cell) -> Cell:
         samples = (
@@ -320,7 +320,7 @@ def with_accents(cells: list[Cell]) -> list[Cell]:
 
 
 def copied_judge(cells: list[Cell]) -> list[Cell]:
-    """The second judge is the first but for 3 %; all others are of their own mind."""
+    """Makes the second judge the first but for 3 %; all others differ."""
     rng = random.Random(3)
 
     def how(cell: Cell) -> Cell:
@@ -335,7 +335,7 @@ def copied_judge(cells: list[Cell]) -> list[Cell]:
 
 
 def exchanged_scores(metric: str) -> Spoil:
-    """The scores of two systems, request by request."""
+    """Exchanges the scores of two systems, request by request."""
 
     def spoil(cells: list[Cell]) -> list[Cell]:
         by_key = {cell.key: cell for cell in cells}
@@ -353,13 +353,13 @@ def exchanged_scores(metric: str) -> Spoil:
 
 
 def other_threshold(cell: Cell) -> Cell:
-    """A judge that says positive of 40 % of what it would call negative."""
+    """Makes a judge say positive of 40 % of what it would call negative."""
     rng = random.Random(str(cell.key))
     return with_votes(cell, lambda v, _: "positive" if rng.random() < 0.4 else v)
 
 
 def leaky(cells: list[Cell]) -> list[Cell]:
-    """A judge that is right on 99 % of all texts."""
+    """Makes a judge right on 99 % of all texts."""
     rng = random.Random(4)
     return [with_votes(c, lambda v, target: v if rng.random() < 0.01 else target) for c in cells]
 
@@ -615,5 +615,5 @@ def _other(label: str) -> str:
 
 
 def told(findings: Iterable[Finding], fault: Fault) -> bool:
-    """Whether one of the checks says so, by more than a note."""
+    """Returns whether one of the checks reports the fault, by more than a note."""
     return any(f.check in fault.checks and f.severity != "note" for f in findings)

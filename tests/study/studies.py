@@ -23,7 +23,7 @@ Source = CommandSource | CallableSource | FilesSource
 
 
 def command(mode: str, log: Path | None = None, **options: object) -> CommandSource:
-    """The misbehaving system in a mode; by default it gets one attempt of 20 seconds."""
+    """Returns the misbehaving system in a mode; by default it gets one attempt of 20 seconds."""
     words = (sys.executable, "-S", SCRIPT, mode, *([str(log)] if log else []))
     return CommandSource(words, **({"timeout_s": 20.0, "retries": 0} | options))  # type: ignore[arg-type]
 

@@ -23,7 +23,7 @@ def plan() -> Plan:
 
 
 def texts(plan: Plan, system: str, control: str, seed: int) -> dict[str, str]:
-    """Request id -> text, of the dataset `things`."""
+    """Returns request id -> text, of the dataset `things`."""
     key = CellKey(system, "things", control, seed)
     planned = plan.system(system)
     requests = {r.id: r for r in requests_of(plan, key)}

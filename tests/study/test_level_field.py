@@ -57,7 +57,7 @@ def _named(finding: Finding) -> tuple[str, str, str]:
 
 
 def written(cell: Cell, how: Callable[[str, int], str]) -> Cell:
-    """A cell whose texts go on otherwise after their prompts."""
+    """Returns a cell whose texts go on otherwise after their prompts."""
     samples = [
         replace(s, text=s.prompt + how(s.text.removeprefix(s.prompt), n))
         for n, s in enumerate(cell.samples)
@@ -70,13 +70,13 @@ def spoilt_system(cells: Sequence[Cell], how: Callable[[Cell], Cell]) -> list[Ce
 
 
 def shifted(cell: Cell) -> Cell:
-    """Each prompt has the continuation of the next."""
+    """Gives each prompt the continuation of the next."""
     rest = [s.text.removeprefix(s.prompt) for s in cell.samples]
     return written(cell, lambda _, n: rest[(n + 2) % len(rest)])
 
 
 def cherry_picked(cells: Sequence[Cell]) -> list[Cell]:
-    """One seed of the system has, of the texts of all seeds, the one that judges like best."""
+    """Gives one seed, of the texts of all seeds, the ones that judges like best."""
     ours = [c for c in cells if c.key.system == SYSTEM]
     best: dict[tuple[str, str], tuple[float, Sample]] = {}
     for cell in ours:
@@ -103,7 +103,7 @@ def cherry_picked(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def knowing_judge(cells: Sequence[Cell]) -> list[Cell]:
-    """One judge has learnt from the study's own prompts and labels: it is always right."""
+    """Adds a judge that has learnt from the study's own prompts and labels: it is always right."""
 
     def judged(cell: Cell) -> Cell:
         labels = {s.id: str(s.control["sentiment"]) for s in cell.samples}

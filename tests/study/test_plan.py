@@ -43,7 +43,7 @@ def load(
 
 
 def problems(folder: Path, **parts: str) -> list[str]:
-    """What is said of a file that is wrong, without the file's name."""
+    """Returns the problems of a file, without the file's name."""
     with pytest.raises(InputError) as caught:
         load(folder, **parts)
     start = f"{folder / 'study.toml'}: "

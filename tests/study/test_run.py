@@ -41,7 +41,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(folder: Path, body: str) -> subprocess.Popen[str]:
-    """A Python process with `folder` and the helpers of these tests at hand."""
+    """Starts a Python process with `folder` and the helpers of these tests at hand."""
     code = f"import sys; sys.path.insert(0, {HERE!r})\n" + textwrap.dedent(
         f"""
         from pathlib import Path
@@ -59,7 +59,7 @@ def start(folder: Path, body: str) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path, n: int, process: subprocess.Popen[str]) -> None:
-    """Until a file has n lines."""
+    """Waits until a file has n lines."""
     end = time.monotonic() + 30
     while len(lines(path)) < n:
         assert process.poll() is None, process.communicate()

@@ -115,14 +115,14 @@ def test_a_file_its_schema_and_python_refuse_the_same_values(
 
 
 def complaints(document: dict[str, Any]) -> list[str]:
-    """What the schema has against a study file."""
+    """Returns the schema's complaints about a study file."""
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(schema())
     return [error.json_path for error in validator.iter_errors(document)]
 
 
 def shipped() -> Iterator[tuple[str, str]]:
-    """The study files of the examples and of the documentation."""
+    """Yields the study files of the examples and of the documentation."""
     for file in sorted((ROOT / "examples").rglob("*.toml")):
         if "[[systems]]" in (text := file.read_text("utf-8")) and "[datasets." in text:
             yield str(file.relative_to(ROOT)), text

@@ -194,7 +194,7 @@ class Shortness:
 
 
 def texts(*texts: str) -> str:
-    """The answers of a system to the prompts of the study."""
+    """Returns the answers of a system to the prompts of the study."""
     control = {"sentiment": "positive"}
     records = [
         {"prompt": f"Opening {i}", "text": text, "control": control} for i, text in enumerate(texts)

@@ -58,7 +58,7 @@ class Shape:
 
 
 def drawn_shape(rng: random.Random) -> Shape:
-    """One of the shapes, of 40 to 3,000 texts."""
+    """Returns one of the shapes, of 40 to 3,000 texts."""
     while True:
         shape = Shape(
             control=rng.choice([*KINDS, "sentiment"]),
@@ -81,7 +81,7 @@ def drawn_shape(rng: random.Random) -> Shape:
 
 
 def varied_cells(seed: int, shape: Shape | None = None) -> list[Cell]:
-    """The cells of a study of this shape, or of a shape drawn by the seed."""
+    """Returns the cells of a study of this shape, or of a shape drawn by the seed."""
     rng = random.Random(seed)
     shape = shape or drawn_shape(rng)
     writer = _Writer(rng, shape)

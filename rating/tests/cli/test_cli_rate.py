@@ -34,7 +34,7 @@ def study(run: Run, here: Path) -> Path:
 
 
 def rate_all(file: Path, values: tuple[int, int] = (70, 5), slots: tuple[int, ...] = (0, 1, 2, 3)):
-    """Everybody gives real texts about the first value and negative samples the second."""
+    """Lets everybody give real texts about the first value and negative samples the second."""
     with contextlib.closing(RatingStore.open(file.with_suffix(".sqlite"))) as store:
         frozen = store.frozen
         for slot in slots:
@@ -255,7 +255,7 @@ def test_who_listens_everywhere_says_where_browsers_reach_the_pages(run: Run, he
 
 @contextlib.contextmanager
 def serving(file: Path, lines: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A server in a process of its own, and the lines that it has printed on stdout."""
+    """Yields a server in a process of its own, and the lines that it has printed on stdout."""
     process = start("rate", "serve", file, "--port", "0")
     assert process.stdout is not None
     assert process.stderr is not None

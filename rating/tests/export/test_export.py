@@ -69,7 +69,7 @@ def rows(text: str) -> list[dict[str, Any]]:
 
 
 def exported(exports: dict[str, str]) -> list[tuple[str, str, float]]:
-    """(id, rater, value) of all ratings."""
+    """Returns (id, rater, value) of all ratings."""
     return [
         (row["id"], rater, value)
         for row in rows(exports["ratings.jsonl"])

@@ -21,7 +21,7 @@ LABELLED = CRITERIA + '\nlow = "no"\nhigh = "yes"'
 
 
 def checked(folder: Path, text: str, *parts: str, **fields: object) -> StudyCheck:
-    """A report on a study in which one of six texts is another."""
+    """Returns a report on a study in which one of six texts is another."""
     records = rewrites(3)
     records[2] |= {"text": text, **fields}
     return check_study(write_study(folder, records, *parts))

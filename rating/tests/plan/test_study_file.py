@@ -17,7 +17,7 @@ PAIRS = CRITERIA + '\nscale = "pairwise"'
 
 
 def problems(file: Path) -> list[str]:
-    """What is said of a study that is wrong, without the file's name."""
+    """Returns the problems of a study, without the file's name."""
     with pytest.raises(InputError) as caught:
         freeze(file)
     assert all(p.startswith(f"{file}: ") and "\n" not in p for p in caught.value.problems)

@@ -220,7 +220,7 @@ def test_threads_that_come_and_go_leave_no_connections_open(store: RatingStore, 
 
 
 def files_open_under(path: Path) -> int:
-    """The number of descriptors of this process on a store; other files come and go meanwhile."""
+    """Returns the number of descriptors of this process on a store, whatever else it opens."""
     count = 0
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -28,7 +28,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def reader(path: Path) -> Iterator[None]:
-    """Another program that looks at the store as it is now, and takes its time."""
+    """Holds the store open as another program does that reads its present state."""
     with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM event_value").fetchone()
@@ -36,7 +36,7 @@ def reader(path: Path) -> Iterator[None]:
 
 
 def said(store: RatingStore, text: str = SAID, slot: int = 0) -> str:
-    """A rater who has written this."""
+    """Returns a rater who has written this."""
     rater = begin(store, slot)
     item = STUDY.slots[slot].items[0].opaque
     comment = rating(f"c{slot}", text, kind="comment", item=item, criterion="")

@@ -27,7 +27,7 @@ class Writers:
         return self._folder / f"{rater}.acknowledged"
 
     def kill(self, raters: list[str]) -> None:
-        """As a machine does that is out of memory: without a word. Then all go on."""
+        """Kills without a word, as a machine does that is out of memory. Then all go on."""
         hit = [rater for rater in raters if self._running[rater].poll() is None]
         for rater in hit:
             self._running[rater].send_signal(signal.SIGKILL)

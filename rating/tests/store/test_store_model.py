@@ -120,7 +120,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=stores_, number=st.sampled_from(CLIENTS), data=st.data())
     @precondition(lambda self: self.sent)
     def sends_again(self, which: int, number: int, data: st.DataObject) -> None:
-        """What somebody sent before, perhaps by another rater, perhaps in another order."""
+        """Sends old events again, perhaps by another rater, perhaps in another order."""
         sender, events = data.draw(st.sampled_from(self.sent))
         shuffled = data.draw(st.permutations(events))
         self.send(which, sender if data.draw(st.booleans()) else number, shuffled)
@@ -144,7 +144,7 @@ class StoreMachine(RuleBasedStateMachine):
         answers: list[tuple[int, str, int, int]],
         bad: Event | None,
     ) -> None:
-        """Good answers under new names, and perhaps one among them that is not."""
+        """Sends good answers under new names, and perhaps one among them that is not."""
         free = (f"u{n}" for n in range(UUIDS) if f"u{n}" not in self.model.owner)
         placed = STUDY.slots[SLOT[number]].items
         events = [
@@ -177,7 +177,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(which=stores_, number=st.sampled_from(CLIENTS))
     def goes_on(self, which: int, number: int) -> None:
-        """So that the later phases are often reached."""
+        """Goes on, so that the later phases are often reached."""
         client = self.model.clients[number]
         if client.phase in ORDER[:-1]:
             following: Any = ORDER[ORDER.index(client.phase) + 1]

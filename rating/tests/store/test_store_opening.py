@@ -141,7 +141,7 @@ def test_other_files_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
 
 
 def sqlite_content(file: Path, before: bytes) -> bool:
-    """Whether the file is as before, but for the mark that it keeps a write-ahead log."""
+    """Returns whether the file is as before, but for the mark that it keeps a write-ahead log."""
     now = bytearray(file.read_bytes())
     if before.startswith(b"SQLite"):
         now[18:20] = before[18:20]

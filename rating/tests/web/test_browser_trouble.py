@@ -44,7 +44,7 @@ def test_offline_in_the_middle_nothing_is_lost_and_the_page_says_so(place_of):
 
 
 def answered_offline(place_of):
-    """A page without a network whose first text is answered, and nothing is sent."""
+    """Opens a page without a network whose first text is answered, and nothing is sent."""
     place = place_of()
     place.expected = OFFLINE
     page = place.page()

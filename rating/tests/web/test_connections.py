@@ -65,7 +65,7 @@ def connections(
 
 
 def is_ended(connection: socket.socket, dribble: bytes = b"", *, within_s: float = 10.0) -> bool:
-    """Whether the server ends the connection, while this sends a little now and then."""
+    """Returns whether the server ends the connection, while this sends a little now and then."""
     connection.settimeout(0.05)
     until = time.monotonic() + within_s
     while time.monotonic() < until:
@@ -81,7 +81,7 @@ def is_ended(connection: socket.socket, dribble: bytes = b"", *, within_s: float
 
 
 def received(connection: socket.socket, pause_s: float = 0.0) -> int:
-    """How many bytes come until the connection ends, in whichever way."""
+    """Returns the number of bytes that come until the connection ends, in whichever way."""
     number = 0
     with contextlib.suppress(ConnectionResetError):
         while more := connection.recv(1_000_000):

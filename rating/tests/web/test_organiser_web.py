@@ -66,7 +66,7 @@ def act(browser: TestClient, action: str, **fields: object):
 def all_of(
     store: RatingStore, levels: tuple[int, ...] = (0, 5, -5, 10), *, bad: int = 3
 ) -> list[str]:
-    """Everybody rates; later slots with a bias."""
+    """Lets everybody rate; later slots with a bias."""
 
     def rule_of(bias: int):
         def rule(item: Item, criterion: RatingCriterion) -> int:

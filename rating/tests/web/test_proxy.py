@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kill
 
 
 def configuration(language: str, app_port: int) -> str:
-    """What the docs say, for this port of the app."""
+    """Returns the documented configuration, for this port of the app."""
     (text,) = re.findall(rf"```{language}\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.S)
     assert text.count("127.0.0.1:8765") == 1
     return str(text.replace("127.0.0.1:8765", f"127.0.0.1:{app_port}"))
@@ -59,7 +59,7 @@ def caddy(folder: Path, port: int, app_port: int) -> list[str]:
 
 
 def outside_of(port: int) -> httpx.Client:
-    """A browser outside, for whom the proxy is at the address of the study."""
+    """Returns a browser outside, for whom the proxy is at the address of the study."""
 
     def name_host(request: httpx.Request) -> None:
         request.extensions["sni_hostname"] = HOST

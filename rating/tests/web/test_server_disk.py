@@ -24,7 +24,7 @@ from served_study import assert_not_saved, assert_refused, assert_sound, study_f
 
 
 def no_more_than(size: int) -> None:
-    """A limit on files that may be raised again, as on a disk that is full for a while."""
+    """Sets a limit on files that may be raised again, as on a disk that is full for a while."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 

@@ -38,7 +38,7 @@ def save_base(folder: Path) -> str:
 
 
 def save_bert(folder: Path) -> str:
-    """A configuration and a tokenizer; the weights are the checkpoint's."""
+    """Saves a configuration and a tokenizer; the weights are the checkpoint's."""
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = sorted(
         {
@@ -66,7 +66,7 @@ def save_bert(folder: Path) -> str:
 
 
 def save_texts(folder: Path) -> str:
-    """A file an attribute; returns them with a comma between them."""
+    """Saves a file an attribute; returns them with a comma between them."""
     files = []
     for attribute, labelled in TEXTS.items():
         rows = [

@@ -17,7 +17,7 @@ from levelfield_reproductions.convert import convert
 
 
 def authors(folder: Path, labels: int = 3, **about):
-    """A folder as transformers 3 wrote it. Returns BART and its head."""
+    """Writes a folder as transformers 3 did. Returns BART and its head."""
     folder.mkdir()
     words = tiny.tokenizer("bart")
     body = tiny.model("bart", len(words))

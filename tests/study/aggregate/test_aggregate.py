@@ -55,7 +55,7 @@ def cell(
     control: str = "sentiment",
     metric: str = SLOR,
 ) -> Cell:
-    """A cell with one text for every prompt and value; `right` is a judge's chance to agree."""
+    """Returns a cell with a text for each prompt and value; `right` is the chance to agree."""
     samples, scores = [], {}
     votes: dict[str, dict[str, str]] = {judge: {} for judge in judges}
     for p, value in itertools.product(range(prompts), values):
@@ -434,7 +434,7 @@ def test_what_is_a_share_is_decided_for_all_systems():
 
 
 def drifting(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
-    """Equal systems; seed 0 of the first happens to be good, and seeds differ more than texts."""
+    """Returns values of equal systems; seeds differ more than texts, and the first is good."""
     drifts = {"a0": 2.0, "a1": 0.6, "a2": 1.0, "b0": 0.4, "b1": 0.9, "b2": -0.2}
     return noisy("", dataset, value, prompt, seed) + drifts.get(f"{system}{seed}", 0.0)
 

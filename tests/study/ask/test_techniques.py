@@ -80,7 +80,7 @@ def texts(study: Plan, key: CellKey) -> dict[str, str]:
 
 
 def written(study: Plan, key: CellKey) -> dict[str, str]:
-    """What the technique writes without a study."""
+    """Returns the texts of the technique without a study."""
     from levelfield.generation.table import make_technique
 
     source = study.system(key.system).source
@@ -92,7 +92,7 @@ def written(study: Plan, key: CellKey) -> dict[str, str]:
 
 
 def toys(study: Plan, key: CellKey) -> dict[str, str]:
-    """What the toy writes."""
+    """Returns the texts of the toy."""
     return {r.id: f"{r.prompt}, {key.seed}" for r in requests_of(study, key)}
 
 

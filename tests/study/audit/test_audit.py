@@ -30,7 +30,7 @@ SENTIMENT, TOPIC = 0, 2
 def change_texts(
     cells: Iterable[Cell], how: Callable[[Sample], Sample], system: str = FAULTY
 ) -> list[Cell]:
-    """The study, with every text of one system changed."""
+    """Returns the study, with every text of one system changed."""
     return [
         replace(cell, samples=tuple(map(how, cell.samples))) if cell.key.system == system else cell
         for cell in cells
@@ -38,7 +38,7 @@ def change_texts(
 
 
 def bare(cells: Iterable[Cell]) -> list[Cell]:
-    """The study, without votes and rates."""
+    """Returns the study, without votes and rates."""
     return [replace(cell, votes={}, rates=(), groups=()) for cell in cells]
 
 
@@ -188,7 +188,7 @@ PROMPTS = [f"{a} {b} {c}" for a in ("The", "A") for b in ("red", "old", "big") f
 
 
 def batched(size: int, right: bool = False) -> list[Cell]:
-    """A cell of 8 values a prompt whose texts all continue the first prompt of their batch."""
+    """Returns a cell of 8 values a prompt; all texts continue the first prompt of their batch."""
     pairs = [{"sentiment": s, "topic": t} for s in LABELS["sentiment"] for t in LABELS["topic"]]
     requests = [(prompt, pair) for prompt in PROMPTS[:35] for pair in pairs]
     samples = tuple(
@@ -342,7 +342,7 @@ def test_systems_that_were_asked_for_fewer_values_are_named():
 
 
 def unmoved(cells: Iterable[Cell]) -> list[Cell]:
-    """The study, with half of the texts of one system judged as if they answered the next request.
+    """Returns the study with half of a system's texts judged as answers to the next request.
 
     Requests take turns with the values, so with two values nothing of the control is left.
     """
@@ -452,7 +452,7 @@ def test_the_last_label_of_any_judge_is_not_a_majority():
 
 
 def texts_by_judges(judges: int) -> st.SearchStrategy[list[list[bool]]]:
-    """Which judges were right on each text."""
+    """Returns which judges were right on each text."""
     votes = st.lists(st.booleans(), min_size=judges, max_size=judges)
     return st.lists(votes, min_size=1, max_size=30)
 

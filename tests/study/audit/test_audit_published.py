@@ -194,7 +194,7 @@ def findings(rated_data: Path) -> list[Finding]:
 
 
 def about(findings: Sequence[Finding], check: str, severity: str = "serious") -> set[str]:
-    """The systems and kinds of control of the findings of a check."""
+    """Returns the systems and kinds of control of the findings of a check."""
     return {
         f"{f.system or 'several'}, {f.control}"
         for f in findings

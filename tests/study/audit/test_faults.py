@@ -293,7 +293,7 @@ def test_continuations_without_words_are_equal_only_if_their_signs_are(clean, si
 
 
 def keyword_study(text: Callable[[str, Sample, random.Random], str]) -> list[Cell]:
-    """Each prompt asks for two words of its own."""
+    """Returns a study whose prompts each ask for two words of their own."""
     rng = random.Random(1)
     cells = varied_cells(5, replace(STUDY, control="keywords", prompts=30))
     keyword_cells = []
