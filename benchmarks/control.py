@@ -1,4 +1,4 @@
-"""What each technique controls on one base, and what it pays for it.
+"""Control by each technique on one base, and its price.
 
 Four kinds of control, each continued by at most 30 tokens:
 

@@ -162,7 +162,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def measured(command: list[str]) -> tuple[float, float, str]:
-    """Seconds of the processor, peak MiB, and what a command prints."""
+    """Returns processor seconds, peak MiB, and the output of a command."""
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""Ways to do one thing, timed by turns: medians with what they lie between.
+"""Ways to do one thing, timed by turns: medians with their ranges.
 
 A machine that slows down slows all ways, so their ratio stays; a single cold run says nothing.
 """

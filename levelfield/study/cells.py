@@ -76,7 +76,7 @@ class SystemAnswer:
     Attributes:
         id: of the request.
         text: as the system gave it.
-        input: what the system says its model was given; empty if it does not say.
+        input: the input of its model as the system reports it; empty if it does not.
         tokens: how many tokens it generated; None if it does not say.
         forward_passes: rows sent through any model for it; None if it does not say.
     """
@@ -126,7 +126,7 @@ class Rate:
 
     Attributes:
         judge: its name; `majority` for the vote of all.
-        value: the wanted value the texts were asked for.
+        value: the requested value of the texts.
         percent: as computed or as published, whatever its scale.
     """
 

@@ -38,8 +38,8 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
 
     For the answers: the source as the study file has it, without time limits and retries; the
     content of the files below the study file's folder that the command names, of the callable's
-    module if it is there, or of the cell's file; and the requests. What a command reads besides
-    (a model, say) is not looked at. A technique is its signature, with the checksums of models and
+    module if it is there, or of the cell's file; and the requests. Other files that a command reads
+    (a model, say) are not included. A technique is its signature, with the checksums of models and
     guides.
 
     Raises:

@@ -1,7 +1,7 @@
-"""From the texts of a study's cells to scores, cell by cell.
+"""Scores the texts of a study, cell by cell.
 
 A cell whose texts and metrics have not changed is not measured again; single values are in the
-segment cache besides, so an interrupted cell goes on where it stopped.
+segment cache, too, so an interrupted cell goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def metrics_of(plan: Plan, common: Mapping[str, Any]) -> list[Metric]:
             have are not given to it.
 
     Raises:
-        UserError: there is no such metric or option, or one is asked for twice.
+        UserError: there is no such metric or option, or one is named twice.
     """
     by_name: dict[str, Metric] = {}
     for planned in plan.metrics:
@@ -64,7 +64,7 @@ def measure(
 
     A metric that needs a field which no text of a cell has is left out there; `scorer.notes` says
     so. They also say which texts are in languages that the metrics do not read, and how many begin
-    with a thought. `progress` is told of every text under every metric.
+    with a thought. `progress` counts every text under every metric.
     """
     done = texts = thoughts = 0
     spoken = LanguageTally(metrics, sum(r.answered for key in keys if (r := store.record(key))))

@@ -109,12 +109,12 @@ class Observed:
 
 @dataclass(frozen=True)
 class Observations:
-    """The cells of one kind of control with all that was measured.
+    """The cells of one kind of control with all their measures.
 
     Attributes:
         cells: in the order given.
-        values: what was asked for; empty if there are too many to tell apart.
-        many_values: how many there are if that is so, else 0.
+        values: the requested values; empty if they are too many to distinguish.
+        many_values: their number in that case, else 0.
         prompts: cluster -> (dataset, what its texts share).
         cell, value, prompt, input: (texts,) codes: the cell; position in `values`; position in
             `prompts`; the request, equal for all systems and seeds.
@@ -303,7 +303,7 @@ class _Columns:
                     self._add(column, i, values)
 
     def _add(self, column: Observed, cell: int, by_value: Mapping[str, Sequence[float]]) -> None:
-        """Adds the mean of a cell, over the values asked for (section 3.2), and those of values.
+        """Adds the mean of a cell, over the requested values (section 3.2), and those of values.
 
         A result for no value in particular stands for the cell.
         """

@@ -39,7 +39,7 @@ _JOINS_RIGHT = re.compile(r"[\s\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff]$")
 
 @dataclass(frozen=True)
 class StepContext:
-    """What a step may look at besides the text: its argument, the request, the model's input."""
+    """The context of a text for a step: its argument, the request, the model's input."""
 
     argument: str
     request: CellRequest
@@ -76,7 +76,7 @@ def process(steps: Sequence[str], raw: str, request: CellRequest, input: str = "
     Args:
         steps: in order, e.g. `["strip-start:<|endoftext|>", "strip-label"]`.
         raw: the answer as the system gave it.
-        input: what the model was given; empty if that is not known.
+        input: input of the model; empty if unknown.
 
     Raises:
         UserError: there is no such step, or its argument is wrong.

@@ -60,7 +60,7 @@ class StudyRun(Framed):
         status: of the cells that the run was about.
         asked_now: number of cells that this run asked a system for, or made texts of.
         measured_now: number of cells that were measured; None without scores.
-        notes: what a person should know besides, one line each.
+        notes: further facts for the user, one line each.
     """
 
     out: Path
@@ -113,9 +113,9 @@ class Study:
 
         Args:
             chosen: how systems are asked, and texts measured.
-            stages: told of the progress of each stage: texts, scores.
-            note: called with what a person should know, as it comes up.
-            on_cell: called with every cell that a system was asked for, when it is finished.
+            stages: receives the progress of each stage: texts, scores.
+            note: called with each note for the user, as it comes up.
+            on_cell: called with every cell requested from a system, when it is finished.
             words: options of `StudyRunOptions`, such as `jobs`, `only`, `scores` and `execution`,
                 instead of those there.
 
@@ -217,7 +217,7 @@ class Study:
 
         Args:
             chosen: which systems.
-            stages: told of the progress, a stage a system.
+            stages: receives the progress, a stage a system.
             words: options of `SystemOptions`, instead of those there.
 
         Raises:
@@ -340,7 +340,7 @@ def calibrate_study(
 
     Args:
         chosen: whose strengths are found, and how near they come to the budgets.
-        stages: told of the progress, a stage a system.
+        stages: receives the progress, a stage a system.
         words: options of `StudyCalibrateOptions`, instead of those there.
 
     Raises:
@@ -385,7 +385,7 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
     """Checks that the callables of these systems exist.
 
     Raises:
-        UserError: with all that are not.
+        UserError: some do not; the message names them.
     """
     lines = [
         f"{plan.file.name}: system {shown(system.name)}: callable {shown(source.target)}: {reason}"

@@ -229,7 +229,7 @@ class Frozen:
         id: a word for files.
         version: raised by the organiser with every change after the first rating.
         title, language, contact: for raters.
-        duration: how long it takes, in words; empty if not said.
+        duration: how long it takes, in words; empty if unknown.
         design: what items are.
         criteria: in the order asked.
         words: pages of text.

@@ -212,7 +212,7 @@ def _text(
 ) -> str | None:
     """Returns the text of the negative sample at a unit."""
     if kind == "other" and not host.given:
-        return None  # nobody could tell that it is another's
+        return None  # raters could not see that it is another's
     here = {normal(output.part.text) for output in host.outputs}
     length = median(len(text) for text in here)
 

@@ -83,7 +83,7 @@ MARK = " (run by default)"
 """Follows the name of a metric that `levelfield score FILE` runs when none is named."""
 
 _WEIGHT: tuple[Kind, ...] = ("without", "many texts", "lacking", "failed", "few", "field")
-"""Of several reasons that keep a metric from all tables, the first is told."""
+"""Reasons that keep a metric from all tables, the one to report first."""
 
 _WHY: dict[Kind, str] = {
     "many texts": "one value for many texts",

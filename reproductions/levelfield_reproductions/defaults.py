@@ -108,7 +108,7 @@ def agreement_of_defaults(
     Args:
         id: `defaults`, `defaults.SET` or `defaults.SET.PART`.
         chosen: which metrics, on how many texts, and where.
-        stages: told of the progress of each metric on each set.
+        stages: receives the progress of each metric on each set.
         note: called with notes on a run.
         words: choices of `DefaultsOptions` by name.
 

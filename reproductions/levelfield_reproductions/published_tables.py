@@ -73,7 +73,7 @@ class PublishedTable:
 
     Attributes:
         id: `lpf.8a`; `lpf.8` names all parts.
-        control: what the systems of the table had to control, where that chooses the runs.
+        control: kind of control of the table's systems, where that chooses the runs.
         scored: its derivation needs a model.
     """
 

@@ -96,8 +96,8 @@ def reproduce(
             `all`.
         chosen: how, and where metrics are scored. Without a model, tables of a metric that are
             named have `DEFAULT_MODEL`, where it is installed.
-        stages: told of the progress of each metric.
-        note: called where nothing can be kept in the cache.
+        stages: receives the progress of each metric.
+        note: called if the cache can't be written.
         words: choices of `TableOptions` by name.
 
     Raises:

@@ -90,7 +90,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
 
 
 def _values_of(cells: Sequence[Cell]) -> set[str]:
-    """Returns the values that these runs were asked for, from their texts and their results."""
+    """Returns the requested values of these runs, from their texts and their results."""
     texts = {value_name(sample.control) for cell in cells for sample in cell.samples}
     # results of several attributes are named attribute by attribute
     if texts and cells[0].key.control == "multiple":
@@ -99,7 +99,7 @@ def _values_of(cells: Sequence[Cell]) -> set[str]:
 
 
 def _with_number(cell: Cell, values: int) -> Cell:
-    """Returns the cell with the number of texts asked for, and with that of its groups."""
+    """Returns the cell with the number of requested texts, and with that of its groups."""
     n = SIZES[cell.key.dataset]
     texts = n * values or None
     groups = (group._replace(n=n if group.value_asked else texts or n) for group in cell.groups)

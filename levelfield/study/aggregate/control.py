@@ -75,7 +75,7 @@ class ControlData:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The values asked for; none if there are too many to tell apart."""
+        """The requested values; none if they are too many to distinguish."""
         return self.observations.values
 
     @property
@@ -143,7 +143,7 @@ class MeasuredTexts(SeededTexts):
 
     Attributes:
         cells: (texts,) codes.
-        targets: (texts,) position of the value asked for.
+        targets: (texts,) position of the requested value.
     """
 
     cells: Codes

@@ -116,7 +116,7 @@ class _Cells:
         control: their kind of control.
         o: the measure.
         positions: of the cells.
-        value: the value asked for, or `ALL`.
+        value: the requested value, or `ALL`.
     """
 
     control: ControlData

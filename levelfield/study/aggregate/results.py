@@ -47,7 +47,7 @@ class TableEntry:
         between_seeds: `√(Σ (m_s − m̄)² / (S − 1))` over the S seeds, m_s the weighted mean of seed
             s. Only seeds with a value for every dataset that the system has.
         between_prompts: `√(Σ w_d s_d² / Σ w_d)`, s_d the deviation (with n − 1) over the prompts
-            of dataset d of their means over seeds and values asked for.
+            of dataset d of their means over seeds and requested values.
     """
 
     system: str
@@ -74,7 +74,7 @@ class JudgeAgreement:
         kappa: (judges, judges) Cohen's κ of right and wrong; NaN if votes are not known.
         r: (judges, judges) Pearson's r of right and wrong (φ); from rates, of the rates.
         n: (judges, judges) how many texts, or rates, both judges have.
-        of_rates: whether only rates are known: `r` is then over cells and values asked for.
+        of_rates: whether only rates are known: `r` is then over cells and requested values.
     """
 
     attribute: str
@@ -125,7 +125,7 @@ class CostSummary:
         deviation: over cells, with n.
         tokens_per_second: all tokens over all seconds of the cells that say; NaN if none does.
         peak_bytes: the most of any cell; None if unknown.
-        cells: how many cells say what they cost.
+        cells: number of cells that report their cost.
         passes_per_token: forward passes, of the cells that say; None if none does.
         nats: the mean divergence from the base, per token; None if it was not measured.
         nats_low, nats_high: its 95 % interval.
@@ -150,7 +150,7 @@ class ControlSummary:
     Attributes:
         control: its name.
         systems, datasets, values, seeds: in the order of first appearance; no values if there
-            are too many to tell apart.
+            are too many to distinguish.
         seeds_of_systems: system -> the number of its seeds.
         measures: the columns of its table. One that is undefined for every text is not among
             them (keyword coverage where sentiment was asked for); `notes` names it.

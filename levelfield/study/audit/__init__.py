@@ -49,7 +49,7 @@ _MODULES = (
 CHECKS = tuple(
     check for module in _MODULES for check in vars(module).values() if isinstance(check, Check)
 )
-"""All checks, in the order in which their findings are told."""
+"""All checks, in the order of their findings."""
 
 
 def audit(

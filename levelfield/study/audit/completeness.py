@@ -249,7 +249,7 @@ _letters = functools.lru_cache(maxsize=4096)(letters)
 
 
 def _meaning(sample: Sample) -> tuple[str, str]:
-    """Returns what a sample continues and was asked for, but for white space, quotes and case."""
+    """Returns prompt and requested values of a sample, without white space, quotes and case."""
     return _letters(sample.prompt), value_name(sample.control)
 
 

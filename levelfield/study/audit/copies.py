@@ -107,7 +107,7 @@ def _nearly_the_same(text: Text, other: Text) -> bool:
 
 
 def _by_request(texts: Iterable[Text]) -> _Answers:
-    """Texts by request; a request that was made several times is told apart by its turn."""
+    """Returns texts by request; the turn distinguishes equal requests."""
     turns: Counter[object] = Counter()
     by_request: dict[tuple[object, int], Text] = {}
     for text in texts:

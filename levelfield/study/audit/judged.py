@@ -20,13 +20,13 @@ Right = Mapping[tuple[str, str], tuple[int, int]]
 
 @dataclass(frozen=True)
 class Judged:
-    """How one judge found the texts of a cell that were asked for one value of an attribute.
+    """Verdicts of one judge on the texts of a cell with one requested value of an attribute.
 
     Attributes:
         right: share it found right, 0 to 1.
         elsewhere: share of the texts asked for other values that it gave this value; None if no
             votes are known.
-        n: number of texts; None where nobody knows.
+        n: number of texts; None if unknown.
     """
 
     key: CellKey

@@ -67,14 +67,14 @@ def same_for_all_values(part: StudyPart) -> Faults:
 
 @check("control-changes-nothing", per="study")
 def control_changes_nothing(part: StudyPart) -> Faults:
-    """Control without effect: what a text was asked for does not show in it.
+    """Control without effect: texts do not show the requested values.
 
     Strength s = (b − 1/K) / (1 − 1/K), b the mean over the K values of the share found right, so
-    0 for texts that were never told what to be and 1 for texts that are always right, whatever a
-    judge prefers; mean over judges, cells weighted by their texts, 95 % interval from binomial
+    0 for texts written without a requested value and 1 for texts that are always right, whatever
+    a judge prefers; mean over judges, cells weighted by their texts, 95 % interval from binomial
     errors (judges taken as one, since they read the same texts). Serious if the interval lies below
     0.1, or below 0 (control works backwards); a warning if it only reaches 0, a note where s is
-    0.3 or more all the same, and below 50 texts (too few to tell). Silent for systems that ignore
+    0.3 or more all the same, and below 50 texts (too few to decide). Silent for systems that ignore
     control by design, where neither votes nor rates and the number of texts are known, and for
     rates of systems that were asked for some values only, where the votes for the others are
     unknown.
@@ -115,7 +115,7 @@ def labels_swapped(part: StudyPart) -> Faults:
     called b by a judge, more than of those that were asked for b (Fisher's p < 1e-7), and these are
     mostly called something else as well. Serious: labels were exchanged in the requests, in the
     texts or for the judges, and what is found right is wrong. With two values, rates are enough; a
-    system that is wrong as a whole is told by `control-changes-nothing`. One finding a system and
+    system that is wrong as a whole is a case of `control-changes-nothing`. One finding a system and
     kind of control.
     """
     cells = part.cells
@@ -152,7 +152,7 @@ def _two_values(cells: Sequence[Cell]) -> bool:
 
 
 def _confusions(cells: Sequence[Cell], right: Mapping[CellKey, Right]) -> Mapping[str, Pairs]:
-    """Returns judge -> what it called the texts; from rates, with two values."""
+    """Returns judge -> its labels of the texts; from rates, with two values."""
     pairs: dict[str, Pairs] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
@@ -400,8 +400,8 @@ def judges_disagree(part: StudyPart) -> Faults:
 
     Cohen's κ of labels, (o − e) / (1 − e), over all texts that two judges voted on, o the share
     with equal labels, e what their shares of labels make likely; a warning if a pair has κ < 0.4.
-    It is never serious: votes and shares are what these judges said, but differences of systems
-    drown in their errors. One finding an attribute. Silent below 100 texts with votes.
+    It is never serious: votes and shares are correct for these judges, but their errors drown
+    differences of systems. One finding an attribute. Silent below 100 texts with votes.
     """
     for attribute in dict.fromkeys(name for cell in part.cells for name in cell.votes):
         votes: dict[str, dict[str, str]] = {}

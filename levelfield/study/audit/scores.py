@@ -99,8 +99,8 @@ def scores_strange(part: StudyPart) -> Faults:
     have 10; undefined scores of 5 % of a system's texts, where all others have 1 % at most
     (Fisher's p < 1e-7). A warning too: medians of positive scores of two systems five times apart
     whose middle 98 % do not overlap, and serious if one median is the logarithm of the other, but
-    for 25 %; and one score for all texts of all systems. One score of a system is told where a text
-    of another has it with share q ≤ 0.5 and q^n < 1e-7.
+    for 25 %; and one score for all texts of all systems. One score of a system counts where texts
+    of others have it with share q ≤ 0.5 and q^n < 1e-7.
     """
     for metric in dict.fromkeys(name for cell in part.cells for name in cell.scores):
         cells = [cell for cell in part.cells if cell.scores.get(metric)]

@@ -166,7 +166,7 @@ def _piled(texts: Sequence[Text]) -> tuple[int, str, list[Text]] | None:
     for unit, length in _UNITS.items():
         counts = Counter(map(length, texts))
         largest = max(counts)
-        # texts that were said twice are counted once
+        # equal texts are counted once
         hits = [text for text in texts if length(text) == largest]
         n = len({text.letters for text in hits})
         if n >= _PILED * len(texts):

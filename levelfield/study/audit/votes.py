@@ -187,8 +187,8 @@ def judge_depends(part: StudyPart) -> Faults:
     others find right, and (1 − q/2)^m (1 − e/2)^n < 1e-5, where it finds shares q and e of such
     texts of other systems wrong. Of rates: if it finds at most 0.5 % wrong, with p < 1e-7 under
     half the share that it finds wrong elsewhere, or that the other judges find wrong here,
-    whichever is less; these must be 5 %. Serious: it may have been trained on that system, or was
-    told what was wanted. Silent with one judge.
+    whichever is less; these must be 5 %. Serious: it may have been trained on that system, or knew
+    the requested values. Silent with one judge.
     """
     for attribute, votes in _votes(part.cells).items():
         yield from _apart(attribute, votes)
@@ -365,8 +365,8 @@ def judge_always_right(part: StudyPart) -> Faults:
     """A judge that finds nearly all texts of all systems right, where the others do not.
 
     Serious where a judge finds 98 % right and the median other judge at most 90 %, of 100 texts or
-    more, and finds fewer wrong than half as many as that by a binomial test with p < 1e-7: it was
-    told what was wanted, or is counted from something else. Silent with one judge.
+    more, and finds fewer wrong than half as many as that by a binomial test with p < 1e-7: it knew
+    the requested values, or is counted from something else. Silent with one judge.
     """
     for attribute, votes in _votes(part.cells).items():
         shares = {
@@ -398,8 +398,8 @@ def judges_alike(part: StudyPart) -> Faults:
     """Two judges that agree with each other, errors included, far better than with any other.
 
     A warning where Cohen's κ of two judges is 0.9 or more, over 100 texts, and at most 0.65 between
-    either and every other judge: one may be a copy of the other, and its vote counts twice. Not
-    told of judges that always agree, which `judges_identical` names. Silent with two judges.
+    either and every other judge: one may be a copy of the other, and its vote counts twice.
+    Judges that always agree are left to `judges_identical`. Silent with two judges.
     """
     for attribute, votes in _votes(part.cells).items():
         kappas: dict[tuple[str, str], tuple[float, int]] = {}

@@ -1,4 +1,4 @@
-"""A study file read and checked: TOML in, a plan out, or all that is wrong with it.
+"""Reads and checks a study file: TOML in, a plan or all its problems out.
 
 What a study file may say is documented in `docs/study-file.md`.
 """

@@ -146,7 +146,7 @@ def read_controls(tables: Iterable[TomlTable]) -> Iterator[ControlKind]:
                 f"{limits.CELL_REQUESTS:,} are allowed; leave out values, or split it into several "
                 "kinds of control"
             )
-            # each value by itself: what else is wrong with the file is said all the same
+            # each value by itself, so that other problems of the file are reported, too
             singles = tuple({a: v} for a, choices in values.items() for v in choices)
             yield ControlKind(table.name, singles)
             continue
@@ -201,11 +201,10 @@ def read_metrics(
 
 
 def installed_metrics(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:
-    """Returns the metrics that a name stands for, all of which can be made with these options and
-    read no other fields.
+    """Returns the metrics that a name stands for, once they are checked against options and fields.
 
     Raises:
-        UserError: there is none, it doesn't know an option, or a study has not what it reads.
+        UserError: there is none, it lacks an option, or a study lacks a field that it reads.
     """
     names = registry.matching(name)
     check_fields(registry.create(names, {}, options), fields)

@@ -100,7 +100,7 @@ def read_source(table: TomlTable, defaults: TechniqueDefaults) -> Source:
     if len(sources) != 1:
         there = f"found {', '.join(sources)}" if sources else "there is none"
         table.wrong(f"expected one of {', '.join(SOURCES)}; {there}")
-        # nobody can say which of the keys of sources belong here, so none is called unknown
+        # the source is unclear, so none of the keys of sources is called unknown
         for key in (*SOURCES, *owners()):
             table.take(key)
         return FilesSource("")

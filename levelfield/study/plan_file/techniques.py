@@ -251,7 +251,7 @@ def _labels(system: SystemPlan, value: Control) -> Iterator[Control]:
 
 
 def _decoding(table: TomlTable, decoding: Decoding) -> Decoding:
-    """Returns a decoding with what the table's own changes."""
+    """Returns a decoding with the changes of the table's own."""
     fields = table.table("decoding")
     values = fields.values(Decoding)
     fields.finish()

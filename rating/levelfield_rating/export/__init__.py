@@ -1,1 +1,1 @@
-"""What leaves the store: ratings for other commands, and all that explains them."""
+"""Exports of the store: ratings for other commands, and all that explains them."""

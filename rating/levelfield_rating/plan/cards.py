@@ -33,7 +33,7 @@ _ACCEPTED = {"anyOf": [_RANGE, {"enum": [*PLACES]}]}
 
 @dataclass(frozen=True)
 class Questions:
-    """What a study asks, as far as examples and practice must agree with it.
+    """The parts of a study that examples and practice must agree with.
 
     Attributes:
         tasks: by direction, or the one task at `""`.
@@ -83,7 +83,7 @@ class ItemCard(Options):
 
     @classmethod
     def schema_rules(cls) -> Mapping[str, Any]:
-        """Returns that there is one text or there are several."""
+        """Returns the rule that requires either `text` or `texts`."""
         return {"oneOf": [{"required": [name]} for name in ("text", "texts")]}
 
 

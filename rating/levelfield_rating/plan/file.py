@@ -1,4 +1,4 @@
-"""Reads a study file: what it says, and all that is wrong with it.
+"""Reads a study file: its content, and all its problems.
 
 What a study file may say is documented in `docs/rating-study-file.md`.
 """
@@ -240,7 +240,7 @@ class StudyFile:
 
 
 def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]]:
-    """Returns what a study file says, and what is wrong with it; reads no samples.
+    """Returns the content of a study file, and its problems; reads no samples.
 
     Raises:
         UserError: there is no such file, or it is not TOML.

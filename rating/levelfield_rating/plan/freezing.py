@@ -27,7 +27,7 @@ from levelfield_rating.plan.questions import blanks_of
 from levelfield_rating.units import BalancedItem, Unit, questions_of, units_of, wanted
 
 MOST_CANDIDATES = 12
-"""In a ranking; nobody can put more in order."""
+"""Most texts in a ranking; people can't put more in order."""
 
 _MOST_NAMED = 3
 
@@ -206,7 +206,7 @@ def _tasks_of(study: StudyFile, samples: Sequence[Sample], problems: list[str]) 
         try:
             blanks = blanks_of(template)
         except Wrong:
-            continue  # said where the tasks are read
+            continue  # reported where the tasks are read
         for name in blanks:
             if not wanted(sample, name):
                 unfilled.setdefault(name, []).append(sample.id)

@@ -1,1 +1,1 @@
-"""What raters said, in numbers: of raters, negative samples, samples, systems and agreement."""
+"""Ratings in numbers: by rater, negative sample, sample and system, and their agreement."""

@@ -30,13 +30,13 @@ LEVELS: Mapping[str, Measurement] = {
 
 @dataclass(frozen=True)
 class SystemMean:
-    """What raters said of a system on a criterion.
+    """The ratings of a system on a criterion.
 
     Attributes:
         mean: over samples, each the mean of its raters; the interval is Student's over sources,
             within the scale.
-        z: the same of ratings as z per rater; NaN if none has one.
-        ratings: how many.
+        z: the same mean of z per rater; NaN if no rating has one.
+        ratings: their number.
     """
 
     system: str
@@ -48,12 +48,12 @@ class SystemMean:
 
 @dataclass(frozen=True)
 class StudyReliability:
-    """Agreement of the raters, as they said it and as z per rater.
+    """Agreement of the raters: of raw ratings, and of z per rater.
 
     Attributes:
         level: of measurement.
-        texts: unit -> what it is: the item, and which candidate (−1: the item as a whole).
-        gap: why there is nothing; empty if there is.
+        texts: unit -> the item, and which candidate (−1: the item as a whole).
+        gap: why there is no agreement; empty if there is.
     """
 
     level: Measurement

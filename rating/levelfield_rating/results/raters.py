@@ -21,10 +21,10 @@ from levelfield_rating.store import RatingStore
 from levelfield_rating.store.records import LogRow, RaterState
 
 LEAST_FOR_STRAIGHT = 8
-"""Answers on a criterion before anything is said of their spread."""
+"""Fewest answers on a criterion for a judgement of their spread."""
 
 STRAIGHT_SHARE = 0.8
-"""Of answers that are the same, from which on a rater is called straight-lining."""
+"""Share of equal answers from which on a rater counts as straight-lining."""
 
 STRAIGHT_SD = 0.04
 """Standard deviation as a share of a scale's length, up to which a rater is so called."""

@@ -75,7 +75,7 @@ def revoke(db: sqlite3.Connection, time: str, rater: int) -> None:
 
 
 def replace(db: sqlite3.Connection, time: str, rater: int, reason: str) -> None:
-    """Takes the slot from a rater: their ratings stay theirs and are left out of results."""
+    """Takes the slot from a rater, whose ratings are kept but left out of results."""
     revoke(db, time, rater)
     db.execute("UPDATE rater SET replaced_at = ? WHERE id = ?", (time, rater))
     note(db, time, "excluded", rater=rater, detail=reason)

@@ -1,4 +1,4 @@
-"""What withdrawn raters said, overwritten in the file and in its write-ahead log.
+"""Erasure of withdrawn raters' answers from the file and from its write-ahead log.
 
 SQLite keeps old pages in the log while anybody reads them. Then the erasure is pending: the store
 notes so, tries again in the background, and goes on after a restart.
@@ -23,7 +23,7 @@ _BRIEFLY_S = 0.02
 
 def note_erasure(db: sqlite3.Connection) -> None:
     """Notes, in the transaction that deletes, that old pages have to be overwritten."""
-    values = ("erasure", secrets.token_bytes(8))  # tells a later withdrawal from this one
+    values = ("erasure", secrets.token_bytes(8))  # distinguishes a later withdrawal
     db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", values)
 
 

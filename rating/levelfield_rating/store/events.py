@@ -81,7 +81,7 @@ def _understood(study: StoredStudy, who: Person, event: Event) -> Event:
     """Returns the event with the item's key for its opaque id and the value in its one form.
 
     Raises:
-        RequestRefused: 404 an item that is not theirs, 422 anything else that can't be said.
+        RequestRefused: 404 an item of another slot, 422 anything else that is not valid.
     """
     if not (isinstance(event.uuid, str) and _UUID.fullmatch(event.uuid)):
         raise RequestRefused(422, "an event needs a UUID")
@@ -142,7 +142,7 @@ def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
     """Returns what was saved, if the same event already exists.
 
     Raises:
-        RequestRefused: 409, another event has its UUID, or what it said is gone by withdrawal.
+        RequestRefused: 409, another event has its UUID, or a withdrawal deleted its content.
     """
     query = """
         SELECT seq, at, rater, kind, item, criterion, clock, value, client_ms

@@ -1,4 +1,4 @@
-"""What happened in a study besides ratings, and the common count of everything that happened."""
+"""The log of a study, except for ratings, and the common count of all its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raters: what is known of one, how far they are, what they may still do."""
+"""Raters: their state, progress, and what they may still do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def person(db: sqlite3.Connection, rater: str) -> Person:
 
 
 def may_write(db: sqlite3.Connection, who: Person) -> None:
-    """Raises `RequestRefused` where nothing that the rater says counts any more."""
+    """Raises `RequestRefused` if the rater may not write any more."""
     if who.replaced:
         raise RequestRefused(403, "this link is no longer yours")
     if who.phase == "withdrawn":
@@ -97,7 +97,7 @@ def practice_tries(
 
 
 def state(db: sqlite3.Connection, study: StoredStudy, who: Person) -> RaterState:
-    """Returns all that is known of a rater."""
+    """Returns the state of a rater."""
     keys = study.keys(who.slot)
     answers: dict[str, dict[str, Answer]] = {}
     comments: dict[str, str] = {}
@@ -201,7 +201,7 @@ def _completion_code(study: StoredStudy, who: Person) -> str:
 
 
 def withdraw(db: sqlite3.Connection, time: str, who: Person) -> None:
-    """Deletes what a rater said; that they said something, when and about what stays."""
+    """Deletes a rater's answers; keeps that there were some, when and about what."""
     if who.phase == "withdrawn":
         return
     db.execute("UPDATE rater SET phase = 'withdrawn', consent = '' WHERE id = ?", (who.id,))

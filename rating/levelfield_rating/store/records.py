@@ -32,9 +32,9 @@ class RequestRefused(Exception):  # noqa: N818 - an answer to a rater, not an er
     """A rater's request was not granted, and nothing was changed.
 
     Attributes:
-        status: 403 closed or no longer theirs, 404 not theirs or not there, 409 at the wrong time
-            or the same UUID with another body, 422 not a thing that can be said, 429 more than the
-            store keeps of one rater.
+        status: 403 the study is closed or the slot has another rater, 404 not in the rater's slot,
+            409 at the wrong time or the same UUID with another body, 422 not valid, 429 more than
+            the store keeps of one rater.
         reason: in words that a rater may read.
     """
 
@@ -98,9 +98,9 @@ class RaterState:
         comments: item key -> text.
         problems: keys of items.
         practice: opaque id -> (tries used, passed).
-        clock: the largest that an event of theirs had.
-        last_seen: when they last did something; opening the link again does not count, so that a
-            page can tell that they come back after a day.
+        clock: the largest of the rater's events.
+        last_seen: when they were last active; opening the link again does not count, so that a
+            page can show that they come back after a day.
         completion_code: empty until done.
         replaced: the slot was given to another person since.
     """
@@ -126,7 +126,7 @@ class LinkState:
     """The link of a slot.
 
     Attributes:
-        rater: who has the slot now; empty if nobody was asked yet.
+        rater: who has the slot now; empty if nobody has been invited yet.
         when: it came into this state.
     """
 

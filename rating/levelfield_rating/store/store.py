@@ -1,9 +1,9 @@
 """The store of a rating study: one SQLite file in which nothing acknowledged is ever lost.
 
 A call that writes returns after the transaction is on the disk, or raises and has changed nothing.
-What raters say is appended, never changed; what is true now is a view of it: of each rater, item
-and criterion the event with the largest (clock, seq). A rater who withdraws is the one exception:
-what they said is deleted, that they said something stays.
+Answers are appended, never changed; the current ones are a view of them: for each rater, item and
+criterion the event with the largest (clock, seq). Withdrawal is the one exception: it deletes a
+rater's answers, and keeps only that there were some.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class RatingStore:
                 access.revoke(db, time, rater)
 
     def reassign(self, slot: int) -> str:
-        """Makes a token for a new person; excludes the old one, whose ratings stay theirs."""
+        """Makes a token for a new person; excludes the old one, whose ratings are kept."""
         with self._writing() as (db, time):
             rater = access.rater_of_slot(db, self._slot(slot))
             if rater is not None:
@@ -167,7 +167,7 @@ class RatingStore:
     # Raters
 
     def state(self, rater: str) -> RaterState:
-        """Returns all that is known of a rater.
+        """Returns the state of a rater.
 
         Raises:
             RequestRefused: 404, there is no such rater.
@@ -185,7 +185,7 @@ class RatingStore:
             people.consent(db, self._current(db), time, people.person(db, rater), version)
 
     def withdraw(self, rater: str) -> None:
-        """Deletes what a rater said, for good, from the file too; closed studies included.
+        """Deletes a rater's answers for good, from the file too, even in a closed study.
 
         While another process reads the store, `is_erasing` is true and the file still has it.
         """
@@ -195,7 +195,7 @@ class RatingStore:
         self._eraser.erase()
 
     def is_erasing(self) -> bool:
-        """Returns whether the file may still have what withdrawn raters said; then goes on."""
+        """Returns whether the file may still have deleted answers, and goes on erasing them."""
         pending = self._eraser.is_pending()
         if pending and not self._database.read_only:
             self._eraser.go_on()
@@ -216,7 +216,7 @@ class RatingStore:
             return people.state(db, study, people.person(db, rater))
 
     def record(self, rater: str, events: Sequence[Event]) -> list[Saved]:
-        """Writes what a rater says, all of it or nothing.
+        """Writes events of a rater, all of them or none.
 
         An event that already exists, sent again with an equal body, is answered as it was then,
         at any time. The events of one call about one practice item are one try at it.

@@ -238,7 +238,7 @@ class Web:
         """Gives the browser a secret: not for scripts, not from other sites.
 
         `Lax`, not `Strict`: who follows a link to the study from a mail must find their session.
-        Every write needs the session's token and the right origin besides.
+        Every write also needs the session's token and the right origin.
 
         Args:
             days: how long it stays; None until the browser is closed.

@@ -115,7 +115,7 @@ class LimitedProtocol(H11Protocol):
 
 
 LOGGERS = ("asyncio", "uvicorn.error", "levelfield_rating.web.app")
-"""Those that write a line because of what a request is like."""
+"""Loggers that write a line for the content of a request."""
 
 
 class LogLimit(logging.Filter):

@@ -202,7 +202,7 @@ class Guard:
 
     def _foreign(self, headers: Headers) -> bool:
         site = headers.get("sec-fetch-site", "none")
-        if site != "none":  # of a tunnel, say, whose address nobody has told the server
+        if site != "none":  # of a tunnel, say, whose address the server does not know
             return site != "same-origin"
         origin = headers.get("origin", "null")
         if origin == "null":

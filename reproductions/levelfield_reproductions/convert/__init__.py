@@ -50,7 +50,7 @@ class Layout:
 
     Attributes:
         name: as the command has it.
-        files: what the source is, in words.
+        files: the source, in words.
         makes: what comes of it, in words.
         origin: where the authors have the files.
         paper: whose they are.

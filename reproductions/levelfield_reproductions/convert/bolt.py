@@ -43,7 +43,7 @@ _SHAPE = (
     *("intermediate_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
     "pad_token_id",
 )
-"""What of a configuration decides what a model computes."""
+"""Keys of a configuration that decide what a model computes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ _SHAPE = (
     *("activation_function", "scale_embedding"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"),
 )
-"""What of a configuration decides what a model computes; the rest is of the authors' programs."""
+"""Keys of a configuration that decide what a model computes; the rest is for training."""
 _OTHERS = ("normalize_before", "add_final_layer_norm", "static_position_embeddings")
 """What makes mBART and others of a configuration of transformers 3."""
 _TIED = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")

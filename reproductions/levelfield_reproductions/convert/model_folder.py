@@ -23,7 +23,7 @@ _SHAPE = (
     *("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner"),
     *("activation_function", "layer_norm_epsilon", "bos_token_id", "eos_token_id"),
 )
-"""What of a configuration decides what a model computes; the rest is of the authors' programs."""
+"""Keys of a configuration that decide what a model computes; the rest is for training."""
 
 MASKS = r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)"
 """Causal masks, which old checkpoints have among their weights."""

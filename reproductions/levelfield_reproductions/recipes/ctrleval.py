@@ -103,7 +103,7 @@ def _cases(table: PublishedTable) -> Cells:
 
 
 def _agreement(table: PublishedTable, scoring: Scoring) -> Cells:
-    """Tables 3 to 7: r, ρ and τ of the metric, with the model asked for, and people.
+    """Returns Tables 3 to 7: r, ρ and τ of the metric, with the requested model, and people.
 
     Tables 6 and 7 have only the rows of that model.
     """
@@ -119,7 +119,7 @@ def _agreement(table: PublishedTable, scoring: Scoring) -> Cells:
                 row_cells = _correlations(columns, model, options, scoring)
             except ModelError:
                 raise
-            except UserError as error:  # patterns that the model asked for has no form for
+            except UserError as error:  # patterns that do not suit the requested model
                 lacking = replace(needed, what=f"{needed.what}: {error}")
                 row_cells = dict.fromkeys(columns, Derived(gap=lacking))
         cells |= {(row, column): derived for column, derived in row_cells.items()}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from levelfield.core.scores import Scores
 
 NAMES: Mapping[str, Mapping[str, Any]] = read_toml(resources.files(__package__) / "names.toml")
-"""Paper -> what the releases call what its tables name."""
+"""Paper -> name in its tables -> name in the releases."""
 
 Cells = Mapping[tuple[str, str], Derived]
 """(row, column) -> what a recipe makes of it; the table itself says what the others lack."""

@@ -231,7 +231,7 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
     rows: list[tuple[Cell, ...]] = []
     for group in report.groups:
         survey = names.get(group.part, "all surveys")
-        # over all surveys the pairs are of eight people: there is no one r
+        # over all surveys the pairs are of eight people, without a single r
         r = [*_three(group.pairs[0].pearson)] if len(group.pairs) == 1 else [None] * 3
         thesis = printed.get(survey) if group.aspect == MEAN_OF_ASPECTS else None
         icc = group.icc.get("ICC(1,1)" if survey == "all surveys" else "ICC(2,1)")

@@ -33,7 +33,7 @@ class Desk:
         """Renders the page of a name, with what all pages may show.
 
         Args:
-            problem: why what was asked for was not done; empty if it was.
+            problem: why the request failed; empty if it did not.
         """
         return self.web.page(
             f"organiser/{name}.html",

@@ -49,7 +49,7 @@ class SlotRow:
 
     Attributes:
         slot: index; `name` is the slot's.
-        rater: None for a slot that nobody was asked for.
+        rater: None for a slot without an invited rater.
         spent: the rater's time in words.
     """
 

@@ -68,10 +68,10 @@ def api_events(request: Request, raw: Json) -> Response:
 
 
 def _read_event(study: Frozen, orders: Mapping[str, tuple[int, ...]], raw: Any) -> Event:
-    """Returns an event as the store takes it; what it is worth the store decides.
+    """Returns an event in the form of the store, which decides whether it is valid.
 
     Raises:
-        Turned: 422 if it has not the form of one.
+        Turned: 422, it does not have the form of an event.
     """
     if not isinstance(raw, dict):
         raise Turned(422, "")
