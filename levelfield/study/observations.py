@@ -238,9 +238,7 @@ class _Columns:
             scores = [cell.scores.get(metric) for cell in self._cells]
             values = [(scores[i] or {}).get(sample.id, math.nan) for i, sample in self._rows]
             texts = np.array(values, dtype=np.float64) * (100 if measure.percent else 1)
-            texts[np.isinf(texts)] = (
-                np.nan
-            )  # `infinite_notes` counts the values that no mean includes
+            texts[np.isinf(texts)] = np.nan  # `infinite_notes` counts them
             yield self._observed(measure, texts, [score is not None for score in scores])
         for attribute, judges in self._voted.items():
             for judge in judges:
