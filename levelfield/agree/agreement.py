@@ -44,6 +44,7 @@ from levelfield.scoring.standing import three_decimals
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate, undefined
+from levelfield.stats.gwet import MOST_VALUES, gwet_ac
 from levelfield.stats.icc import intraclass
 from levelfield.stats.krippendorff import krippendorff_alpha, mean_alpha
 from levelfield.stats.means import cluster_mean
@@ -132,6 +133,8 @@ class Agreement(_RaterDocument):
         items: samples on an aspect with at least one rating.
         ratings: how many.
         alpha: Krippendorff's.
+        ac: Gwet's AC1 of nominal ratings, else AC2; None of the mean of aspects, and of ratings
+            with more than `MOST_VALUES` different values.
         icc: the six of `intraclass`, by name; none of the mean of aspects.
         pairs: every two raters who rated an item in common.
         raters: by name.
@@ -147,12 +150,15 @@ class Agreement(_RaterDocument):
     pairs: tuple[RaterPair, ...]
     raters: tuple[RaterSummary, ...]
     ties: Estimate | None = None
+    ac: Estimate | None = None
 
-    _entries = "aspect part items ratings alpha icc pairs raters ties?"
+    _entries = "aspect part items ratings alpha ac? icc pairs raters ties?"
 
     def estimates(self) -> Iterator[tuple[str, str, str, Estimate]]:
         """Name of the measure, the two raters where it is of two, and the estimate."""
         yield "alpha", "", "", self.alpha
+        if self.ac:
+            yield "ac", "", "", self.ac
         if self.ties:
             yield "ties", "", "", self.ties
         for name, e in self.icc.items():
@@ -283,12 +289,13 @@ class AgreementReport(Framed):
         names = TableColumn("raters", words=True, repeated=True)
         return [
             self._table(
-                map(TableColumn, ("α", self._interval, "items", "clusters", "ratings")),
+                map(TableColumn, (*self._coefficients, "items", "clusters", "ratings")),
                 [
-                    [*self._place(g), *_with_ends(g.alpha), g.alpha.n, g.alpha.clusters, g.ratings]
+                    [*self._values_of_group(g), g.alpha.n, g.alpha.clusters, g.ratings]
                     for g in self.groups
                 ],
-                caption=f"Krippendorff's α ({self.level}), items with two ratings or more",
+                caption=f"Krippendorff's α and Gwet's {self._ac_name} ({self.level}), items with "
+                "two ratings or more",
             ),
             self._intraclass_table(),
             self._table(
@@ -329,15 +336,18 @@ class AgreementReport(Framed):
         ]
 
     def _choice_tables(self) -> list[Table]:
-        heads = ("α", self._interval, "pairs", "clusters", "judgements", "ties", self._interval)
+        heads = (
+            *self._coefficients, "pairs", "clusters", "judgements", "ties", self._interval
+        )  # fmt: skip
         alphas = self._table(
             map(TableColumn, heads),
             [
-                [*self._place(g), *_with_ends(g.alpha), g.alpha.n, g.alpha.clusters, g.ratings,
+                [*self._values_of_group(g), g.alpha.n, g.alpha.clusters, g.ratings,
                  *(_with_ends(g.ties) if g.ties else (NONE, NONE))]
                 for g in self.groups
             ],
-            caption="Krippendorff's α of choices (nominal), pairs with two judgements or more",
+            caption="Krippendorff's α and Gwet's AC1 of choices (nominal), pairs with two "
+            "judgements or more",
         )  # fmt: skip
         kappas = [
             [*self._place(g), f"{p.a}, {p.b}", *_with_ends(p.kappa), p.items]
@@ -411,6 +421,19 @@ class AgreementReport(Framed):
     def _interval(self) -> str:
         return f"{100 * self.confidence:g} % interval"
 
+    @property
+    def _ac_name(self) -> str:
+        return "AC1" if self.level == "nominal" else "AC2"
+
+    @property
+    def _coefficients(self) -> tuple[str, ...]:
+        """The heads of the columns of `_values_of_group`."""
+        return ("α", self._interval, self._ac_name, self._interval)
+
+    def _values_of_group(self, group: Agreement) -> list[str]:
+        ac = _with_ends(group.ac) if group.ac else (NONE, NONE)
+        return [*self._place(group), *_with_ends(group.alpha), *ac]
+
     def _place(self, group: Agreement) -> list[str]:
         return [group.aspect, *([group.part] if self.by else [])]
 
@@ -448,7 +471,7 @@ MOST_PAIRS = 15
 """The most pairs of raters of a group that tables show."""
 
 _WORST = ("aspect", "id", "variance", "ratings")
-_SYMBOLS = {"alpha": "α", "pearson": "r", "spearman": "ρ", "kappa": "κ"}
+_SYMBOLS = {"alpha": "α", "ac": "AC", "pearson": "r", "spearman": "ρ", "kappa": "κ"}
 
 
 def _values(measures: Iterable[Estimate]) -> list[str]:
@@ -661,6 +684,11 @@ def _group(
         items=len(table.items),
         ratings=int(rated.sum()),
         alpha=krippendorff_alpha(v, level=level, clusters=clusters, resampling=resampling),
+        ac=(
+            gwet_ac(v, level=level, clusters=clusters, resampling=resampling)
+            if np.unique(v[rated]).size <= MOST_VALUES
+            else None
+        ),
         icc=intraclass(v, clusters=clusters, level=resampling.level),
         pairs=tuple(
             _pair(table, pair)

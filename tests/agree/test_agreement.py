@@ -226,10 +226,30 @@ def test_samples_need_no_files_and_a_missing_rating_is_none():
 def test_a_frame_has_a_row_for_every_measure_and_pair():
     report = agreement(study(aspects=("style",)))
     frame = report.to_polars()
-    assert len(frame) == 1 + 6 + 3 * 3
+    assert len(frame) == 2 + 6 + 3 * 3
     alpha = frame.filter(measure="alpha")
     assert alpha["value"].item() == report.groups[0].alpha.value
     assert set(frame.filter(measure="kappa")["a"]) == {"ann", "bo"}
+
+
+def test_labels_that_are_rare_have_a_low_alpha_and_a_high_ac1():
+    ratings = [Rating(str(i), "slur", rater, 1.0) for i in range(40) for rater in ("ann", "bo")]
+    ratings[0] = ratings[0]._replace(value=2.0)
+    report = rater_agreement(Rated(tuple(ratings), {}), level="nominal")
+    (group,) = report.groups
+    assert group.ac is not None
+    assert group.alpha.value == pytest.approx(0, abs=0.02)
+    assert group.ac.value == pytest.approx(0.974, abs=0.001)
+    assert group.to_dict()["ac"]["value"] == group.ac.value
+    assert "AC1" in str(report)
+
+
+def test_sliders_with_more_than_a_hundred_values_have_no_ac():
+    values = [Rating(str(i), "q", rater, i + 0.5 * (rater == "bo")) for i in range(60)
+              for rater in ("ann", "bo")]  # fmt: skip
+    (group,) = rater_agreement(Rated(tuple(values), {})).groups
+    assert group.ac is None
+    assert "ac" not in group.to_dict()
 
 
 def test_one_rater_gives_reasons_in_the_frame_and_dashes_in_the_table():

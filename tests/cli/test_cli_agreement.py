@@ -27,7 +27,7 @@ def rated(write: Write) -> str:
 def test_tables_for_people(run: Run, rated: str):
     ran = run("agreement", rated, "--worst", 3)
     assert ran.code == 0, ran
-    for title in ("Krippendorff's α (interval)", "Intraclass", "Two raters", "Raters", "Largest"):
+    for title in ("AC2 (interval)", "Intraclass", "Two raters", "Raters", "Largest"):
         assert title in ran.out
     assert "mean of aspects" in ran.out
     assert "ann, bo" in ran.out
