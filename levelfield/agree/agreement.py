@@ -289,11 +289,8 @@ class AgreementReport(Framed):
         names = TableColumn("raters", words=True, repeated=True)
         return [
             self._table(
-                map(TableColumn, (*self._coefficients, "items", "clusters", "ratings")),
-                [
-                    [*self._values_of_group(g), g.alpha.n, g.alpha.clusters, g.ratings]
-                    for g in self.groups
-                ],
+                map(TableColumn, (*self._coefficients, "items", "clusters")),
+                [[*self._values_of_group(g), g.alpha.n, g.alpha.clusters] for g in self.groups],
                 caption=f"Krippendorff's α and Gwet's {self._ac_name} ({self.level}), items with "
                 "two ratings or more",
             ),
