@@ -46,10 +46,8 @@ def with_plan(summary: StudySummary, plan: Plan) -> StudySummary:
             control,
             notes=(*control.notes, *_as_planned(control, plan.planned), *plan.left_out),
             costs=tuple(
-                replace(
-                    cost, nats=divergence.nats, nats_low=divergence.low, nats_high=divergence.high
-                )
-                if (divergence := nats.get((control.control, cost.system)))
+                replace(cost, nats=mean.nats, nats_low=mean.low, nats_high=mean.high)
+                if (mean := nats.get((control.control, cost.system)))
                 else cost
                 for cost in control.costs
             ),

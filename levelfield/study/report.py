@@ -63,11 +63,7 @@ def results_table(control: ControlSummary, summary: StudySummary) -> Table:
         ]
         return [name, *(cells[n] for _, cells in techniques), *results]
 
-    marks = [
-        standing
-        for measure_standings in standings.values()
-        for standing in measure_standings.values()
-    ]
+    marks = [standing for systems in standings.values() for standing in systems.values()]
     legend = [
         "in round brackets the weighted deviation of the runs, in square brackets the rank",
         *(["shares in percent"] if any(m.percent for m in control.measures) else []),
@@ -207,11 +203,7 @@ def study_markdown(summary: StudySummary) -> str:
 
 
 def _signatures(summary: StudySummary) -> list[str]:
-    return [
-        signature
-        for metric_signatures in summary.signatures.values()
-        for signature in metric_signatures
-    ]
+    return [name for names in summary.signatures.values() for name in names]
 
 
 COLUMNS: Mapping[str, tuple[type[pl.DataType], str]] = {

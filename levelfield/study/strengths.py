@@ -101,10 +101,9 @@ def with_strengths(plan: Plan) -> tuple[Plan, list[str]]:
                 )
                 problems.append(f"system {shown(system.name)}: the budget {reason}; {mend}")
             elif not calibrated.is_within:
+                nearest = f"{calibrated.nats:.3g} nats per token with {calibrated.strength:.4g}"
                 left_out.append(
-                    f"{system.name} is left out: no strength meets its budget; "
-                    f"{calibrated.nats:.3g} nats per token with {calibrated.strength:.4g} "
-                    "is nearest"
+                    f"{system.name} is left out: no strength meets its budget; {nearest} is nearest"
                 )
                 continue
             else:
@@ -182,9 +181,7 @@ def _written(
         together = {**strengths, **(_read(file) if file.exists() else {}), new.system: new}
         kept = {s.name: together[s.name] for s in plan.systems if s.name in together}
         with atomic_writer(file) as out:
-            out.write(
-                json_text([strength.to_dict() for strength in kept.values()], indent=2) + "\n"
-            )
+            out.write(json_text([s.to_dict() for s in kept.values()], indent=2) + "\n")
     return kept
 
 

@@ -75,9 +75,7 @@ def aggregate(
         controls=controls,
         weights=weight,
         weights_from=source,
-        signatures={
-            metric: tuple(metric_signatures) for metric, metric_signatures in signatures.items()
-        },
+        signatures={metric: tuple(names) for metric, names in signatures.items()},
         resampling=resampling,
     )
 

@@ -230,9 +230,7 @@ class StudySummary:
     def at_levels(self) -> dict[str, list[ControlSummary]]:
         """Returns kind of control -> its tables at each budget, the lowest first."""
         named = {control.control: control for control in self.controls}
-        return {
-            kind: [named[n] for n in names if n in named] for kind, names in self.levels.items()
-        }
+        return {k: [named[n] for n in names if n in named] for k, names in self.levels.items()}
 
     def weights_in_words(self) -> str:
         """Returns where the weights come from, and the weights."""

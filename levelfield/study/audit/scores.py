@@ -289,9 +289,7 @@ def scores_exchanged(part: StudyPart) -> Faults:
                     system_scores = scores.setdefault(metric, {}).setdefault(cell.key.system, {})
                     system_scores[place] = value
     for metric, metric_scores in scores.items():
-        rhos = {
-            system: _rho(values, lengths[system])[0] for system, values in metric_scores.items()
-        }
+        rhos = {name: _rho(values, lengths[name])[0] for name, values in metric_scores.items()}
         # a system whose scores go with its own texts can't be one of two that were exchanged
         loose = [system for system, rho in rhos.items() if abs(rho) < _NONE]
         for system, other in combinations(loose, 2):

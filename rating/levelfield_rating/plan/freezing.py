@@ -142,9 +142,7 @@ def draft_study(path: str | os.PathLike[str]) -> Draft:
     surveys: list[tuple[BalancedItem, ...]] = []
     if not found_wrong:
         for number, survey_units in enumerate(deal(full, design.surveys, design.seed), 1):
-            survey_questions = [
-                question for unit in survey_units for question in questions[unit.key]
-            ]
+            survey_questions = [q for unit in survey_units for q in questions[unit.key]]
             for negative in negatives_of(
                 number,
                 survey_units,

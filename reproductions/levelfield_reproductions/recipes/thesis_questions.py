@@ -235,10 +235,8 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
         r = [*_three(group.pairs[0].pearson)] if len(group.pairs) == 1 else [None] * 3
         thesis = printed.get(survey) if group.aspect == MEAN_OF_ASPECTS else None
         icc = group.icc.get("ICC(1,1)" if survey == "all surveys" else "ICC(2,1)")
-        icc_cells = [*_three(icc)] if icc else [None] * 3
-        rows.append(
-            (group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *icc_cells)
-        )
+        iccs = [*_three(icc)] if icc else [None] * 3
+        rows.append((group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *iccs))
     columns = ["aspect", "survey", "n"]
     for name in ("α", "r", "ICC"):
         columns += [name, f"{name} low", f"{name} high", *(["thesis r"] if name == "r" else [])]
