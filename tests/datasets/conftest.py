@@ -17,13 +17,13 @@ def files(tmp_path: Path) -> Files:
     """Writes files, `files(part={"path as published": "content"})`, and gives what loaders read."""
 
     def write(**parts: dict[str, str | bytes]) -> Parts:
-        made: dict[str, dict[str, Path]] = {}
+        paths: dict[str, dict[str, Path]] = {}
         for part, contents in parts.items():
             for published, content in contents.items():
                 path = tmp_path / published
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content if isinstance(content, bytes) else content.encode())
-                made.setdefault(part.replace("_", "-"), {})[published] = path
-        return made
+                paths.setdefault(part.replace("_", "-"), {})[published] = path
+        return paths
 
     return write

@@ -13,10 +13,10 @@ from levelfield.datasets import labelled, wordlist
 
 def archive(**members: str) -> bytes:
     held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as made:
-        made.writestr("set/", "")
+    with zipfile.ZipFile(held, "w") as zipped:
+        zipped.writestr("set/", "")
         for name, content in members.items():
-            made.writestr("set/" + name.replace("__", "/"), content)
+            zipped.writestr("set/" + name.replace("__", "/"), content)
     return held.getvalue()
 
 

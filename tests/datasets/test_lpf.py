@@ -69,7 +69,7 @@ POSITIVE = {"sentiment": "positive"}
 
 
 @pytest.mark.parametrize(
-    ("system", "prompting", "control", "id", "given", "value", "prompt", "wanted"),
+    ("system", "prompting", "control", "id", "cell", "value", "prompt", "expected"),
     [
         (
             "gedi",
@@ -155,15 +155,15 @@ POSITIVE = {"sentiment": "positive"}
     ],
 )
 def test_the_prompt_of_a_text_is_the_content_prefix(
-    files, system, prompting, control, id, given, value, prompt, wanted
+    files, system, prompting, control, id, cell, value, prompt, expected
 ):
     folder = f"{system}-sts_benchmark_test-{control}-{prompting}-len50-3443"
-    row = f'{id}_x,{id},"{given}",{value},"Some text,\nin two lines"\n'
+    row = f'{id}_x,{id},"{cell}",{value},"Some text,\nin two lines"\n'
     (sample,) = lpf.texts(files(**{control: processed(folder, control, row)}))
     assert sample.prompt == prompt
-    assert sample.control == wanted
+    assert sample.control == expected
     assert sample.text == "Some text,\nin two lines"
-    assert sample.extra.get("input", prompt) == given.replace('""', '"')
+    assert sample.extra.get("input", prompt) == cell.replace('""', '"')
     assert (sample.dataset, sample.seed) == ("sts_benchmark_test", 3443)
     assert sample.system == (f"{system} {prompting}" if prompting != "None" else system)
     assert sample.id == f"{folder}:1"

@@ -23,12 +23,12 @@ def test_the_prompts_of_sts_are_those_of_the_published_texts_by_number(tmp_path,
     rows += ["3,2,A dog runs.,negative,w"]
     head = "id,original_id,prompt,control_attribute_value,text"
     file.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
-    asked = []
+    requests = []
     # The package has a function of the module's name.
     module = sys.modules["levelfield.datasets.prompts"]
-    monkeypatch.setattr(module, "path_of", lambda *names: asked.append(names) or file)
+    monkeypatch.setattr(module, "path_of", lambda *names: requests.append(names) or file)
     assert datasets.prompts("sts") == ("A cat sits.", "A dog runs.", "A dog runs.")
-    ((name, path),) = asked
+    ((name, path),) = requests
     assert path in {published.path for published in dataset(name).files}
 
 
@@ -48,12 +48,12 @@ def test_there_are_625_prompts_of_sts_and_systems_agree_on_them():
         for file in dataset("lpf").part("sentiment")
         if "-sts_benchmark_test-" in file.path
     }
-    known = {path: local for path, local in files.items() if local}
-    if not any("/gedi-" in path for path in known):
+    present = {path: local for path, local in files.items() if local}
+    if not any("/gedi-" in path for path in present):
         pytest.skip("texts of the LPF study on the STS prompts are not on this machine")
     prompts = datasets.prompts("sts")
     assert len(prompts) == 625
-    for path, local in known.items():
+    for path, local in present.items():
         if "/bolt-" in path or "/dexperts-" in path:
             samples = texts_of(local)
             numbers = [int(sample.extra["original_id"]) for sample in samples]

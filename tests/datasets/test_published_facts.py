@@ -23,9 +23,9 @@ pytestmark = pytest.mark.usefixtures("rated_data")
 
 def have(name: str, *parts: str):
     """The samples of these parts, or a skip."""
-    known = datasets.dataset(name)
-    for part in parts or known.default:
-        missing = [file.path for file in known.part(part) if not local_copy(file)]
+    data_set = datasets.dataset(name)
+    for part in parts or data_set.default:
+        missing = [file.path for file in data_set.part(part) if not local_copy(file)]
         if missing:
             pytest.skip(f"{name}: {missing[0]} is not on this machine")
     return datasets.load(name, part=parts or None)
@@ -43,7 +43,7 @@ def test_ctrleval_has_its_rows_and_the_prompts_of_pplm(part, rows, prompts):
     assert len(samples) == rows
     assert {s.prompt for s in samples} == set(datasets.prompts(prompts))
     for sample in samples:
-        assert all(1 <= given["mean"] <= 5 for given in sample.ratings.values())
+        assert all(1 <= ratings["mean"] <= 5 for ratings in sample.ratings.values())
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_means_of_the_systems_are_those_of_the_thesis():
     systems = defaultdict(list)
     for sample in samples:
         systems[sample.system].append(sample)
-    assert {name: len(own) for name, own in systems.items()} == dict.fromkeys(TABLE_11, 80)
+    assert {name: len(texts) for name, texts in systems.items()} == dict.fromkeys(TABLE_11, 80)
     for name, published in TABLE_11.items():
         for aspect, mean in zip(("content", "style", "fluency"), published, strict=True):
-            given = [value for s in systems[name] for value in s.ratings[aspect].values()]
-            assert fmean(given) == pytest.approx(mean, abs=0.1), (name, aspect)
+            ratings = [value for s in systems[name] for value in s.ratings[aspect].values()]
+            assert fmean(ratings) == pytest.approx(mean, abs=0.1), (name, aspect)
 
 
 def test_surveys_have_twenty_sources_each():
@@ -159,9 +159,9 @@ def test_z_scores_are_the_ratings_of_one_rater_on_another_scale():
     for rater in ("1", "2"):
         for aspect in ("content", "style", "fluency"):
             for survey in "1245":
-                own = [s for s in samples if s.extra["survey"] == survey]
-                raw = [s.ratings[aspect][rater] for s in own]
-                z = [s.extra["z"][aspect][rater] for s in own]
+                surveyed = [s for s in samples if s.extra["survey"] == survey]
+                raw = [s.ratings[aspect][rater] for s in surveyed]
+                z = [s.extra["z"][aspect][rater] for s in surveyed]
                 assert np.corrcoef(raw, z)[0, 1] > 0.999, (rater, aspect, survey)
 
 
@@ -274,8 +274,8 @@ def test_the_test_part_of_pt16_is_another_collection():
 
     def shared(shift: int) -> float:
         pairs = [(n, n + 500 * k + shift) for n in range(500) for k in range(1, 6)]
-        both = [(words[a], words[b]) for a, b in pairs if a in words and b in words]
-        return float(np.mean([len(a & b) / len(a | b) for a, b in both]))
+        word_sets = [(words[a], words[b]) for a, b in pairs if a in words and b in words]
+        return float(np.mean([len(a & b) / len(a | b) for a, b in word_sets]))
 
     assert round(shared(0), 2) == 0.73
     assert shared(-1) < 0.1

@@ -19,34 +19,34 @@ EACH = pytest.mark.parametrize("known", SETS, ids=datasets.names())
 
 
 @EACH
-def test_every_file_has_a_hash_a_size_and_a_path_of_its_own(known):
-    assert re.fullmatch(r"[0-9a-f]{40}", known.commit)
-    assert re.fullmatch(r"[\w.-]+/[\w.-]+", known.repository)
-    paths = [file.path for file in known.files]
+def test_every_file_has_a_hash_a_size_and_a_path_of_its_own(data_set):
+    assert re.fullmatch(r"[0-9a-f]{40}", data_set.commit)
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", data_set.repository)
+    paths = [file.path for file in data_set.files]
     assert len(set(paths)) == len(paths) > 0
-    for file in known.files:
+    for file in data_set.files:
         assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
         assert file.bytes > 0
         assert not {"..", "*", ""} & set(file.path.split("/"))
-        assert file.url.endswith(f"/{known.repository}/{known.commit}/{file.path}")
+        assert file.url.endswith(f"/{data_set.repository}/{data_set.commit}/{file.path}")
 
 
 @EACH
-def test_every_pattern_of_a_part_is_of_a_file(known):
-    for patterns in known.parts.values():
+def test_every_pattern_of_a_part_is_of_a_file(data_set):
+    for patterns in data_set.parts.values():
         for pattern in patterns:
-            assert any(fnmatchcase(file.path, pattern) for file in known.files), pattern
-    assert set(known.default) <= set(known.parts)
+            assert any(fnmatchcase(file.path, pattern) for file in data_set.files), pattern
+    assert set(data_set.default) <= set(data_set.parts)
 
 
 @EACH
-def test_a_loader_that_is_named_exists(known):
-    if known.loader:
-        module, _, function = known.loader.partition(":")
+def test_a_loader_that_is_named_exists(data_set):
+    if data_set.loader:
+        module, _, function = data_set.loader.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
     else:
         with pytest.raises(UserError, match="has no samples"):
-            datasets.load(known.name)
+            datasets.load(data_set.name)
 
 
 def test_names_that_are_not_known_are_one_line_with_a_hint():
@@ -71,9 +71,9 @@ def test_the_registry_and_the_list_of_what_was_collected_agree(rated_data: Path)
     manifest = json.loads(listed.read_text(encoding="utf-8"))
     assert set(manifest) <= set(datasets.names())
     for name, entry in manifest.items():
-        known = datasets.dataset(name)
-        assert (known.repository, known.commit) == (entry["repository"], entry["commit"])
-        assert {f.path: (f.sha256, f.bytes) for f in known.files} == {
+        data_set = datasets.dataset(name)
+        assert (data_set.repository, data_set.commit) == (entry["repository"], entry["commit"])
+        assert {f.path: (f.sha256, f.bytes) for f in data_set.files} == {
             path: (file["sha256"], file["bytes"]) for path, file in entry["files"].items()
         }
 
@@ -85,10 +85,10 @@ def test_offline_it_is_said_how_to_go_without_what_is_missing(
     monkeypatch.setenv("LEVELFIELD_MIRROR", "http://127.0.0.1:9")
     with pytest.raises(UserError) as caught:
         datasets.load("ctrleval", part="topic")
-    said = str(caught.value)
-    assert "\n" not in said
-    assert str(tmp_path / "ctrleval/data/data_topic.txt") in said
-    assert "--here" in said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(tmp_path / "ctrleval/data/data_topic.txt") in message
+    assert "--here" in message
     with pytest.raises(UserError, match=r"\(topic\) is on this machine"):
         datasets.load("ctrleval", part="topic", here=True)
 

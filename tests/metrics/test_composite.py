@@ -53,11 +53,11 @@ def _stubs(monkeypatch: pytest.MonkeyPatch) -> None:
 def scales_of(*metrics: CompositeMetric, path: Path) -> str:
     """A file of scales, another one for each component."""
     keys = dict.fromkeys(k for m in metrics for c in m.components() for k in c.keys.values())
-    made = [
+    scales = [
         MeasuredScale(key, "part", 2, StandardScale(0.1 * i - 0.3, 0.2 + 0.05 * i))
         for i, key in enumerate(keys)
     ]
-    path.write_text(scales_text("Scales", {"seed": 0}, made), encoding="utf-8")
+    path.write_text(scales_text("Scales", {"seed": 0}, scales), encoding="utf-8")
     return str(path)
 
 
@@ -69,10 +69,10 @@ def scales(tmp_path: Path) -> str:
 
 
 def samples(n: int = 7) -> list[Sample]:
-    wanted = [{"sentiment": "positive"}, {"topic": "science"}, {"sentiment": "negative"}]
+    controls = [{"sentiment": "positive"}, {"topic": "science"}, {"sentiment": "negative"}]
     return [
         Sample(f"{i}", f"Day {i} was long. We sang {i * i} songs.", prompt=f"Day {i}",
-               control=wanted[i % 3])
+               control=controls[i % 3])
         for i in range(n)
     ]  # fmt: skip
 
@@ -87,7 +87,7 @@ def samples(n: int = 7) -> list[Sample]:
 def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, options, scales):
     metric = aspect(scales=scales, **options)
     scores = metric.score(samples())
-    known = read_scales(scales)
+    known_scales = read_scales(scales)
     for sample, value in zip(samples(), scores.values, strict=True):
         (attribute,) = sample.control if aspect is CompositeAttributeRelevance else ("",)
         parts = [c for c in metric.components() if c.attribute == attribute]
@@ -96,7 +96,7 @@ def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, 
             x = component.metric.score([sample]).values[0]
             by_label = component.ingredient.part == "channel"
             label = sample.control[attribute] if by_label else ""
-            mean, sd = known[component.keys[label]]
+            mean, sd = known_scales[component.keys[label]]
             z += [(x - mean) / sd] * WEIGHTS.get((aspect, component.ingredient.part), 1)
         assert value == pytest.approx(sum(z) / len(z), abs=1e-12)
 
@@ -200,7 +200,7 @@ def test_a_control_without_one_known_attribute_has_a_reason(control, reason, sca
 WITHOUT_JUDGE = ("embedding", "after")
 
 
-def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float]:
+def relevance_parts(sample: Sample, scales: str, **options: Any) -> dict[str, float]:
     scores = CompositeAttributeRelevance(scales=scales, **options).score([sample])
     assert scores.parts is not None
     return dict(zip(scores.parts["part"], scores.parts["weight"], strict=True))
@@ -209,20 +209,20 @@ def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float
 def test_a_judge_is_a_part_of_sentiment_and_not_of_topic(scales):
     sentiment, topic = samples(2)
     weights = {**dict.fromkeys(WITHOUT_JUDGE, 1 / 5), "judge": 3 / 5}
-    assert of_relevance(sentiment, scales) == pytest.approx(weights)
-    assert of_relevance(topic, scales) == dict.fromkeys(WITHOUT_JUDGE, 1 / 2)
+    assert relevance_parts(sentiment, scales) == pytest.approx(weights)
+    assert relevance_parts(topic, scales) == dict.fromkeys(WITHOUT_JUDGE, 1 / 2)
 
 
 def test_without_a_judge_the_other_parts_weigh_a_half_each(scales):
-    weights = of_relevance(samples(1)[0], scales, judge="none")
+    weights = relevance_parts(samples(1)[0], scales, judge="none")
     assert weights == dict.fromkeys(WITHOUT_JUDGE, 1 / 2)
 
 
 def test_channel_is_a_part_of_sentiment_where_it_is_asked_for(scales):
     sentiment, topic = samples(2)
     weights = {**dict.fromkeys((*WITHOUT_JUDGE, "channel"), 1 / 6), "judge": 1 / 2}
-    assert of_relevance(sentiment, scales, channel=True) == pytest.approx(weights)
-    assert of_relevance(topic, scales, channel=True) == of_relevance(topic, scales)
+    assert relevance_parts(sentiment, scales, channel=True) == pytest.approx(weights)
+    assert relevance_parts(topic, scales, channel=True) == relevance_parts(topic, scales)
 
 
 def test_the_signature_names_the_channel_and_is_then_that_of_the_default_before(scales):
@@ -262,10 +262,10 @@ def test_an_attribute_with_other_labels_than_the_judge_s_has_no_judge(tmp_path):
 
 
 def test_other_attributes_of_the_control_are_not_measured(scales):
-    one = Sample("1", "A text.", control={"sentiment": "positive"})
-    more = replace(one, control={"sentiment": "positive", "style": "formal"})
+    sample = Sample("1", "A text.", control={"sentiment": "positive"})
+    more = replace(sample, control={"sentiment": "positive", "style": "formal"})
     metric = CompositeAttributeRelevance(scales=scales)
-    assert metric.score([one]).values == metric.score([more]).values
+    assert metric.score([sample]).values == metric.score([more]).values
 
 
 # -- scales and signatures
@@ -300,10 +300,10 @@ def test_a_language_without_scales_is_an_error_with_the_command_that_makes_them(
 
 def test_own_scales_go_before_those_that_ship(tmp_path, scales):
     other = CompositeCoherence(model="other/lm")
-    own = replace(other, scales=scales_of(other, path=tmp_path / "own.toml"))
-    values = own.score(samples()).values
+    scaled = replace(other, scales=scales_of(other, path=tmp_path / "own.toml"))
+    values = scaled.score(samples()).values
     assert np.isfinite(values).all()
-    assert own.signature != CompositeCoherence(scales=scales).signature
+    assert scaled.signature != CompositeCoherence(scales=scales).signature
 
 
 def test_the_signature_names_models_parts_weights_and_scales(scales):

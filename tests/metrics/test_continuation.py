@@ -116,8 +116,10 @@ def consistency(match: str) -> Callable[[Sample], object]:
 
 
 def control(sample):
-    asked = ControlAverage(judges="vader", text="continuation", empty="undefined")._question(sample)
-    return asked if isinstance(asked, Undefined) else asked[0]
+    question = ControlAverage(judges="vader", text="continuation", empty="undefined")._question(
+        sample
+    )
+    return question if isinstance(question, Undefined) else question[0]
 
 
 def keywords(sample):

@@ -57,7 +57,7 @@ def verdict(label: str | None, labels: Sequence[str] = TOPIC, sure: float = 0.9)
 def bench(monkeypatch):
     """Judges that read their votes in the text: `bench(a="sentiment", b="topic")`, and texts as
     `a=positive b=World`; a judge that is not named in a text is undecided."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def seat(**attributes: str) -> list[str]:
         shipped = choose("vader")[0].spellings
@@ -67,30 +67,30 @@ def bench(monkeypatch):
             labels = SENTIMENT if judge.attribute == "sentiment" else TOPIC
 
             def ask(texts: Sequence[str]):
-                asked.extend(f"{judge.name} {text}" for text in texts)
-                said = [dict(w.split("=") for w in t.split() if "=" in w) for t in texts]
-                p = np.array([verdict(words.get(judge.name), labels).p for words in said])
+                requests.extend(f"{judge.name} {text}" for text in texts)
+                votes = [dict(w.split("=") for w in t.split() if "=" in w) for t in texts]
+                p = np.array([verdict(words.get(judge.name), labels).p for words in votes])
                 return p, np.array(["long" in text for text in texts])
 
-            made = LoadedJudge(judge, judge.attribute, labels, ask)
-            return seated.setdefault(judge.name, made)
+            loaded = LoadedJudge(judge, judge.attribute, labels, ask)
+            return seated.setdefault(judge.name, loaded)
 
         seated: dict[str, LoadedJudge] = {}
         monkeypatch.setattr(judged_module, "choose", lambda *_, **__: judges)
         monkeypatch.setattr(judged_module, "describe", lambda *_, **__: "ours")
         monkeypatch.setattr(judged_module, "load", load)
         monkeypatch.setattr(judged_module, "lacking", lambda *_, **__: [])
-        return asked
+        return requests
 
     return seat
 
 
-def value(metric, text: str, wanted=POSITIVE, **fields) -> float:
-    return float(metric.score([Sample("1", text, control=wanted, **fields)]).values[0])
+def value(metric, text: str, control=POSITIVE, **fields) -> float:
+    return float(metric.score([Sample("1", text, control=control, **fields)]).values[0])
 
 
-def reason(metric, text: str, wanted=POSITIVE, **fields) -> str | None:
-    return metric.score([Sample("1", text, control=wanted, **fields)]).undefined.get("1")
+def reason(metric, text: str, control=POSITIVE, **fields) -> str | None:
+    return metric.score([Sample("1", text, control=control, **fields)]).undefined.get("1")
 
 
 # -- rules
@@ -169,8 +169,8 @@ def test_the_average_is_the_share_of_judges_that_are_right_and_its_parts_are_the
 
 def test_with_several_attributes_every_judge_of_each_counts_the_same(bench):
     bench(a="sentiment", b="sentiment", c="topic")
-    wanted = {"sentiment": "positive", "topic": "World"}
-    scores = ControlAverage().score([Sample("1", "a=positive b=negative c=World", control=wanted)])
+    control = {"sentiment": "positive", "topic": "World"}
+    scores = ControlAverage().score([Sample("1", "a=positive b=negative c=World", control=control)])
     assert scores.values[0] == pytest.approx(2 / 3)
     assert scores.parts is not None
     assert scores.parts["part"].to_list() == [
@@ -197,7 +197,7 @@ def test_the_studys_rule_favours_the_alphabetically_late_label(bench):
 
 def test_a_tie_counts_as_its_share_and_its_part_names_the_labels(bench):
     bench(a="topic", b="topic", c="topic")
-    wanted = {"topic": "World"}
+    control = {"topic": "World"}
     texts = {
         "a=World b=Sports": 1 / 2,
         "a=World b=Sports c=Business": 1 / 3,
@@ -206,8 +206,8 @@ def test_a_tie_counts_as_its_share_and_its_part_names_the_labels(bench):
         "a=World": 1,
     }
     for text, expected in texts.items():
-        assert value(ControlMajority(), text, wanted) == pytest.approx(expected)
-    scores = ControlMajority().score([Sample("1", "a=World b=Sports", control=wanted)])
+        assert value(ControlMajority(), text, control) == pytest.approx(expected)
+    scores = ControlMajority().score([Sample("1", "a=World b=Sports", control=control)])
     assert scores.parts is not None
     assert scores.parts.rows() == [("1", "topic/majority: tie of Sports, World", 0.5, 1.0)]
     assert "|rule:majority|ties:share|" in scores.signature
@@ -217,32 +217,30 @@ def test_a_tie_counts_as_its_share_and_its_part_names_the_labels(bench):
 @given(st.lists(st.sampled_from(SENTIMENT), min_size=1, max_size=6))
 def test_over_all_labels_that_could_be_wanted_the_shares_sum_to_1(votes):
     judged = {
-        wanted: [
-            AttributeVerdicts("sentiment", wanted, tuple(verdict(v, SENTIMENT) for v in votes))
-        ]
-        for wanted in SENTIMENT
+        label: [AttributeVerdicts("sentiment", label, tuple(verdict(v, SENTIMENT) for v in votes))]
+        for label in SENTIMENT
     }
     for rule in ("majority", "probability"):
         metric = ControlMajority(judges="vader", rule=rule)
-        assert sum(metric._sample_value(one).value for one in judged.values()) == 1
+        assert sum(metric._sample_value(verdicts).value for verdicts in judged.values()) == 1
 
 
 def test_ties_leave_the_order_of_systems_as_it_is(bench):
     """By both judges A is right on 7 of 10 texts, B on 6; B's judges disagree more often."""
     bench(a="sentiment", b="sentiment")
-    both, one, none = "a=positive b=positive", "a=positive b=negative", "a=negative b=negative"
+    agreed, split, none = "a=positive b=positive", "a=positive b=negative", "a=negative b=negative"
 
     def system(*texts: str) -> tuple[float, float]:
         samples = [Sample(str(i), text, control=POSITIVE) for i, text in enumerate(texts)]
-        decided = [s for s in samples if s.text != one]
+        decided = [s for s in samples if s.text != split]
         left_out = float(ControlMajority().score(decided).values.mean())
         return float(ControlMajority().score(samples).values.mean()), left_out
 
-    a, b = system(*[both] * 7, *[none] * 3), system(*[both] * 4, *[one] * 4, *[none] * 2)
+    a, b = system(*[agreed] * 7, *[none] * 3), system(*[agreed] * 4, *[split] * 4, *[none] * 2)
     assert a == pytest.approx((0.7, 0.7))
     assert b[0] == pytest.approx(0.6)
     assert b[0] < a[0]
-    c = system(*[both] * 3, *[one] * 6, none)
+    c = system(*[agreed] * 3, *[split] * 6, none)
     assert c[0] < a[0] < c[1]  # left out, the ties would turn this round
 
 
@@ -266,14 +264,14 @@ def test_one_judge_is_its_own_majority(bench):
 
 def test_both_is_one_only_where_every_attribute_is_right(bench):
     bench(a="sentiment", b="topic", c="topic")
-    wanted = {"sentiment": "positive", "topic": "Sports"}
-    assert value(ControlBoth(), "a=positive b=Sports", wanted) == 1
-    assert value(ControlBoth(), "a=positive b=World", wanted) == 0
-    assert value(ControlMajority(), "a=positive b=World", wanted) == 0.5
-    assert value(ControlBoth(), "a=positive b=Sports c=World", wanted) == 0.5
-    assert value(ControlBoth(), "a=negative b=Sports c=World", wanted) == 0
-    assert value(ControlMajority(), "a=positive b=Sports c=World", wanted) == 0.75
-    assert value(ControlBoth(), "a=positive", wanted) == 0
+    control = {"sentiment": "positive", "topic": "Sports"}
+    assert value(ControlBoth(), "a=positive b=Sports", control) == 1
+    assert value(ControlBoth(), "a=positive b=World", control) == 0
+    assert value(ControlMajority(), "a=positive b=World", control) == 0.5
+    assert value(ControlBoth(), "a=positive b=Sports c=World", control) == 0.5
+    assert value(ControlBoth(), "a=negative b=Sports c=World", control) == 0
+    assert value(ControlMajority(), "a=positive b=Sports c=World", control) == 0.75
+    assert value(ControlBoth(), "a=positive", control) == 0
     assert reason(ControlBoth(), "a=positive") == "one attribute only"
     with_keywords = {"sentiment": "positive", "keywords": ("a", "b")}
     assert reason(ControlBoth(), "a=positive", with_keywords) == "one attribute only"
@@ -283,16 +281,16 @@ def test_both_is_one_only_where_every_attribute_is_right(bench):
 
 
 def test_an_empty_output_is_wrong_under_every_metric_and_no_judge_reads_it(bench):
-    asked = bench(a="sentiment", b="topic")
-    wanted = {"sentiment": "positive", "topic": "World"}
-    sample = Sample("1", " \n", control=wanted)
+    requests = bench(a="sentiment", b="topic")
+    control = {"sentiment": "positive", "topic": "World"}
+    sample = Sample("1", " \n", control=control)
     for metric in METRICS:
         scores = metric().score([sample])
         assert scores.values.tolist() == [0]
         assert "|empty:0|" in scores.signature
         withheld = metric(empty="undefined").score([sample])
         assert list(withheld.undefined.values()) == ["empty text"]
-    assert not asked
+    assert not requests
     scores = ControlAverage().score([sample])
     assert scores.parts is not None
     assert scores.parts.rows() == [
@@ -329,8 +327,8 @@ def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
         ("a=positive b=negative", "negative"),
     ]
     samples = [
-        Sample(str(i), text, control={"sentiment": wanted}, system="s")
-        for i, (text, wanted) in enumerate(texts)
+        Sample(str(i), text, control={"sentiment": control}, system="s")
+        for i, (text, control) in enumerate(texts)
     ]
     scores = ControlBalancedAccuracy().score(samples)
     assert scores.ids == ("system=s",)  # whatever was wanted
@@ -339,19 +337,19 @@ def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
 
 def test_judges_are_asked_for_balanced_accuracy_once_and_then_the_cache_is(bench):
     texts = ["a=positive b=negative", "a=negative long", "", "a=positive", "a=positive b=positive"]
-    wanted = [POSITIVE, {"sentiment": "negative"}, POSITIVE, {}, {"sentiment": ("a", "b")}]
+    expected = [POSITIVE, {"sentiment": "negative"}, POSITIVE, {}, {"sentiment": ("a", "b")}]
     samples = [
         Sample(str(i), text, control=control, system=f"s{i % 2}")
-        for i, (text, control) in enumerate(zip(texts, wanted, strict=True))
+        for i, (text, control) in enumerate(zip(texts, expected, strict=True))
     ]
-    asked = bench(a="sentiment", b="sentiment")
+    requests = bench(a="sentiment", b="sentiment")
     plainly = ControlBalancedAccuracy().score(samples)
     for is_first in (True, False):
         bench(a="sentiment", b="sentiment")  # judges that remember nothing
-        asked.clear()
+        requests.clear()
         result = levelfield.score(samples, ControlBalancedAccuracy())
         (scores,) = result.scores.values()
-        assert bool(asked) == is_first
+        assert bool(requests) == is_first
         assert (scores.ids, scores.undefined) == (plainly.ids, plainly.undefined)
         assert scores.truncated == plainly.truncated
         np.testing.assert_array_equal(scores.values, plainly.values)
@@ -359,8 +357,8 @@ def test_judges_are_asked_for_balanced_accuracy_once_and_then_the_cache_is(bench
 
 def test_a_judge_that_always_says_the_same_has_the_balanced_accuracy_of_chance(bench):
     bench(a="topic")
-    wanted = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
-    samples = [Sample(str(i), "a=World", control={"topic": w}) for i, w in enumerate(wanted)]
+    control = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
+    samples = [Sample(str(i), "a=World", control={"topic": w}) for i, w in enumerate(control)]
     assert ControlBalancedAccuracy().score(samples).values.tolist() == [0.25]
 
 
@@ -369,8 +367,8 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
     label = st.sampled_from(SENTIMENT)
     pairs = data.draw(st.lists(st.tuples(label, label), min_size=2, max_size=12))
     judged = {
-        str(i): [AttributeVerdicts("sentiment", wanted, (verdict(said, SENTIMENT),))]
-        for i, (said, wanted) in enumerate(pairs)
+        str(i): [AttributeVerdicts("sentiment", control, (verdict(vote, SENTIMENT),))]
+        for i, (vote, control) in enumerate(pairs)
     }
 
     class Known(ControlVotes):
@@ -384,8 +382,8 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
     whole = metric.value(metric.state(samples)).value
     split = metric.merge(metric.state(samples[cut:]), metric.state(samples[:cut]))
     shares = [
-        np.mean([said == wanted for said, wanted in pairs if wanted == label])
-        for label in {wanted for _, wanted in pairs}
+        np.mean([vote == control for vote, control in pairs if control == label])
+        for label in {control for _, control in pairs}
     ]
     assert metric.value(split).value == pytest.approx(whole)
     assert whole == pytest.approx(np.mean(shares))
@@ -396,24 +394,24 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
 
 
 def test_judges_read_the_whole_text_or_what_follows_the_prompt(bench):
-    asked = bench(a="sentiment")
+    requests = bench(a="sentiment")
     ControlAverage().score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
     metric = ControlAverage(text="continuation")
     metric.score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
     metric.score([Sample("1", "no prompt", control=POSITIVE)])
-    assert asked == ["a So a=positive", "a a=positive", "a no prompt"]
+    assert requests == ["a So a=positive", "a a=positive", "a no prompt"]
     assert "prompt" in metric.requires
     assert "prompt" not in ControlAverage().requires
 
 
 def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench):
     bench(a="topic")
-    for wanted in ("Science/Technology", "sci/tech", ("Sci/Tech",)):
-        assert value(ControlAverage(), "a=Sci/Tech", {"topic": wanted}) == 1
+    for control in ("Science/Technology", "sci/tech", ("Sci/Tech",)):
+        assert value(ControlAverage(), "a=Sci/Tech", {"topic": control}) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted", "expected"),
+    ("text", "control", "expected"),
     [
         (" \n", {}, "no judged attribute"),
         ("x", {}, "no judged attribute"),
@@ -429,10 +427,10 @@ def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench)
         ("x", {**POSITIVE, "topic": "World"}, "no judge of topic"),
     ],
 )
-def test_reasons_for_undefined_values(bench, text, wanted, expected):
+def test_reasons_for_undefined_values(bench, text, control, expected):
     bench(a="sentiment", b="sentiment")
     for metric in (ControlAverage(), ControlMajority(), ControlBalancedAccuracy()):
-        scores = metric.score([Sample("1", text, control=wanted)])
+        scores = metric.score([Sample("1", text, control=control)])
         assert math.isnan(scores.values[0])
         assert list(scores.undefined.values()) == [expected]
 
@@ -461,21 +459,21 @@ def test_texts_that_a_judge_did_not_see_all_of_are_counted(bench):
 
 
 def test_all_metrics_together_ask_each_judge_once(bench):
-    asked = bench(a="sentiment", b="topic")
-    wanted = {"sentiment": "positive", "topic": "World"}
-    samples = [Sample(str(i), f"a=positive b=World {i}", control=wanted) for i in range(100)]
+    requests = bench(a="sentiment", b="topic")
+    control = {"sentiment": "positive", "topic": "World"}
+    samples = [Sample(str(i), f"a=positive b=World {i}", control=control) for i in range(100)]
     for metric in METRICS:
         metric().score(samples)
-    assert len(asked) == len(set(asked)) == 200
+    assert len(requests) == len(set(requests)) == 200
 
 
 def test_values_do_not_depend_on_the_other_samples(bench):
     bench(a="sentiment", b="topic", c="topic")
     controls = [POSITIVE, {"topic": "World"}, {**POSITIVE, "topic": "Sports"}, {"keywords": "a"}]
     samples = [
-        Sample(f"{i}-{j}", text, control=wanted)
+        Sample(f"{i}-{j}", text, control=control)
         for i, text in enumerate(["a=positive b=World", "c=Sports b=Sports", "", "😀"])
-        for j, wanted in enumerate(controls)
+        for j, control in enumerate(controls)
     ]
     for metric in (
         ControlAverage(),
@@ -536,10 +534,10 @@ def test_the_signature_names_every_choice_but_not_the_batch(three):
 
 
 def test_a_classifier_judges_only_the_attribute_that_its_labels_tell(three, tmp_path):
-    own = tiny_classifier.save(tmp_path / "formality", ["formal", "informal"])
-    metric = ControlAverage(judges=f"{three},{own}")
-    wanted = {"sentiment": "positive", "formality": "formal"}
-    scores = metric.score([Sample("1", "The lake froze.", control=wanted)])
+    formality = tiny_classifier.save(tmp_path / "formality", ["formal", "informal"])
+    metric = ControlAverage(judges=f"{three},{formality}")
+    control = {"sentiment": "positive", "formality": "formal"}
+    scores = metric.score([Sample("1", "The lake froze.", control=control)])
     assert scores.parts is not None
     parts = [part.split(":")[0] for part in scores.parts["part"]]
     assert parts == ["sentiment/m0", "sentiment/m1", "sentiment/m2", "formality/formality"]
@@ -570,16 +568,16 @@ def test_the_lexicon_is_as_good_as_its_figure_says():
     from levelfield import datasets
     from levelfield.metrics.judges import figures
 
-    (known,) = [f for f in figures("vader") if f.dataset == "sst2, test"]
+    (figure,) = [f for f in figures("vader") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")
     scores = ControlAverage(judges="vader").score(samples)
-    assert len(scores) == known.n
-    assert scores.mean() == pytest.approx(known.accuracy, abs=5e-5)
+    assert len(scores) == figure.n
+    assert scores.mean() == pytest.approx(figure.accuracy, abs=5e-5)
     assert scores.parts is not None
     undecided = scores.parts["part"].str.ends_with("(undecided)").mean()
-    assert undecided == pytest.approx(known.undecided, abs=5e-5)
+    assert undecided == pytest.approx(figure.undecided, abs=5e-5)
     (balanced,) = ControlBalancedAccuracy(judges="vader").score(samples).values
-    assert balanced == pytest.approx(known.balanced_accuracy, abs=5e-5)
+    assert balanced == pytest.approx(figure.balanced_accuracy, abs=5e-5)
 
 
 @pytest.mark.slow
@@ -589,8 +587,8 @@ def test_the_encoder_is_about_as_good_as_its_figure_says():
     from levelfield import datasets
     from levelfield.metrics.judges import figures
 
-    (known,) = [f for f in figures("minilm") if f.dataset == "sst2, test"]
+    (figure,) = [f for f in figures("minilm") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")[::6]  # 304 texts: a standard error of 2.5 %
     assert ControlAverage(judges="minilm").score(samples).mean() == pytest.approx(
-        known.accuracy, abs=0.06
+        figure.accuracy, abs=0.06
     )

@@ -134,8 +134,8 @@ def test_the_published_numbers_of_evaluators_are_there():
     """Table 2: 24 prompts × 3 verbalizers for sentiment, 32 × 1 for topic."""
     for name, prompts, verbalizers, labels in (("sentiment", 24, 3, 2), ("topic", 32, 1, 4)):
         aspect = load_aspect(name)
-        found = len(aspect.prompts), len(aspect.verbalizers), len(aspect.labels)
-        assert found == (prompts, verbalizers, labels)
+        scores = len(aspect.prompts), len(aspect.verbalizers), len(aspect.labels)
+        assert scores == (prompts, verbalizers, labels)
 
 
 def test_the_prompts_are_those_that_the_authors_released(rated_data: Path):
@@ -316,7 +316,7 @@ def test_an_aspect_of_ones_own_is_a_file():
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("labels = [", "not a TOML file"),
         ("", "attribute: expected"),
@@ -330,12 +330,12 @@ def test_an_aspect_of_ones_own_is_a_file():
         ),
     ],
 )
-def test_a_broken_aspect_file_is_named_with_the_field(tmp_path, content, said):
+def test_a_broken_aspect_file_is_named_with_the_field(tmp_path, content, message):
     path = tmp_path / "broken.toml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(UserError) as error:
         load_aspect(str(path))
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert all(line.startswith(str(path)) for line in str(error.value).splitlines())
 
 
@@ -350,9 +350,9 @@ def test_the_published_list_is_of_pegasus_and_of_no_other_model():
     def no_ids(texts):
         return [[] for _ in texts]
 
-    found = iwf.read("auto", iwf.source_of("auto", "pegasus"), 96103, no_ids)
-    assert found.values.shape == (96103,)
-    assert not found.fold_case
+    scores = iwf.read("auto", iwf.source_of("auto", "pegasus"), 96103, no_ids)
+    assert scores.values.shape == (96103,)
+    assert not scores.fold_case
     with pytest.raises(UserError, match="96103 numbers for a vocabulary of 30522"):
         iwf.read("published", iwf.source_of("published", "bert"), 30522, no_ids)
 

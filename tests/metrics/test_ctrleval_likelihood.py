@@ -79,14 +79,14 @@ class PlainLoop:
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return [end for _, end in encoded["offset_mapping"]]
 
-    def log_p(self, given: list[int], ids: list[int]) -> list[float]:
+    def log_p(self, prefix: list[int], ids: list[int]) -> list[float]:
         """Without BOS a token that nothing precedes is left out."""
-        given = [self.tokenizer.bos_token_id, *given] if self.bos else given
-        given, ids = (given, ids) if given else (ids[:1], ids[1:])
+        prefix = [self.tokenizer.bos_token_id, *prefix] if self.bos else prefix
+        prefix, ids = (prefix, ids) if prefix else (ids[:1], ids[1:])
         with torch.no_grad():
-            logits = self.model(torch.tensor([[*given, *ids]])).logits[0]
+            logits = self.model(torch.tensor([[*prefix, *ids]])).logits[0]
         table = logits.double().log_softmax(-1)
-        return [table[len(given) - 1 + i, id].item() for i, id in enumerate(ids)]
+        return [table[len(prefix) - 1 + i, id].item() for i, id in enumerate(ids)]
 
     def first(self, text: str) -> int:
         """Where the token ends that is left out of a text; 0 if none is."""
@@ -99,39 +99,41 @@ class PlainLoop:
 def coherence(loop: PlainLoop, sample: Sample, form: str) -> float:
     text = sample.text.strip()
     pairs = list(zip(loop.ends(text)[1 - loop.bos :], loop.text(text), strict=True))
-    begin, given, alone, tokens = 0, [], [], []
+    begin, in_context, alone, tokens = 0, [], [], []
     for j, sentence in enumerate(sentences(text)):
         first = text.index(sentence, begin)
         end = first + len(sentence)
         compares = j and not loop.bos and form != "log-p"  # with the sentence alone
         read = first + loop.first(sentence) if compares else 0
-        of_sentence = [p for at, p in pairs if max(begin, read) < at <= end]
-        given.append(sum(of_sentence))
-        alone.append(sum(loop.text(sentence)) if j else sum(of_sentence))
-        tokens.append(len(of_sentence))
+        log_p = [p for end_of_token, p in pairs if max(begin, read) < end_of_token <= end]
+        in_context.append(sum(log_p))
+        alone.append(sum(loop.text(sentence)) if j else sum(log_p))
+        tokens.append(len(log_p))
         begin = end
     if form == "share":
-        return 1 - sum(given) / sum(alone)
+        return 1 - sum(in_context) / sum(alone)
     if form == "nats":
-        return (sum(given) - sum(alone)) / sum(tokens)
+        return (sum(in_context) - sum(alone)) / sum(tokens)
     if form == "evidence":
-        gains = np.subtract(given, alone) / np.sqrt(tokens)
+        gains = np.subtract(in_context, alone) / np.sqrt(tokens)
         return float(gains[1:].min())
-    return sum(given) / sum(tokens)
+    return sum(in_context) / sum(tokens)
 
 
 def consistency(loop: PlainLoop, sample: Sample, form: str) -> float:
     pairs = zip(loop.ends(sample.text)[1 - loop.bos :], loop.text(sample.text), strict=True)
     read = 0 if form == "log-p" else loop.first(sample.text[len(sample.prompt) :])
-    given = [p for at, p in pairs if at > len(sample.prompt) + read]
+    continuation = [p for end, p in pairs if end > len(sample.prompt) + read]
     alone = sum(loop.text(sample.text[len(sample.prompt) :]))
     if form == "log-p":
-        return float(np.mean(given))
-    return (sum(given) - alone) / (-alone if form == "share" else math.sqrt(len(given)))
+        return float(np.mean(continuation))
+    return (sum(continuation) - alone) / (
+        -alone if form == "share" else math.sqrt(len(continuation))
+    )
 
 
 def relevance(loop: PlainLoop, sample: Sample, form: str) -> float:
-    ((attribute, wanted),) = sample.control.items()
+    ((attribute, target),) = sample.control.items()
     aspect = load_aspect(attribute)
     if form == "channel":
         before = [prompt for prompt in aspect.prompts if prompt.endswith(" <text>")]
@@ -146,7 +148,7 @@ def relevance(loop: PlainLoop, sample: Sample, form: str) -> float:
             p[label] = math.exp(
                 np.mean(loop.log_p(loop.ids(context)[-256:], loop.ids(" " + sample.text)))
             )
-        return p[wanted] / sum(p.values())
+        return p[target] / sum(p.values())
     s = []
     for prompt in aspect.prompts:
         if not prompt.startswith("<text>"):
@@ -161,7 +163,7 @@ def relevance(loop: PlainLoop, sample: Sample, form: str) -> float:
                 if form == "after-calibrated":
                     prior = loop.log_p(loop.ids(between.lstrip()), word_ids)
                     p[label] /= math.exp(np.mean(prior))
-            s.append(p[wanted] / sum(p.values()))
+            s.append(p[target] / sum(p.values()))
     return float(np.mean(s))
 
 
@@ -186,11 +188,11 @@ def test_every_form_equals_the_plain_loop(kind, form, family, bos, causal_folder
 @pytest.mark.thinned
 @pytest.mark.parametrize(("kind", "form"), FORMS)
 def test_neither_order_nor_batch_changes_a_value(kind, form, causal_folders):
-    one = metric(kind, form, causal_folders["llama"])
-    whole = dict(zip("1234", one.score(SAMPLES).values, strict=True))
-    small = dataclasses.replace(one, loading=Loading(batch_tokens=1))
+    reference = metric(kind, form, causal_folders["llama"])
+    whole = dict(zip("1234", reference.score(SAMPLES).values, strict=True))
+    small = dataclasses.replace(reference, loading=Loading(batch_tokens=1))
     for samples in (SAMPLES[::-1], SAMPLES[2:3], SAMPLES[1:]):
-        for each in (one, small):
+        for each in (reference, small):
             scores = each.score(samples)
             assert scores.values == pytest.approx([whole[s.id] for s in samples], abs=1e-5)
 
@@ -214,7 +216,7 @@ def test_parts_explain_the_value(kind, form, causal_folders):
 class Words:
     """A causal model whose tokens are words with the blank before them.
 
-    A word has the same log P wherever it stands, −1 unless another is given. Emoji have no token.
+    A word has the same log P in every place, −1 unless another is given. Emoji have no token.
     """
 
     vocabulary_size = 1
@@ -429,16 +431,16 @@ def test_an_aspect_without_a_prompt_that_the_form_reads_is_an_error(
 
 def test_the_default_form_is_the_first_and_named_in_the_signature(causal_folders):
     for kind, form in ((k, f) for k, f in FORMS if f in ("share", "log-p", "after")):
-        of_form = metric(kind, form, causal_folders["gpt2"]).signature
-        assert f"|scorer:likelihood|form:{form}|" in of_form
+        signature = metric(kind, form, causal_folders["gpt2"]).signature
+        assert f"|scorer:likelihood|form:{form}|" in signature
         is_default = form == {CTRLEvalCoherence: "share", CTRLEvalConsistency: "log-p"}.get(
             kind, "after"
         )
-        assert (metric(kind, "auto", causal_folders["gpt2"]).signature == of_form) == is_default
+        assert (metric(kind, "auto", causal_folders["gpt2"]).signature == signature) == is_default
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "said"),
+    ("kind", "options", "message"),
     [
         (CTRLEvalCoherence, {"form": "after"}, "coherence: form=after: expected auto, share, nats"),
         (
@@ -460,8 +462,8 @@ def test_the_default_form_is_the_first_and_named_in_the_signature(causal_folders
         ),
     ],
 )
-def test_what_a_form_has_no_use_for_is_refused(kind, options, said, causal_folders):
-    with pytest.raises(UserError, match=said):
+def test_what_a_form_has_no_use_for_is_refused(kind, options, message, causal_folders):
+    with pytest.raises(UserError, match=message):
         _ = kind(model=str(causal_folders["gpt2"]), **options).signature
 
 

@@ -60,19 +60,19 @@ class PlainLoop:
         return " ".join(side for side in (left, GAP[self.family], right) if side)
 
     def log_p(self, source: str, target: str, *, end: bool) -> list[float]:
-        given = [self.tokenizer.convert_tokens_to_ids(t) for t in GIVEN[self.family]]
+        prefix = [self.tokenizer.convert_tokens_to_ids(t) for t in GIVEN[self.family]]
         target_ids = self.tokenizer(target, add_special_tokens=False)["input_ids"]
         if end:
             target_ids = [*target_ids, self.tokenizer.eos_token_id]
         start = self.model.config.decoder_start_token_id
-        decoder_ids = [start, *given, *target_ids]
+        decoder_ids = [start, *prefix, *target_ids]
         with torch.no_grad():
             logits = self.model(
                 input_ids=torch.tensor([self.tokenizer(source)["input_ids"]]),
                 decoder_input_ids=torch.tensor([decoder_ids]),
             ).logits[0]
         table = logits.double().log_softmax(-1)
-        first = len(given)
+        first = len(prefix)
         return [table[first + i, token].item() for i, token in enumerate(target_ids)]
 
     def score(self, left: str, right: str, target: str, options: Any, *, end: bool) -> float:

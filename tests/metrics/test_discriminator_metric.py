@@ -49,14 +49,14 @@ def one(folder: Path, sample: Sample, **options: str) -> float:
 
 @pytest.mark.parametrize("batch_tokens", [None, 1])
 def test_the_value_is_the_probability_of_the_positive_label_or_its_log_odds(folder, batch_tokens):
-    given = [Sample(str(i), text) for i, text in enumerate(texts(8))]
-    z = np.array([log_odds(folder, sample.text) for sample in given])
+    samples = [Sample(str(i), text) for i, text in enumerate(texts(8))]
+    z = np.array([log_odds(folder, sample.text) for sample in samples])
     assert np.ptp(z) > 0.1
     options = {"model": str(folder), "loading": Loading(batch_tokens=batch_tokens)}
-    p = DiscriminatorScore(**options).score(given)
+    p = DiscriminatorScore(**options).score(samples)
     assert p.values == pytest.approx(1 / (1 + np.exp(-z)), abs=1e-5)
     assert p.direction == "higher"
-    logit = DiscriminatorScore(**options, value="logit").score(given)
+    logit = DiscriminatorScore(**options, value="logit").score(samples)
     assert logit.values == pytest.approx(z, rel=1e-5, abs=1e-4)  # float32
     assert p.signature != logit.signature
 
@@ -85,10 +85,10 @@ def test_the_labels_may_be_in_either_order(folder, tmp_path):
     ],
 )
 def test_what_has_no_value_has_a_reason(folder, options, text, prompt, reason):
-    given = [Sample("a", text, prompt=prompt), Sample("b", "It rained.", prompt="It")]
-    found = DiscriminatorScore(model=str(folder), **options).score(given)
-    assert found.undefined == {"a": reason}
-    assert 0 < found.values[1] < 1
+    samples = [Sample("a", text, prompt=prompt), Sample("b", "It rained.", prompt="It")]
+    scores = DiscriminatorScore(model=str(folder), **options).score(samples)
+    assert scores.undefined == {"a": reason}
+    assert 0 < scores.values[1] < 1
 
 
 @pytest.mark.parametrize("text", ["🙂", "word", "是的", "It  rained \n again"])
@@ -121,10 +121,10 @@ def test_a_text_that_is_cut_is_counted_and_read_from_the_side_that_training_kept
     end = shutil.copytree(folder, tmp_path / "end")
     AutoTokenizer.from_pretrained(end, truncation_side="left").save_pretrained(end)
     for model, other in ((folder, f"{long} and more"), (end, f"And more {long}")):
-        given = [Sample("a", long), Sample("b", other), Sample("c", "It rained.")]
-        found = DiscriminatorScore(model=str(model), value="logit").score(given)
-        assert found.truncated == {"a", "b"}
-        assert found.values[0] == pytest.approx(found.values[1], abs=1e-6)
+        samples = [Sample("a", long), Sample("b", other), Sample("c", "It rained.")]
+        scores = DiscriminatorScore(model=str(model), value="logit").score(samples)
+        assert scores.truncated == {"a", "b"}
+        assert scores.values[0] == pytest.approx(scores.values[1], abs=1e-6)
     assert one(folder, Sample("a", long)) != pytest.approx(one(end, Sample("a", long)), abs=1e-6)
     assert one(folder, Sample("a", long)) == pytest.approx(log_odds(folder, long), abs=1e-4)
 

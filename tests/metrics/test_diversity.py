@@ -44,12 +44,12 @@ def samples(texts: list[str]) -> list[Sample]:
 
 def ngrams(texts: list[str], n: int) -> Counter[tuple[str, ...]]:
     """The plain loop."""
-    found: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for text in texts:
         tokens = words(text)
         for i in range(len(tokens) - n + 1):
-            found[tuple(tokens[i : i + n])] += 1
-    return found
+            counts[tuple(tokens[i : i + n])] += 1
+    return counts
 
 
 def same(a: NGrams, b: NGrams) -> bool:
@@ -62,17 +62,17 @@ def same(a: NGrams, b: NGrams) -> bool:
 
 @given(corpora, st.sampled_from(DISTINCT))
 def test_distinct_n_is_what_a_plain_loop_counts(texts: list[str], metric: type[Distinct]):
-    found = ngrams(texts, metric.n)
+    scores = ngrams(texts, metric.n)
     value = metric().value(metric().state(samples(texts)))
-    if not found:
+    if not scores:
         assert math.isnan(value.value)
         assert value.undefined == f"no text of {metric.n} or more tokens"
         return
-    assert value.value == len(found) / found.total()
+    assert value.value == len(scores) / scores.total()
     assert 0 < value.value <= 1
     by_tokens = metric(denominator="tokens")
     tokens = sum(len(words(text)) for text in texts)
-    assert by_tokens.value(by_tokens.state(samples(texts))).value == len(found) / tokens
+    assert by_tokens.value(by_tokens.state(samples(texts))).value == len(scores) / tokens
 
 
 @given(st.lists(corpora, min_size=1, max_size=4), st.sampled_from(DISTINCT), st.randoms())
@@ -102,15 +102,15 @@ def test_n_grams_do_not_cross_from_a_text_to_the_next():
 
 
 def test_the_order_within_an_n_gram_counts():
-    ids = [np.array(one, np.uint64) for one in ([1, 2, 3], [3, 2, 1], [2, 1, 3])]
+    ids = [np.array(row, np.uint64) for row in ([1, 2, 3], [3, 2, 1], [2, 1, 3])]
     assert len(np.unique(ngram_hashes(ids, 3))) == 3
     assert len(np.unique(ngram_hashes(ids, 1))) == 3
 
 
 def test_floor_cuts_and_never_rounds():
     texts = samples(["a a a", "b b b", "c c"])  # 3 / 8 = 0.375
-    found = {d: Distinct1(floor=d).score(texts).values[0] for d in (None, 0, 1, 2, 3, 15)}
-    assert found == {None: 0.375, 0: 0.0, 1: 0.3, 2: 0.37, 3: 0.375, 15: 0.375}
+    by_floor = {d: Distinct1(floor=d).score(texts).values[0] for d in (None, 0, 1, 2, 3, 15)}
+    assert by_floor == {None: 0.375, 0: 0.0, 1: 0.3, 2: 0.37, 3: 0.375, 15: 0.375}
 
 
 def test_a_floor_that_is_no_number_of_decimals_is_the_users_mistake():
@@ -153,9 +153,11 @@ def test_expected_types_keeps_its_digits_in_a_large_corpus():
     N = types * f
     absent = math.prod((N - f - i) / (N - i) for i in range(m))
     exact = m - m * (m - 1) / 2 * (f - 1) / (N - 1)  # but for triples, 1e-9 of it
-    found = expected_types(np.full(types, f), m)
-    assert found == pytest.approx(exact, rel=1e-8)
-    assert found == pytest.approx(types * (1 - absent), rel=1e-4)  # which has lost its digits
+    expected_count = expected_types(np.full(types, f), m)
+    assert expected_count == pytest.approx(exact, rel=1e-8)
+    assert expected_count == pytest.approx(
+        types * (1 - absent), rel=1e-4
+    )  # which has lost its digits
 
 
 def test_hd_d_of_one_draw_is_one_and_falls_with_draws():
@@ -177,8 +179,8 @@ def zipf_texts(n: int, seed: int) -> list[Sample]:
 def assert_hd_d_stays_where_distinct_n_falls(texts: list[Sample]):
     for distinct, hdd, stays in ((Distinct1, HDD1, 0.02), (Distinct2, HDD2, 0.01)):
         whole, tenth = (
-            (distinct().score(some).values[0], hdd().score(some).values[0])
-            for some in (texts, texts[: len(texts) // 10])
+            (distinct().score(part).values[0], hdd().score(part).values[0])
+            for part in (texts, texts[: len(texts) // 10])
         )
         assert whole[0] < 0.9 * tenth[0]
         assert whole[1] == pytest.approx(tenth[1], abs=stays)
@@ -210,8 +212,8 @@ def test_distinct_n_as_published_for_every_run_with_texts():
     for metric in DISTINCT:
         as_published = metric(tokenizer="gpt2", denominator="tokens", floor=2)
         for (run, value), texts in groups.items():
-            (found,) = as_published.score(texts).values
-            assert found == published[run][value][f"dist{metric.n}"], (run, value)
+            (scores,) = as_published.score(texts).values
+            assert scores == published[run][value][f"dist{metric.n}"], (run, value)
 
 
 @pytest.mark.slow
@@ -281,7 +283,7 @@ def test_words_lose_nothing_that_can_be_seen(text: str):
 
         return "".join(c for c in plain(s, fold=True) if not c.isspace() and c.isprintable())
 
-    # without the blanks between them, marks may stand in another order
+    # without the blanks between them, marks may have another order
     assert sorted(seen("".join(words(text)))) == sorted(seen(text))
 
 

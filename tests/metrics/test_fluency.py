@@ -61,7 +61,7 @@ class PlainLoop:
         with torch.no_grad():
             logits = self.model(torch.tensor([whole])).logits[0]
         table = logits.double().log_softmax(-1)
-        return whole[1:], [table[at, id].item() for at, id in enumerate(whole[1:])]
+        return whole[1:], [table[place, id].item() for place, id in enumerate(whole[1:])]
 
     def log_p_bos(self, id: int) -> float:
         with torch.no_grad():
@@ -92,25 +92,25 @@ def gpt2(causal_folders: Folders) -> str:
 @pytest.mark.thinned
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_perplexity_is_the_formula_of_the_plain_loop(plain, folder, batch_tokens):
-    given = samples()
-    found = Perplexity(model=folder, loading=Loading(batch_tokens=batch_tokens)).score(given)
-    for sample, value in zip(given, found.values, strict=True):
+    inputs = samples()
+    scores = Perplexity(model=folder, loading=Loading(batch_tokens=batch_tokens)).score(inputs)
+    for sample, value in zip(inputs, scores.values, strict=True):
         _, log_p = plain.log_p(sample.text)
         assert math.log(value) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
-    assert found.direction == "lower"
+    assert scores.direction == "lower"
 
 
 @pytest.mark.thinned
 def test_slor_with_bos_unigrams_is_the_formula_with_one_forward_of_bos_for_each_token(
     plain, folder
 ):
-    given = samples(4)
-    found = SLOR(model=folder, unigram="bos").score(given)
-    for sample, value in zip(given, found.values, strict=True):
+    inputs = samples(4)
+    scores = SLOR(model=folder, unigram="bos").score(inputs)
+    for sample, value in zip(inputs, scores.values, strict=True):
         ids, log_p = plain.log_p(sample.text)
         log_p_u = sum(plain.log_p_bos(id) for id in ids)
         assert value == pytest.approx((sum(log_p) - log_p_u) / len(ids), abs=1e-5)
-    assert found.direction == "higher"
+    assert scores.direction == "higher"
 
 
 def test_slor_with_corpus_unigrams_is_the_formula_with_add_one_counts(plain, folder, tmp_path):
@@ -120,16 +120,16 @@ def test_slor_with_corpus_unigrams_is_the_formula_with_add_one_counts(plain, fol
     )
     c = Counter(id for text in corpus for id in plain.ids(text))
     N, V = c.total(), plain.model.config.vocab_size
-    given = samples()
-    found = SLOR(model=folder, corpus=str(tmp_path / "corpus.jsonl")).score(given)
-    for sample, value in zip(given, found.values, strict=True):
+    inputs = samples()
+    scores = SLOR(model=folder, corpus=str(tmp_path / "corpus.jsonl")).score(inputs)
+    for sample, value in zip(inputs, scores.values, strict=True):
         ids, log_p = plain.log_p(sample.text)
         log_p_u = sum(math.log((c[id] + 1) / (N + V)) for id in ids)
         assert value == pytest.approx((sum(log_p) - log_p_u) / len(ids), abs=1e-5)
 
 
 def continued(plain: PlainLoop, prompt: str, text: str) -> list[float]:
-    """Log-probabilities of the tokens of which some character stands after the prompt."""
+    """Returns the log-probabilities of the tokens with at least one character after the prompt."""
     ids, log_p = plain.log_p(text)
     spans = plain.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     after = [end > len(prompt) for _, end in spans["offset_mapping"]][1 - len(plain.opening) :]
@@ -142,14 +142,14 @@ def test_the_continuation_is_scored_given_the_prompt_with_the_token_that_spans_b
     plain, folder, prompt
 ):
     text = "The lake froze early, ça va 🙂."
-    given = [Sample("a", text, prompt=prompt)]
-    found = Perplexity(model=folder, text="continuation").score(given)
+    inputs = [Sample("a", text, prompt=prompt)]
+    scores = Perplexity(model=folder, text="continuation").score(inputs)
     log_p = continued(plain, prompt, text)
     assert 0 < len(log_p) < len(plain.ids(text))
-    assert math.log(found.values[0]) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
-    both = SLOR(model=folder, text="continuation", unigram="bos").score(given)
+    assert math.log(scores.values[0]) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
+    pair = SLOR(model=folder, text="continuation", unigram="bos").score(inputs)
     log_p_u = [plain.log_p_bos(id) for id in plain.ids(text)[-len(log_p) :]]
-    assert both.values[0] == pytest.approx((sum(log_p) - sum(log_p_u)) / len(log_p), abs=1e-5)
+    assert pair.values[0] == pytest.approx((sum(log_p) - sum(log_p_u)) / len(log_p), abs=1e-5)
 
 
 def test_prompt_and_continuation_make_up_the_whole(gpt2):
@@ -177,56 +177,56 @@ def test_prompt_and_continuation_make_up_the_whole(gpt2):
     ],
 )
 def test_what_has_no_value_has_a_reason(gpt2, text, prompt, option, reason):
-    given = [Sample("a", text, prompt=prompt), Sample("b", "It rained.", prompt="It")]
+    inputs = [Sample("a", text, prompt=prompt), Sample("b", "It rained.", prompt="It")]
     for metric in (
         Perplexity(model=gpt2, text=option),
         SLOR(model=gpt2, text=option, unigram="bos"),
     ):
-        found = metric.score(given)
-        assert found.undefined == {"a": reason}
-        assert np.isfinite(found.values[1])
+        scores = metric.score(inputs)
+        assert scores.undefined == {"a": reason}
+        assert np.isfinite(scores.values[1])
 
 
 def test_one_token_is_enough_for_a_value_after_bos_and_has_none_without(gpt2):
-    given = [Sample("a", "a"), Sample("b", "a a", prompt="a")]
-    (likelihood, _) = load("causal", gpt2, bos=True).log_likelihood([s.text for s in given])
+    inputs = [Sample("a", "a"), Sample("b", "a a", prompt="a")]
+    (likelihood, _) = load("causal", gpt2, bos=True).log_likelihood([s.text for s in inputs])
     assert likelihood.ids.size == 1
-    found = Perplexity(model=gpt2, bos=True).score(given)
-    assert found.values[0] == pytest.approx(math.exp(-likelihood.log_p[0]))
-    slor = SLOR(model=gpt2, unigram="bos", bos=True).score(given)
+    scores = Perplexity(model=gpt2, bos=True).score(inputs)
+    assert scores.values[0] == pytest.approx(math.exp(-likelihood.log_p[0]))
+    slor = SLOR(model=gpt2, unigram="bos", bos=True).score(inputs)
     assert slor.values[0] == pytest.approx(0, abs=1e-5)
     reason = "one token only, and the model reads nothing before it"
-    without = Perplexity(model=gpt2).score(given)
+    without = Perplexity(model=gpt2).score(inputs)
     assert without.undefined == {"a": reason}
     assert np.isfinite(without.values[1])
-    assert CorpusPerplexity(model=gpt2).state(given[:1]).tokens == 0
+    assert CorpusPerplexity(model=gpt2).state(inputs[:1]).tokens == 0
 
 
 def test_bos_is_an_option_of_every_metric_of_fluency_and_in_its_signature(plain, folder, family):
-    given = samples(3)
+    inputs = samples(3)
     for bos, named in ((True, plain.tokenizer.bos_token.replace("|", "/")), (False, "no")):
         plain.opening = [plain.bos] * bos
         metrics = [kind(model=folder, bos=bos) for kind in (Perplexity, CorpusPerplexity)]
         metrics.append(SLOR(model=folder, bos=bos, unigram="bos"))
         assert all(f"|bos:{named}|" in metric.signature for metric in metrics)
-        log_p = [plain.log_p(sample.text)[1] for sample in given]
+        log_p = [plain.log_p(sample.text)[1] for sample in inputs]
         expected = [math.exp(-np.mean(values)) for values in log_p]
-        assert metrics[0].score(given).values == pytest.approx(expected, rel=1e-4)
+        assert metrics[0].score(inputs).values == pytest.approx(expected, rel=1e-4)
         tokens = [len(values) for values in log_p]
-        assert metrics[1].state(given).tokens == sum(tokens)
+        assert metrics[1].state(inputs).tokens == sum(tokens)
     plain.opening = [plain.bos] if family == "llama" else []
 
 
 def test_a_text_that_is_cut_is_counted_and_a_prompt_that_fills_the_model_leaves_no_value(tmp_path):
     folder = str(tiny.save("gpt2", tmp_path / "gpt2", positions=20))
     long = tiny.texts()[0]
-    given = [Sample("a", long, prompt=long[:9]), Sample("b", long, prompt=long[:-3])]
-    whole = Perplexity(model=folder).score(given)
+    inputs = [Sample("a", long, prompt=long[:9]), Sample("b", long, prompt=long[:-3])]
+    whole = Perplexity(model=folder).score(inputs)
     assert whole.truncated == {"a", "b"}
-    rest = Perplexity(model=folder, text="continuation").score(given)
+    rest = Perplexity(model=folder, text="continuation").score(inputs)
     assert rest.truncated == {"a"}
     assert rest.undefined == {"b": "the prompt is longer than the model takes"}
-    groups = CorpusPerplexity(model=folder).score(given)
+    groups = CorpusPerplexity(model=folder).score(inputs)
     assert groups.truncated == {"all texts"}
 
 
@@ -240,8 +240,10 @@ class Says:
 
     def log_likelihood(self, texts: list[str]) -> list[CausalLikelihood]:
         n = len(self.log_p)
-        one = CausalLikelihood(np.zeros(n, np.int64), np.arange(1, n + 1), self.log_p, cut=False)
-        return [one] * len(texts)
+        likelihood = CausalLikelihood(
+            np.zeros(n, np.int64), np.arange(1, n + 1), self.log_p, cut=False
+        )
+        return [likelihood] * len(texts)
 
     def unigram_bos(self) -> Any:
         return self.bos
@@ -258,11 +260,11 @@ def says(put_model: Any) -> Any:
 @pytest.mark.parametrize("log_p", [(-1.0, -math.inf), (-1e9,)])
 def test_an_infinite_perplexity_is_kept_and_warns_of_nothing(gpt2, says, log_p):
     says(*log_p)
-    given = [Sample("a", "It rained.")]
+    inputs = [Sample("a", "It rained.")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for metric in (Perplexity(model=gpt2), CorpusPerplexity(model=gpt2)):
-            scores = metric.score(given)
+            scores = metric.score(inputs)
             assert (scores.values.tolist(), scores.undefined) == ([math.inf], {})
 
 
@@ -280,46 +282,46 @@ def test_an_impossible_token_gives_an_infinite_slor_and_warns_of_nothing(
     says(log_p, bos=(bos, -0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = SLOR(model=gpt2, unigram="bos").score([Sample("a", "It rained.")])
-    assert (found.values.tolist(), found.undefined) == ([value], {})
+        scores = SLOR(model=gpt2, unigram="bos").score([Sample("a", "It rained.")])
+    assert (scores.values.tolist(), scores.undefined) == ([value], {})
 
 
 def test_a_model_that_computes_no_numbers_leaves_texts_undefined(gpt2, says):
     says(-1.0, math.nan)
-    given = [Sample("a", "It rained.")]
+    inputs = [Sample("a", "It rained.")]
     reason = "the model gives probabilities that are not numbers"
-    assert Perplexity(model=gpt2).score(given).undefined == {"a": reason}
-    assert CorpusPerplexity(model=gpt2).state(given).undefined == 1
+    assert Perplexity(model=gpt2).score(inputs).undefined == {"a": reason}
+    assert CorpusPerplexity(model=gpt2).state(inputs).undefined == 1
 
 
 def test_corpus_perplexity_counts_every_token_alike_and_is_not_the_mean(plain, folder):
-    given = [Sample("a", "It rained."), Sample("b", tiny.texts()[3]), Sample("c", "")]
-    found = CorpusPerplexity(model=folder).score(given)
-    log_p = [v for sample in given for v in plain.log_p(sample.text)[1]]
-    assert math.log(found.values[0]) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
-    mean = Perplexity(model=folder).score(given).mean()
-    assert abs(found.values[0] - mean) > 1
+    inputs = [Sample("a", "It rained."), Sample("b", tiny.texts()[3]), Sample("c", "")]
+    scores = CorpusPerplexity(model=folder).score(inputs)
+    log_p = [v for sample in inputs for v in plain.log_p(sample.text)[1]]
+    assert math.log(scores.values[0]) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
+    mean = Perplexity(model=folder).score(inputs).mean()
+    assert abs(scores.values[0] - mean) > 1
 
 
 def test_corpus_perplexity_has_one_value_a_group_and_none_where_no_text_has_one(gpt2):
-    given = [
+    inputs = [
         Sample("1", "It rained.", system="a"),
         Sample("2", "It rained and rained.", system="b"),
         Sample("3", "", system="c"),
     ]
-    found = CorpusPerplexity(model=gpt2).score(given)
-    assert found.ids == ("system=a", "system=b", "system=c")
-    assert found.undefined == {"system=c": "no text of the group has a value"}
-    alone = CorpusPerplexity(model=gpt2).score(given[1:2])
-    assert found.values[1] == pytest.approx(alone.values[0], rel=1e-5)
+    scores = CorpusPerplexity(model=gpt2).score(inputs)
+    assert scores.ids == ("system=a", "system=b", "system=c")
+    assert scores.undefined == {"system=c": "no text of the group has a value"}
+    alone = CorpusPerplexity(model=gpt2).score(inputs[1:2])
+    assert scores.values[1] == pytest.approx(alone.values[0], rel=1e-5)
 
 
 def test_states_of_partitions_merge_to_the_state_of_all(gpt2):
     metric = CorpusPerplexity(model=gpt2)
-    given = [*samples(), Sample("e", "")]
-    whole = metric.state(given)
+    inputs = [*samples(), Sample("e", "")]
+    whole = metric.state(inputs)
     assert (whole.samples, whole.undefined) == (9, 1)
-    parts = [metric.state(given[:2]), metric.state([]), metric.state(given[2:])]
+    parts = [metric.state(inputs[:2]), metric.state([]), metric.state(inputs[2:])]
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         a, b, c = (parts[i] for i in order)
         merged = metric.merge(metric.merge(a, b), c)
@@ -333,8 +335,8 @@ def test_a_group_seen_in_partitions_has_the_value_of_the_whole(gpt2):
     groups = GroupStates(metric, by=())
     for sample in samples():
         groups.merge(groups.states([sample]))
-    (found,) = groups.scores().values
-    assert found == pytest.approx(metric.value(metric.state(samples())).value, rel=1e-6)
+    (value,) = groups.scores().values
+    assert value == pytest.approx(metric.value(metric.state(samples())).value, rel=1e-6)
 
 
 @given(
@@ -352,15 +354,15 @@ def test_corpus_perplexity_is_exp_of_summed_nll_over_summed_tokens(states):
     for state in states[1:]:
         merged = metric.merge(merged, state)
     tokens = sum(s.tokens for s in states)
-    found = metric.value(merged)
+    value = metric.value(merged)
     assert merged.samples == sum(s.samples for s in states)
     if not tokens:
-        assert math.isnan(found.value)
-        assert found.undefined
+        assert math.isnan(value.value)
+        assert value.undefined
         return
     mean = math.fsum(s.nll for s in states) / tokens
     expected = math.inf if mean > math.log(sys.float_info.max) else math.exp(mean)
-    assert found.value == pytest.approx(expected, rel=1e-9)
+    assert value.value == pytest.approx(expected, rel=1e-9)
 
 
 def test_one_pass_of_the_model_serves_perplexity_slor_and_groups(gpt2, monkeypatch):
@@ -368,27 +370,29 @@ def test_one_pass_of_the_model_serves_perplexity_slor_and_groups(gpt2, monkeypat
     forwards: list[int] = []
     body = model._body
     monkeypatch.setattr(model, "_body", lambda ids: (forwards.append(len(ids)), body(ids))[1])
-    given = samples()
+    inputs = samples()
     options: dict[str, Any] = {"model": gpt2, "loading": Loading(batch_tokens=77)}
-    Perplexity(**options).score(given)
-    assert sum(forwards) == len(given)
-    SLOR(**options, unigram="bos").score(given)
-    CorpusPerplexity(**options, text="continuation").score(given)
-    assert sum(forwards) == len(given) + 1  # the forward of BOS
+    Perplexity(**options).score(inputs)
+    assert sum(forwards) == len(inputs)
+    SLOR(**options, unigram="bos").score(inputs)
+    CorpusPerplexity(**options, text="continuation").score(inputs)
+    assert sum(forwards) == len(inputs) + 1  # the forward of BOS
 
 
 def test_texts_of_a_corpus_are_read_once_and_then_their_likelihoods_are_cached(gpt2, monkeypatch):
     model = load("causal", gpt2, Loading(batch_tokens=78))
-    asked: list[str] = []
+    requests: list[str] = []
     ask = model.log_likelihood
-    monkeypatch.setattr(model, "log_likelihood", lambda texts: (asked.extend(texts), ask(texts))[1])
-    given = [*samples(), Sample("e", "", system="x")]
+    monkeypatch.setattr(
+        model, "log_likelihood", lambda texts: (requests.extend(texts), ask(texts))[1]
+    )
+    inputs = [*samples(), Sample("e", "", system="x")]
     metric = CorpusPerplexity(model=gpt2, loading=Loading(batch_tokens=78))
     first, again, plainly = (
-        levelfield.score(given, metric, cache=cache).scores[metric.name]
+        levelfield.score(inputs, metric, cache=cache).scores[metric.name]
         for cache in (True, True, False)
     )
-    assert len(asked) == 2 * len(samples())
+    assert len(requests) == 2 * len(samples())
     assert again.ids == first.ids == plainly.ids
     assert again.undefined == plainly.undefined == {"system=x": "no text of the group has a value"}
     np.testing.assert_array_equal(again.values, first.values)
@@ -397,15 +401,15 @@ def test_texts_of_a_corpus_are_read_once_and_then_their_likelihoods_are_cached(g
 
 @pytest.mark.thinned
 def test_a_value_depends_on_its_sample_alone(folder):
-    given = samples()
+    inputs = samples()
     for metric, scale in (
         (Perplexity(model=folder), np.log),
         (SLOR(folder, unigram="bos"), np.abs),
     ):
-        together = metric.score(given[::-1]).values[::-1]
+        together = metric.score(inputs[::-1]).values[::-1]
         forget()  # or what was found together would be found again
         alone = []
-        for sample in given:
+        for sample in inputs:
             forget()
             alone += metric.score([sample]).values.tolist()
         np.testing.assert_allclose(scale(together), scale(alone), atol=1e-5)
@@ -415,7 +419,7 @@ def test_signatures_name_every_choice(gpt2, causal_folders, tmp_path):
     corpus = tmp_path / "c.txt"
     corpus.write_text("It rained.\n")
     base: dict[str, Any] = {"model": gpt2}
-    made = [
+    metrics = [
         Perplexity(**base),
         Perplexity(model=str(causal_folders["llama"])),
         Perplexity(**base, loading=Loading(dtype="bfloat16")),
@@ -425,14 +429,14 @@ def test_signatures_name_every_choice(gpt2, causal_folders, tmp_path):
         SLOR(**base, corpus=str(corpus)),
     ]
     corpus.with_name("d.txt").write_text("It rained. It rained.\n")
-    made.append(SLOR(**base, corpus=str(corpus.with_name("d.txt"))))
-    assert len({metric.signature for metric in made}) == len(made)
-    made.append(Perplexity(**base, bos=True))
-    assert made[-1].signature == made[0].signature.replace("bos:no", "bos:</endoftext/>")
-    assert Perplexity(**base, bos=False).signature == made[0].signature
-    assert "|bos:no|" in made[0].signature
-    assert "|bos:<s>|" in made[1].signature
-    assert Perplexity(**base, loading=Loading(batch_tokens=5)).signature == made[0].signature
+    metrics.append(SLOR(**base, corpus=str(corpus.with_name("d.txt"))))
+    assert len({metric.signature for metric in metrics}) == len(metrics)
+    metrics.append(Perplexity(**base, bos=True))
+    assert metrics[-1].signature == metrics[0].signature.replace("bos:no", "bos:</endoftext/>")
+    assert Perplexity(**base, bos=False).signature == metrics[0].signature
+    assert "|bos:no|" in metrics[0].signature
+    assert "|bos:<s>|" in metrics[1].signature
+    assert Perplexity(**base, loading=Loading(batch_tokens=5)).signature == metrics[0].signature
 
 
 def test_equal_counts_have_equal_signatures_whatever_file_they_come_from(gpt2, tmp_path):
@@ -462,8 +466,8 @@ def test_a_corpus_in_which_ids_repeat_is_read(gpt2, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(record * 2)
     files = (str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"))
     tokens = load("causal-tokens", gpt2)
-    found = unigram.load(files, tokens)
-    assert found.counts.sum() == 4 * len(tokens.ids(["It rained."])[0])
+    unigrams = unigram.load(files, tokens)
+    assert unigrams.counts.sum() == 4 * len(tokens.ids(["It rained."])[0])
 
 
 def test_slor_counts_texts_that_are_handed_to_it_unless_it_has_a_corpus_or_needs_none(
@@ -472,14 +476,14 @@ def test_slor_counts_texts_that_are_handed_to_it_unless_it_has_a_corpus_or_needs
     (tmp_path / "c.txt").write_text("It stopped.\n")
     (tmp_path / "d.txt").write_text("It rained.\nIt poured.\n")
     counting = SLOR(model=gpt2).counting(["It rained.", "It poured."])
-    of_file = SLOR(model=gpt2, corpus=str(tmp_path / "d.txt"))
-    assert counting.signature == of_file.signature
-    given = samples(2)
-    assert counting.score(given).values.tolist() == of_file.score(given).values.tolist()
+    counted = SLOR(model=gpt2, corpus=str(tmp_path / "d.txt"))
+    assert counting.signature == counted.signature
+    inputs = samples(2)
+    assert counting.score(inputs).values.tolist() == counted.score(inputs).values.tolist()
     sent = pickle.loads(pickle.dumps(counting))
-    assert (sent.signature, sent.score(given).values.tolist()) == (
+    assert (sent.signature, sent.score(inputs).values.tolist()) == (
         counting.signature,
-        of_file.score(given).values.tolist(),
+        counted.score(inputs).values.tolist(),
     )
     for metric in (SLOR(model=gpt2, corpus=str(tmp_path / "c.txt")), SLOR(gpt2, unigram="bos")):
         assert metric.counting(["It rained."]) is metric
@@ -505,7 +509,7 @@ def test_add_one_probabilities_sum_to_one_and_none_is_zero(counts):
     texts=st.lists(st.lists(st.integers(0, 6), max_size=8), max_size=12), batch=st.integers(1, 5)
 )
 def test_counts_are_those_of_a_plain_loop_whatever_the_batch(texts, batch):
-    words = [" ".join(map(str, one)) for one in texts]
+    words = [" ".join(map(str, numbers)) for numbers in texts]
 
     class Digits:
         digest = "digits"
@@ -518,13 +522,13 @@ def test_counts_are_those_of_a_plain_loop_whatever_the_batch(texts, batch):
         with pytest.raises(UserError, match="no token"):
             unigram.count(words, Digits(), batch=batch)
         return
-    expected = Counter(id for one in texts for id in one)
-    found = unigram.count(words, Digits(), batch=batch)
-    assert found.counts.tolist() == [expected[id] for id in range(7)]
+    expected = Counter(id for numbers in texts for id in numbers)
+    unigrams = unigram.count(words, Digits(), batch=batch)
+    assert unigrams.counts.tolist() == [expected[id] for id in range(7)]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("{header}\n" + "1\n" * 399, "399 counts for a vocabulary of 400"),
         ("{header}\n", "0 counts"),
@@ -536,12 +540,12 @@ def test_counts_are_those_of_a_plain_loop_whatever_the_batch(texts, batch):
         ("\n\n", "no token"),
     ],
 )
-def test_a_corpus_that_is_none_is_the_users_mistake(gpt2, tmp_path, content, said):
+def test_a_corpus_that_is_none_is_the_users_mistake(gpt2, tmp_path, content, message):
     file = tmp_path / "c.txt"
     tokens = load("causal-tokens", gpt2)
     header = f"{unigram.HEADER}; tokenizer {tokens.digest}"
     file.write_text(content.format(header=header))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         _ = SLOR(model=gpt2, corpus=str(file)).signature
 
 

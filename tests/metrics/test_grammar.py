@@ -38,7 +38,7 @@ sentences = st.lists(st.sampled_from(CLEAN + FAULTY), min_size=1, max_size=5)
 
 
 def value(text: str, /, *, prompt: str = "", **options) -> float:
-    """The errors of one text per 100 words; fails if there is no value."""
+    """Returns the errors of one text per 100 words; fails without a value."""
     scores = GrammarErrors(**options).score([Sample("1", text, prompt=prompt)])
     assert scores.undefined == {}
     return float(scores.values[0])
@@ -82,13 +82,13 @@ def test_matters_of_style_are_no_errors():
 
 
 def test_the_model_is_not_asked_even_where_it_is_installed(monkeypatch: pytest.MonkeyPatch):
-    asked: list[str] = []
+    requests: list[str] = []
     module = sys.modules["quire_grammar.check"]
-    monkeypatch.setattr(module, "_model_predict", lambda text: asked.append(text) or [])
+    monkeypatch.setattr(module, "_model_predict", lambda text: requests.append(text) or [])
     quire.check("The dog bark.")
-    assert asked == ["The dog bark."]
+    assert requests == ["The dog bark."]
     assert value("The dog bark.") == 0
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\u2003"])

@@ -28,14 +28,14 @@ def nll(folder: Path, family: str, text: str, *, end: bool) -> float:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(text, add_special_tokens=False).input_ids
     ids += [tokenizer.eos_token_id] * end
-    given = GIVEN[family]
+    prefix = GIVEN[family]
     with torch.no_grad():
         logits = model(
             input_ids=tokenizer(GAP[family], return_tensors="pt").input_ids,
-            decoder_input_ids=torch.tensor([[*given, *ids[:-1]]]),
-        ).logits[0, len(given) - 1 :]
+            decoder_input_ids=torch.tensor([[*prefix, *ids[:-1]]]),
+        ).logits[0, len(prefix) - 1 :]
     table = logits.double().log_softmax(-1)
-    return -sum(table[at, id].item() for at, id in enumerate(ids)) / len(ids)
+    return -sum(table[place, id].item() for place, id in enumerate(ids)) / len(ids)
 
 
 @pytest.fixture(params=tiny.FAMILIES)
@@ -48,48 +48,50 @@ def family(request: pytest.FixtureRequest) -> str:
 def test_it_is_the_formula_of_the_plain_loop(family, tiny_folders, end):
     folder = tiny_folders[family]
     texts = [*tiny.texts()[:3], "a", "Ünïcödé 🙂", "日本語"]
-    given = [Sample(str(n), text) for n, text in enumerate(texts)]
+    samples = [Sample(str(n), text) for n, text in enumerate(texts)]
     expected = [nll(folder, family, text, end=end) for text in texts]
     for batch_tokens in (None, 1, 200):
         options = {"model": str(folder), "end": end, "loading": Loading(batch_tokens=batch_tokens)}
-        found = InfillingPerplexity(**options).score(given)
-        np.testing.assert_allclose(np.log(found.values), expected, atol=1e-5)
-        of_logarithms = InfillingPerplexity(**options, value="nll").score(given)
-        np.testing.assert_allclose(of_logarithms.values, expected, atol=1e-5)
-    assert found.direction == "lower"
+        scores = InfillingPerplexity(**options).score(samples)
+        np.testing.assert_allclose(np.log(scores.values), expected, atol=1e-5)
+        nll_scores = InfillingPerplexity(**options, value="nll").score(samples)
+        np.testing.assert_allclose(nll_scores.values, expected, atol=1e-5)
+    assert scores.direction == "lower"
 
 
 def test_of_one_sentence_it_is_what_coherence_asks(family, tiny_folders):
-    given = [Sample("a", "The lake froze early this year.")]
+    samples = [Sample("a", "The lake froze early this year.")]
     model = str(tiny_folders[family])
     coherence = (
-        CTRLEvalCoherence(model=model, single="score", weights="mean").score(given).values[0]
+        CTRLEvalCoherence(model=model, single="score", weights="mean").score(samples).values[0]
     )
-    found = InfillingPerplexity(model=model).score(given).values[0]
-    assert math.log(found) == pytest.approx(-coherence, abs=1e-6)
+    value = InfillingPerplexity(model=model).score(samples).values[0]
+    assert math.log(value) == pytest.approx(-coherence, abs=1e-6)
 
 
 def test_what_has_no_value_has_a_reason(family, tiny_folders):
     gap = GAP[family]
-    given = [Sample("a", " \n"), Sample("b", f"It {gap} rained."), Sample("c", "It rained.")]
+    samples = [Sample("a", " \n"), Sample("b", f"It {gap} rained."), Sample("c", "It rained.")]
     metric = InfillingPerplexity(model=str(tiny_folders[family]))
     expected = {"a": "empty text", "b": f"the text holds the model's gap token {gap}"}
-    assert metric.score(given).undefined == expected
-    assert metric.score(given[:2]).undefined == expected
+    assert metric.score(samples).undefined == expected
+    assert metric.score(samples[:2]).undefined == expected
 
 
 def test_a_text_that_is_too_long_is_scored_on_its_beginning_and_counted(tmp_path):
     folder = tiny.save("pegasus", tmp_path / "pegasus", positions=40)
     long = " ".join(tiny.texts()[:3])
-    found = InfillingPerplexity(model=str(folder)).score([Sample("a", long), Sample("b", "Rain.")])
-    assert found.truncated == {"a"}
-    assert np.isfinite(found.values).all()
+    scores = InfillingPerplexity(model=str(folder)).score([Sample("a", long), Sample("b", "Rain.")])
+    assert scores.truncated == {"a"}
+    assert np.isfinite(scores.values).all()
 
 
 def test_the_signature_names_what_could_change_a_value(tiny_folders):
     model = str(tiny_folders["t5"])
-    made = [{}, {"value": "nll"}, {"end": False}, {"loading": Loading(dtype="bfloat16")}]
-    assert len({InfillingPerplexity(model=model, **one).signature for one in made}) == len(made)
+    choices = [{}, {"value": "nll"}, {"end": False}, {"loading": Loading(dtype="bfloat16")}]
+    assert len(
+        {InfillingPerplexity(model=model, **options).signature for options in choices}
+    ) == len(choices)
 
 
 def test_a_model_that_fills_no_gaps_is_refused(causal_folders):

@@ -43,8 +43,8 @@ def plain(folder: Path, text: str) -> np.ndarray:
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
-        found = model(**AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt"))
-    return torch.softmax(found.logits[0].double(), dim=0).numpy()
+        output = model(**AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt"))
+    return torch.softmax(output.logits[0].double(), dim=0).numpy()
 
 
 # -- votes
@@ -81,9 +81,9 @@ def test_labels_are_mapped_in_a_file_and_several_may_mean_one(tmp_path):
     )
     judge = loaded(file)
     assert judge.labels == ("negative", "3", "positive")
-    one, two, three, four = plain(tmp_path / "stars", TEXTS[0])
+    p_1, p_2, p_3, p_4 = plain(tmp_path / "stars", TEXTS[0])
     (verdict,) = judge.verdicts(TEXTS[:1])
-    np.testing.assert_allclose(verdict.p, [one + two, three, four], atol=1e-5)
+    np.testing.assert_allclose(verdict.p, [p_1 + p_2, p_3, p_4], atol=1e-5)
 
 
 def test_labels_without_a_meaning_are_refused_with_the_mapping_to_write(tmp_path):
@@ -173,8 +173,8 @@ def test_an_encoder_decoder_says_how_likely_each_word_is(tmp_path, tiny_folders)
         labels = tokenizer(word, return_tensors="pt")["input_ids"]  # ends with </s>
         read = tokenizer(f"sentiment: {text}", return_tensors="pt")
         with torch.inference_mode():
-            of_tokens = torch.log_softmax(model(**read, labels=labels).logits[0].double(), dim=-1)
-        return float(of_tokens.gather(1, labels[0][:, None]).sum())
+            token_log_p = torch.log_softmax(model(**read, labels=labels).logits[0].double(), dim=-1)
+        return float(token_log_p.gather(1, labels[0][:, None]).sum())
 
     judge = loaded(words_file(tmp_path, folder, '{ negative = "no", positive = "p" }'))
     for text, verdict in zip(TEXTS, judge.verdicts(TEXTS), strict=True):
@@ -206,8 +206,8 @@ def test_an_encoder_compares_as_attribute_relevance_does():
     assert judge.labels == load_aspect("sentiment").labels
     samples = [Sample(str(i), t, control={"sentiment": "positive"}) for i, t in enumerate(TEXTS)]
     expected = CTRLEvalAttributeRelevance().score(samples).values
-    found = [verdict.p[1] for verdict in judge.verdicts(TEXTS)]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    p_positive = [verdict.p[1] for verdict in judge.verdicts(TEXTS)]
+    np.testing.assert_allclose(p_positive, expected, atol=1e-6)
 
 
 def test_an_encoder_takes_any_labels_with_words_for_them(tmp_path):
@@ -338,33 +338,33 @@ def test_spellings_of_a_label_are_one_label(tmp_path):
 
 
 def test_the_description_changes_with_whatever_could_change_a_vote(tmp_path, tiny_folders):
-    one = describe(choose(words_file(tmp_path, tiny_folders["t5"])))
+    description = describe(choose(words_file(tmp_path, tiny_folders["t5"])))
     other = describe(
         choose(words_file(tmp_path, tiny_folders["t5"], '{ negative = "n", positive = "yes" }'))
     )
-    assert one.startswith("t5=t5@")
-    assert one.split("#")[0] == other.split("#")[0]
-    assert one != other
+    assert description.startswith("t5=t5@")
+    assert description.split("#")[0] == other.split("#")[0]
+    assert description != other
 
 
 def test_a_judge_that_cannot_be_had_is_said_to_be_unavailable_and_fails_when_asked():
     chosen = choose("paper")
-    said = describe(chosen)
-    assert "english@714eb0fa89d2#" in said
-    assert "t5-base-finetuned-sst2-sentiment@unavailable#" in said
-    assert said.count("@unavailable") == 3
+    description = describe(chosen)
+    assert "english@714eb0fa89d2#" in description
+    assert "t5-base-finetuned-sst2-sentiment@unavailable#" in description
+    assert description.count("@unavailable") == 3
     with pytest.raises(ModelError, match=r"judge 't5-sst2': .* judges=offline needs no network"):
         load(chosen[1], chosen, Loading())
 
 
 def test_a_text_is_judged_once_whoever_asks(tmp_path, monkeypatch):
     judge = loaded(str(tiny_classifier.save(tmp_path / "m", ["bad", "good"])))
-    asked: list[str] = []
+    requests: list[str] = []
     original = judge._ask
-    monkeypatch.setattr(judge, "_ask", lambda texts: asked.extend(texts) or original(texts))
+    monkeypatch.setattr(judge, "_ask", lambda texts: requests.extend(texts) or original(texts))
     first = judge.verdicts([TEXTS[0], TEXTS[1], TEXTS[0]])
     again = judge.verdicts([TEXTS[1], TEXTS[2], TEXTS[0]])
-    assert asked == TEXTS[:3]
+    assert requests == TEXTS[:3]
     np.testing.assert_array_equal(first[1].p, again[0].p)
     np.testing.assert_array_equal(first[0].p, again[2].p)
 
@@ -396,7 +396,7 @@ def test_the_shipped_judges_of_sentiment_need_no_network_and_are_right_about_pla
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     (judge,) = choose(name)
-    said = load(judge, (judge,), Loading(device="cpu")).verdicts(
+    verdicts = load(judge, (judge,), Loading(device="cpu")).verdicts(
         ["A wonderful, moving film.", "Dull, clumsy and far too long."]
     )
-    assert [v.vote for v in said] == ["positive", "negative"]
+    assert [v.vote for v in verdicts] == ["positive", "negative"]

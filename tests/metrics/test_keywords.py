@@ -29,8 +29,8 @@ from levelfield.text.words import SOFT_HYPHEN, standard
 EXACT = (KeywordsAny, KeywordsAll, KeywordsCoverage)
 
 
-def asked(text: str, *wanted: str, prompt: str = "") -> Sample:
-    return Sample("1", text, prompt=prompt, control={"keywords": wanted})
+def asked(text: str, *keywords: str, prompt: str = "") -> Sample:
+    return Sample("1", text, prompt=prompt, control={"keywords": keywords})
 
 
 def holds(text: str, keyword: str, **options) -> bool:
@@ -180,7 +180,7 @@ def test_the_published_match_is_a_substring_in_the_same_case():
 
 
 @pytest.mark.parametrize(
-    ("text", "keyword", "found"),
+    ("text", "keyword", "matches"),
     [
         ("two courts", "court", True),
         ("a court", "courts", True),
@@ -195,8 +195,8 @@ def test_the_published_match_is_a_substring_in_the_same_case():
         ("市場", "市場", True),
     ],
 )
-def test_a_keyword_is_found_by_its_lemmas(text: str, keyword: str, found: bool):
-    assert holds(text, keyword, match="lemma") == found
+def test_a_keyword_is_found_by_its_lemmas(text: str, keyword: str, matches: bool):
+    assert holds(text, keyword, match="lemma") == matches
 
 
 def test_any_all_and_share_agree_on_what_is_found():
@@ -296,8 +296,8 @@ words_of_texts = st.text("abC+ .é", max_size=12)
 
 
 @given(words_of_texts, st.lists(words_of_texts, max_size=4))
-def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, wanted: list[str]):
-    sample = asked(text, *wanted)
+def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, keywords: list[str]):
+    sample = asked(text, *keywords)
     options = [{"match": m, "case": c} for m in ("word", "substring") for c in ("exact", "ignore")]
     for option in options:
         any_, all_, share = (metric(**option).score([sample]).values[0] for metric in EXACT)
@@ -311,14 +311,14 @@ def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, wanted: list
     whole, within = (
         KeywordsCoverage(match=m).score([sample]).values[0] for m in ("word", "substring")
     )
-    spaced = any(" " in keyword.strip() for keyword in wanted)
+    spaced = any(" " in keyword.strip() for keyword in keywords)
     assert np.isnan(whole) or spaced or whole <= within
 
 
 @given(st.text(), st.lists(st.text(), max_size=3))
-def test_no_text_and_no_keyword_is_too_strange(text: str, wanted: list[str]):
+def test_no_text_and_no_keyword_is_too_strange(text: str, keywords: list[str]):
     for match in ("word", "substring", "lemma"):
-        (value,) = KeywordsCoverage(match=match).score([asked(text, *wanted)]).values
+        (value,) = KeywordsCoverage(match=match).score([asked(text, *keywords)]).values
         assert np.isnan(value) or 0 <= value <= 1
 
 
@@ -376,7 +376,7 @@ def fake_spacy(monkeypatch: pytest.MonkeyPatch):
 def test_cov_with_spacy_is_keywords_among_the_lemmas_of_the_text():
     metric = KeywordsCov(lemmas="spacy")
     (value,) = metric.score([asked("The courts met", "court", "meet", "courts", "The")]).values
-    assert value == 3 / 4  # "courts" is no lemma
+    assert value == 3 / 4  # "courts" is not a lemma
     assert "|lemmas:spacy-3.8.1/en_core_web_sm-3.8.0|text:whole|" in metric.signature
 
 
@@ -475,6 +475,8 @@ def test_any_and_all_are_those_of_the_published_files(name: str):
         assert not scores.undefined
         assert scores.mean() == pytest.approx(published["overall"][measure], abs=1e-12)
         for value in published.keys() - {"overall"}:
-            wanted = lpf.wanted("keywords", value)
-            own = [v for s, v in zip(samples, scores.values, strict=True) if s.control == wanted]
-            assert np.mean(own) == pytest.approx(published[value][measure], abs=1e-12)
+            control = lpf.wanted("keywords", value)
+            values = [
+                v for s, v in zip(samples, scores.values, strict=True) if s.control == control
+            ]
+            assert np.mean(values) == pytest.approx(published[value][measure], abs=1e-12)

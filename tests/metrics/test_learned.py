@@ -90,10 +90,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     info = site / "unbabel_comet-2.2.7.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: unbabel-comet\nVersion: 2.2.7\n")
-    made = Environment("comet", path, environments.RECIPES["comet"].requirements)
-    made = Environment("comet", path, made.requirements, environments._packages(made.python))
-    environments._write(made)
-    return made
+    created = Environment("comet", path, environments.RECIPES["comet"].requirements)
+    created = Environment(
+        "comet", path, created.requirements, environments._packages(created.python)
+    )
+    environments._write(created)
+    return created
 
 
 @pytest.fixture
@@ -116,8 +118,8 @@ def checkpoint(folder: Path, kind: str) -> Path:
     return folder
 
 
-def sample(text: str, id: str = "1", source: str = "the lake froze", **given: object) -> Sample:
-    return Sample(id=id, text=text, source=source, **given)  # type: ignore[arg-type]
+def sample(text: str, id: str = "1", source: str = "the lake froze", **fields: object) -> Sample:
+    return Sample(id=id, text=text, source=source, **fields)  # type: ignore[arg-type]
 
 
 def test_the_source_is_compared_with_the_text(comet):
@@ -129,9 +131,9 @@ def test_the_source_is_compared_with_the_text(comet):
 
 
 def test_of_several_references_the_best_or_the_mean_counts_and_blank_ones_are_left_out(comet):
-    one = sample("ice", references=("a lake", "  ", "frozen water"))
-    best = COMETReferences(**comet).score([one])
-    mean = COMETReferences(**comet, references="mean").score([one])
+    text_sample = sample("ice", references=("a lake", "  ", "frozen water"))
+    best = COMETReferences(**comet).score([text_sample])
+    mean = COMETReferences(**comet, references="mean").score([text_sample])
     assert best.values == pytest.approx([3 / 6])
     assert mean.values == pytest.approx([(3 / 6 + 3 / 12) / 2])
     assert best.parts is not None
@@ -279,14 +281,14 @@ def test_bleurt_reads_the_reference_first_and_the_text_second(bleurt, put_model)
             return model.values(pairs)
 
     put_model("regressor", lambda _name, _loading: Watched())
-    one = sample("frozen", references=("a lake", " ", "ice"))
-    by_source = BLEURTSource(model=bleurt).score([one])
-    by_references = BLEURTReferences(model=bleurt).score([one])
+    text_sample = sample("frozen", references=("a lake", " ", "ice"))
+    by_source = BLEURTSource(model=bleurt).score([text_sample])
+    by_references = BLEURTReferences(model=bleurt).score([text_sample])
     assert seen == [("the lake froze", "frozen"), ("a lake", "frozen"), ("ice", "frozen")]
     assert by_references.parts is not None
     assert by_references.values == by_references.parts["score"].max()
     assert by_references.parts["score"].n_unique() == 2
-    mean = BLEURTReferences(model=bleurt, references="mean").score([one])
+    mean = BLEURTReferences(model=bleurt, references="mean").score([text_sample])
     assert mean.values == pytest.approx(by_references.parts["score"].mean())
     assert math.isfinite(by_source.values[0])
 

@@ -76,8 +76,8 @@ def samples(n: int) -> list[Sample]:
 
 def steps(*tokens: tuple[str, dict[str, float]]) -> tuple[AnswerToken, ...]:
     return tuple(
-        AnswerToken(token, tuple(Alternative(t, math.log(p)) for t, p in of.items() if p))
-        for token, of in tokens
+        AnswerToken(token, tuple(Alternative(t, math.log(p)) for t, p in alternatives.items() if p))
+        for token, alternatives in tokens
     )
 
 
@@ -98,12 +98,12 @@ def test_every_aspect_has_a_question_for_every_task_and_says_what_it_reads(aspec
 @given(st.text(alphabet=st.sampled_from("=\n a🙂"), max_size=40), st.text(max_size=40))
 def test_no_text_can_end_its_own_block(prompt, text):
     template = shipped()["text", "consistency"]
-    asked = template.prompt({"prompt": prompt, "text": text})
-    fence = asked.partition("between two lines ")[2].partition(" ")[0]
+    question = template.prompt({"prompt": prompt, "text": text})
+    fence = question.partition("between two lines ")[2].partition(" ")[0]
     assert set(fence) == {"="}
     assert fence not in prompt
     assert fence not in text
-    _, opening, _, shown, _ = asked.split(f"\n{fence}\n")
+    _, opening, _, shown, _ = question.split(f"\n{fence}\n")
     assert (opening, shown) == (prompt, text)
 
 
@@ -126,15 +126,15 @@ def test_what_is_asked_names_scale_fields_and_form():
         "control": "keywords: court, culture\ntopic: World",
         "keywords": "court, culture",
     }
-    asked = shipped()["reply", "coherence"].prompt({"context": "Hi.\nHello.", "text": "Bye."})
-    assert "from 1 to 10" in asked
-    assert "The conversation:\n=====\nHi.\nHello.\n=====\n\nThe reply:\n=====\nBye.\n" in asked
-    assert asked.endswith("Coherence:")
+    question = shipped()["reply", "coherence"].prompt({"context": "Hi.\nHello.", "text": "Bye."})
+    assert "from 1 to 10" in question
+    assert "The conversation:\n=====\nHi.\nHello.\n=====\n\nThe reply:\n=====\nBye.\n" in question
+    assert question.endswith("Coherence:")
 
 
 def test_a_template_of_ones_own_says_what_is_wrong_with_it(tmp_path):
     path = tmp_path / "own.toml"
-    for content, said in {
+    for content, message in {
         "scale = [1, 5]": "instructions: expected a string, such as",
         TEMPLATE.replace("[1, 5]", "[5, 1]"): "scale: expected two whole numbers",
         TEMPLATE.replace("[1, 5]", "[1.0, 5.0]"): r"scale\[1\]: expected a whole number",
@@ -146,7 +146,7 @@ def test_a_template_of_ones_own_says_what_is_wrong_with_it(tmp_path):
         "scale = ": "not a TOML file",
     }.items():
         path.write_text(content)
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             read_template(str(path))
     with pytest.raises(UserError, match="can't be read"):
         read_template(str(tmp_path / "none.toml"))
@@ -192,71 +192,71 @@ def test_a_template_of_ones_own_says_what_is_wrong_with_it(tmp_path):
     ],
 )
 def test_an_answer_is_a_number_of_the_scale_and_nothing_else_or_unparsable(answer, number):
-    found = OVERALL.read(answer)
-    assert (int(found["number"]) if found else None) == number
+    masses = OVERALL.read(answer)
+    assert (int(masses["number"]) if masses else None) == number
 
 
 @given(st.text(alphabet="0123456789 ./-*Score:\n", max_size=8))
 def test_what_is_read_stands_in_the_answer_and_on_the_scale(answer):
-    found = OVERALL.read(answer)
-    if found:
-        assert int(found["number"]) in range(1, 11)
-        assert found["number"] in answer
+    masses = OVERALL.read(answer)
+    if masses:
+        assert int(masses["number"]) in range(1, 11)
+        assert masses["number"] in answer
 
 
 def test_every_way_a_token_writes_a_number_counts_for_it():
-    of = {"7": 0.4, " 7": 0.1, "**8": 0.2, "9.": 0.1, "eight": 0.1, "12": 0.05, "0": 0.05}
-    found = OVERALL.masses("7", steps(("7", of)))
-    assert found.p == pytest.approx({7: 0.5, 8: 0.2, 9: 0.1})
-    assert found.unresolved == 0
+    alternatives = {"7": 0.4, " 7": 0.1, "**8": 0.2, "9.": 0.1, "eight": 0.1, "12": 0.05, "0": 0.05}
+    masses = OVERALL.masses("7", steps(("7", alternatives)))
+    assert masses.p == pytest.approx({7: 0.5, 8: 0.2, 9: 0.1})
+    assert masses.unresolved == 0
 
 
 def test_the_number_is_found_behind_words_and_before_the_end_token():
-    told = steps(
+    answer_steps = steps(
         ("Score", {"Score": 0.9, "3": 0.1}),
         (":", {":": 1.0}),
         (" ", {" ": 1.0}),
         ("7", {"7": 0.75, "6": 0.25}),
         ("<|end|>", {"<|end|>": 1.0}),
     )
-    assert OVERALL.masses("Score: 7", told).p == pytest.approx({7: 0.75, 6: 0.25})
+    assert OVERALL.masses("Score: 7", answer_steps).p == pytest.approx({7: 0.75, 6: 0.25})
 
 
 def test_numbers_in_thoughts_that_are_not_in_the_answer_do_not_count():
     thought = ("2", {"2": 1.0}), (" or 7?", {" or 7?": 1.0}), ("</think>", {"</think>": 1.0})
-    told = steps(*thought, ("7", {"7": 0.75, "6": 0.25}), ("<|end|>", {"<|end|>": 1.0}))
-    assert OVERALL.masses("7", told).p == pytest.approx({7: 0.75, 6: 0.25})
+    answer_steps = steps(*thought, ("7", {"7": 0.75, "6": 0.25}), ("<|end|>", {"<|end|>": 1.0}))
+    assert OVERALL.masses("7", answer_steps).p == pytest.approx({7: 0.75, 6: 0.25})
 
 
 def test_one_is_itself_where_ten_is_a_token_of_its_own():
-    found = OVERALL.masses("1", steps(("1", {"1": 0.5, "10": 0.25, "2": 0.25})))
-    assert found.p == pytest.approx({1: 0.5, 10: 0.25, 2: 0.25})
-    assert found.unresolved == 0
+    masses = OVERALL.masses("1", steps(("1", {"1": 0.5, "10": 0.25, "2": 0.25})))
+    assert masses.p == pytest.approx({1: 0.5, 10: 0.25, 2: 0.25})
+    assert masses.unresolved == 0
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=9, max_size=9), st.floats(0, 1), st.booleans())
 def test_digit_by_digit_the_answers_path_splits_one_from_ten(weights, goes_on, ten):
     first = {str(s): w / sum(weights) for s, w in enumerate(weights, 1)}
     then = {"0": goes_on, "<end>": 1 - goes_on}
-    told = steps(("1", first), ("0" if ten else "<end>", then))
-    found = OVERALL.masses("10" if ten else "1", told)
+    answer_steps = steps(("1", first), ("0" if ten else "<end>", then))
+    masses = OVERALL.masses("10" if ten else "1", answer_steps)
     truth = {s: first[str(s)] for s in range(2, 10)}
     truth |= {1: first["1"] * (1 - goes_on), 10: first["1"] * goes_on}
-    assert {s: found.p.get(s, 0.0) for s in truth} == pytest.approx(truth)
-    assert found.unresolved == 0
+    assert {s: masses.p.get(s, 0.0) for s in truth} == pytest.approx(truth)
+    assert masses.unresolved == 0
 
 
 def test_where_the_answer_went_another_way_one_or_ten_is_left_open():
-    found = OVERALL.masses("7", steps(("7", {"7": 0.7, "1": 0.3})))
-    assert found == ({7: pytest.approx(0.7)}, pytest.approx(0.3))
+    masses = OVERALL.masses("7", steps(("7", {"7": 0.7, "1": 0.3})))
+    assert masses == ({7: pytest.approx(0.7)}, pytest.approx(0.3))
 
 
 @pytest.mark.parametrize(("answer", "number"), [(["1"], 1), (["1", "0"], 10)])
 def test_without_a_next_token_the_answer_itself_says_which_it_is(answer, number):
-    told = steps(*[(token, {token: 0.8}) for token in answer])
-    found = OVERALL.masses("".join(answer), told)
-    assert {s for s, p in found.p.items() if p > 1e-12} - {1} <= {number}
-    assert found.p[number] == pytest.approx({1: 0.8, 10: 0.64}[number])
+    answer_steps = steps(*[(token, {token: 0.8}) for token in answer])
+    masses = OVERALL.masses("".join(answer), answer_steps)
+    assert {s for s, p in masses.p.items() if p > 1e-12} - {1} <= {number}
+    assert masses.p[number] == pytest.approx({1: 0.8, 10: 0.64}[number])
 
 
 def test_steps_of_another_text_are_no_log_probabilities():
@@ -267,8 +267,8 @@ def test_steps_of_another_text_are_no_log_probabilities():
 
 
 def test_the_value_is_the_expectation_over_the_scales_tokens():
-    told = [("8", {"8": 0.5, "6": 0.2, "10": 0.1, "The": 0.2})]
-    with serving(lambda *_: completion("8", steps=told)) as (url, seen):
+    answer_steps = [("8", {"8": 0.5, "6": 0.2, "10": 0.1, "The": 0.2})]
+    with serving(lambda *_: completion("8", steps=answer_steps)) as (url, seen):
         scores = LLMJudgeOverall(model="judge", base_url=url, expectation="logprobs").score(
             samples(2)
         )
@@ -304,17 +304,19 @@ def test_without_log_probabilities_it_is_the_mean_of_the_answers_that_are_number
 def test_no_number_at_all_is_undefined_and_says_of_how_many():
     with serving(lambda body, _: completion(*["good"] * body.get("n", 1))) as (url, _):
         many = LLMJudgeOverall(model="judge", base_url=url, expectation="samples").score(samples(1))
-        one = LLMJudgeOverall(model="judge", base_url=url, expectation="logprobs").score(samples(1))
+        scores = LLMJudgeOverall(model="judge", base_url=url, expectation="logprobs").score(
+            samples(1)
+        )
     assert many.undefined == {"0": "none of 20 answers is a number from 1 to 10"}
-    assert one.undefined == {"0": "the answer is no number from 1 to 10"}
+    assert scores.undefined == {"0": "the answer is no number from 1 to 10"}
     assert many.parts.is_empty()
 
 
 def test_several_answers_with_log_probabilities_are_pooled():
     def both(body, _):
         first = body["seed"] == 0
-        told = [("8", {"8": 0.6, "6": 0.4})] if first else [("4", {"4": 1.0})]
-        return completion("8" if first else "4", steps=told)
+        answer_steps = [("8", {"8": 0.6, "6": 0.4})] if first else [("4", {"4": 1.0})]
+        return completion("8" if first else "4", steps=answer_steps)
 
     with serving(both) as (url, _):
         judge = LLMJudgeOverall(model="judge", base_url=url, expectation="logprobs", samples=2)
@@ -323,8 +325,8 @@ def test_several_answers_with_log_probabilities_are_pooled():
 
 @pytest.mark.parametrize(("share", "defined"), [(0.005, True), (0.02, False)])
 def test_too_much_that_may_be_one_or_ten_is_undefined(share, defined):
-    told = [("8", {"8": 1 - share, "1": share})]
-    with serving(lambda *_: completion("8", steps=told)) as (url, _):
+    answer_steps = [("8", {"8": 1 - share, "1": share})]
+    with serving(lambda *_: completion("8", steps=answer_steps)) as (url, _):
         scores = LLMJudgeOverall(model="judge", base_url=url, expectation="logprobs").score(
             samples(1)
         )
@@ -335,8 +337,8 @@ def test_too_much_that_may_be_one_or_ten_is_undefined(share, defined):
 
 
 def test_the_signature_says_what_auto_found_out():
-    told = [("1", {"1": 0.9, "10": 0.1})]
-    with serving(lambda *_: completion("1", steps=told)) as (url, seen):
+    answer_steps = [("1", {"1": 0.9, "10": 0.1})]
+    with serving(lambda *_: completion("1", steps=answer_steps)) as (url, seen):
         with_them = LLMJudgeOverall(model="judge", base_url=url)
         named = with_them.signature
         with_them.score(samples(1))
@@ -369,8 +371,13 @@ def test_neither_key_nor_port_is_in_the_signature_and_the_key_is_in_no_score():
     port = url.rpartition(":")[2].partition("/")[0]
     assert port not in judge.signature
     assert "server:127.0.0.1|" in judge.signature
-    for said in (judge.signature, repr(judge), repr(scores), pickle.dumps(judge).decode("latin1")):
-        assert KEY not in said
+    for document in (
+        judge.signature,
+        repr(judge),
+        repr(scores),
+        pickle.dumps(judge).decode("latin1"),
+    ):
+        assert KEY not in document
 
 
 def test_what_changes_a_value_changes_the_signature(polite):
@@ -485,8 +492,8 @@ def test_an_empty_text_is_undefined_and_asked_of_nobody(text):
     ],
 )
 def test_a_field_that_is_shown_and_empty_is_undefined(judge, task, reason):
-    made = judge(model="m", base_url="http://x.invalid/v1", expectation="samples", task=task)
-    scores = made.score([Sample("a", "Fine."), Sample("b", "")])
+    metric = judge(model="m", base_url="http://x.invalid/v1", expectation="samples", task=task)
+    scores = metric.score([Sample("a", "Fine."), Sample("b", "")])
     assert scores.undefined == {"a": reason, "b": "empty text"}
 
 
@@ -632,8 +639,8 @@ def test_without_a_model_or_network_the_embedded_one_answers_as_in_its_chat_temp
     chat = load("choices", judge.model)
     start, end = "<|im_start|>", "<|im_end|>"
     system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
-    asked = f"{start}system\n{system}{end}\n{start}user\nHi{end}\n{start}assistant\n"
-    assert chat.length("Hi") == len(chat._tokenizer(asked)["input_ids"])
+    prompt = f"{start}system\n{system}{end}\n{start}user\nHi{end}\n{start}assistant\n"
+    assert chat.length("Hi") == len(chat._tokenizer(prompt)["input_ids"])
     assert {start, end} <= set(chat.control_tokens)
 
 

@@ -18,9 +18,9 @@ CHOICES = [(name, choice) for name in METRICS for choice in options(metric_class
 
 
 def makers(metric: str) -> Iterator[Maker]:
-    made, required = metric_class(metric), REQUIRED.get(metric, {})
-    yield lambda values: made.of(**{**required, **values})
-    yield lambda values: make(made, {**required, **values})
+    cls, required = metric_class(metric), REQUIRED.get(metric, {})
+    yield lambda values: cls.of(**{**required, **values})
+    yield lambda values: make(cls, {**required, **values})
     yield lambda values: create([metric], {}, {**required, **values})
     yield lambda values: create(
         [metric], {}, {name: str(value) for name, value in {**required, **values}.items()}
@@ -44,9 +44,9 @@ def test_every_option_says_what_it_does():
 
 def test_a_metric_is_an_equal_one_after_pickling():
     for metric in METRICS:
-        made = metric_class(metric)
-        assert issubclass(made, Options)
-        value = make(made, REQUIRED.get(metric, {}))
+        cls = metric_class(metric)
+        assert issubclass(cls, Options)
+        value = make(cls, REQUIRED.get(metric, {}))
         copy = pickle.loads(pickle.dumps(value))
         assert (copy, hash(copy)) == (value, hash(value)), metric
         assert value.replace() == value, metric

@@ -101,10 +101,10 @@ def bag(text: str) -> Counter[str]:
     ],
 )
 def test_a_file_of_vectors_gives_pots_value_of_the_full_problem(file, text, source):
-    found = WMDSource(vectors=file).score([Sample("a", text, source=source)])
-    assert found.values[0] == pytest.approx(full(bag(text), bag(source)), abs=1e-6)
-    assert found.direction == "lower"
-    assert not found.truncated
+    scores = WMDSource(vectors=file).score([Sample("a", text, source=source)])
+    assert scores.values[0] == pytest.approx(full(bag(text), bag(source)), abs=1e-6)
+    assert scores.direction == "lower"
+    assert not scores.truncated
 
 
 def test_two_thousand_different_words_are_solved():
@@ -125,9 +125,9 @@ def test_gensims_value_with_vectors_of_unit_length(file):
     peer.add_vectors(WORDS, np.stack(list(VECTORS.values())).astype(np.float32))
     pairs = [("lake froze", "pond ice rain"), ("i lake .", "i pond . ."), ("日 本", "本 日 rain")]
     metric = WMDSource(vectors=file, unit_length=True)
-    found = metric.score([Sample(t, t, source=s) for t, s in pairs]).values
+    values = metric.score([Sample(t, t, source=s) for t, s in pairs]).values
     np.testing.assert_allclose(
-        found, [peer.wmdistance(t.split(), s.split()) for t, s in pairs], atol=1e-6
+        values, [peer.wmdistance(t.split(), s.split()) for t, s in pairs], atol=1e-6
     )
 
 
@@ -143,20 +143,20 @@ def test_gensims_value_with_vectors_of_unit_length(file):
 )
 def test_every_format_gives_every_vector(tmp_path, name, header, binary):
     vectors = WordVectors(Path(write(tmp_path, name, header=header, binary=binary)))
-    *found, missing = vectors.of([*WORDS, "absent"])
-    np.testing.assert_allclose(found, list(VECTORS.values()), atol=1e-6)
+    *present, missing = vectors.of([*WORDS, "absent"])
+    np.testing.assert_allclose(present, list(VECTORS.values()), atol=1e-6)
     assert missing is None
 
 
 def test_words_with_blanks_line_ends_and_doubles_are_read_as_their_makers_meant(tmp_path):
     file = tmp_path / "v.txt"
     file.write_bytes(b"a 1 2 \n. . . 3 4\n\na 5 6\nlast 7 8\n\n")
-    found = WordVectors(file).of(["a", ". . .", "last"])
-    np.testing.assert_array_equal(found, [[1, 2], [3, 4], [7, 8]])
+    values = WordVectors(file).of(["a", ". . .", "last"])
+    np.testing.assert_array_equal(values, [[1, 2], [3, 4], [7, 8]])
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "said"),
+    ("content", "name", "message"),
     [
         (b"", "v.txt", "can't be read"),
         (b"a b\n", "v.txt", "line 1: expected"),
@@ -167,9 +167,9 @@ def test_words_with_blanks_line_ends_and_doubles_are_read_as_their_makers_meant(
         (b"no gzip", "v.gz", "can't be read"),
     ],
 )
-def test_a_file_that_holds_no_vectors_is_refused_with_the_place(tmp_path, content, name, said):
+def test_a_file_that_holds_no_vectors_is_refused_with_the_place(tmp_path, content, name, message):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         WordVectors(tmp_path / name)
 
 
@@ -187,10 +187,10 @@ def test_case_stop_words_and_references_are_as_asked_for(file, tmp_path):
     assert score(sample) == pytest.approx(full(bag("i lake ."), bag("lake rain")))
     assert score(sample, stop_words=str(stop)) == pytest.approx(full(bag("lake"), bag("lake rain")))
     assert score(sample, lowercase=False) == pytest.approx(full(bag("."), bag("lake rain")))
-    of_references = WMDReferences(vectors=file).score([sample])
-    assert of_references.values[0] == pytest.approx(full(bag("i lake ."), bag("lake")))
-    assert of_references.parts is not None
-    assert of_references.parts["part"].to_list() == ["reference 1", "reference 3"]
+    scores = WMDReferences(vectors=file).score([sample])
+    assert scores.values[0] == pytest.approx(full(bag("i lake ."), bag("lake")))
+    assert scores.parts is not None
+    assert scores.parts["part"].to_list() == ["reference 1", "reference 3"]
 
 
 @pytest.mark.parametrize(
@@ -205,22 +205,22 @@ def test_case_stop_words_and_references_are_as_asked_for(file, tmp_path):
 )
 def test_what_has_no_distance_has_a_reason(file, metric, sample, reason):
     other = Sample("b", "lake", source="ice", references=("ice",))
-    found = metric(vectors=file).score([sample, other])
-    assert found.undefined == {"a": reason}
-    assert found.values[1] > 0
+    scores = metric(vectors=file).score([sample, other])
+    assert scores.undefined == {"a": reason}
+    assert scores.values[1] > 0
 
 
 def test_the_signature_names_what_could_change_a_value_and_a_metric_travels(file):
-    made = [
+    metrics = [
         WMDSource(vectors=file),
         WMDSource(vectors=file, unit_length=True),
         WMDSource(vectors=file, lowercase=False),
         WMDSource(vectors=file, stop_words=file),
         WMDReferences(vectors=file),
     ]
-    assert len({metric.signature for metric in made}) == 5
-    travelled: Any = pickle.loads(pickle.dumps(made[1]))
-    assert travelled == made[1]
+    assert len({metric.signature for metric in metrics}) == 5
+    travelled: Any = pickle.loads(pickle.dumps(metrics[1]))
+    assert travelled == metrics[1]
 
 
 def test_without_a_file_words_are_what_the_model_reads_of_them(tiny_folders):
@@ -234,11 +234,11 @@ def test_without_a_file_words_are_what_the_model_reads_of_them(tiny_folders):
         ids = tokenizer(word, add_special_tokens=False).input_ids
         return table[ids].mean(dim=0).detach().double().numpy()
 
-    found = WMDSource(model=folder).score([Sample("a", "the lake", source="rain")])
+    scores = WMDSource(model=folder).score([Sample("a", "the lake", source="rain")])
     rain = vector("rain")
     expected = np.mean([np.linalg.norm(vector(word) - rain) for word in ("the", "lake")])
-    assert found.values[0] == pytest.approx(expected, abs=1e-6)
-    assert "vectors:input-embeddings(t5@" in found.signature
+    assert scores.values[0] == pytest.approx(expected, abs=1e-6)
+    assert "vectors:input-embeddings(t5@" in scores.signature
 
 
 def test_the_mover_score_is_one_less_pots_cost_of_the_tokens_states(tiny_folders):
@@ -247,7 +247,7 @@ def test_the_mover_score_is_one_less_pots_cost_of_the_tokens_states(tiny_folders
     folder = str(tiny_folders["bart"])
     texts = [*tiny.texts()[:3], "a", "日本語", "🙂", "words " * 900]
     pairs = [(a, b) for a in texts for b in texts[:3]]
-    found = MoverSource(model=folder).score(
+    scores = MoverSource(model=folder).score(
         [Sample(str(n), a, source=b) for n, (a, b) in enumerate(pairs)]
     )
     states = load("states", folder, layer=2).of(texts)
@@ -257,9 +257,9 @@ def test_the_mover_score_is_one_less_pots_cost_of_the_tokens_states(tiny_folders
         x, y = inside[a], inside[b]
         uniform = np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y))
         expected.append(1 - float(ot.emd2(*uniform, cdist(x, y), numItermax=1_000_000)))
-    np.testing.assert_allclose(found.values, expected, atol=1e-5)
-    assert found.values[0] == 1
-    assert found.truncated == {str(n) for n, (a, _) in enumerate(pairs) if a == texts[-1]}
+    np.testing.assert_allclose(scores.values, expected, atol=1e-5)
+    assert scores.values[0] == 1
+    assert scores.truncated == {str(n) for n, (a, _) in enumerate(pairs) if a == texts[-1]}
 
 
 def test_the_mover_score_takes_the_best_reference_and_idf_weights(tiny_folders, tmp_path):

@@ -87,7 +87,7 @@ def test_bleu_in_lower_case_by_characters_is_sacrebleus(text: str, references: l
 def test_nltk_bleu_is_nltks_with_smoothing_method_1_times_100(text: str, references: list[str]):
     scores = BLEUReferences(variant="nltk", unread="scored").score(of(text, references))
     expected = sentence_bleu(
-        [treebank_words(one) for one in references],
+        [treebank_words(reference) for reference in references],
         treebank_words(text),
         smoothing_function=SmoothingFunction().method1,
     )

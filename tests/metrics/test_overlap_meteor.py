@@ -59,8 +59,8 @@ def write_wordnet(folder: Path) -> Path:
             )
         (folder / f"data.{part}").write_bytes(data)
         lines = [
-            f"{word} {part[0]} {len(at)} 1 @ {len(at)} 0 {' '.join(f'{n:08d}' for n in at)}  \n"
-            for word, at in sorted(offsets.items())
+            f"{word} {part[0]} {len(ns)} 1 @ {len(ns)} 0 {' '.join(f'{n:08d}' for n in ns)}  \n"
+            for word, ns in sorted(offsets.items())
         ]
         licence = "  1 WordNet 3.0 Copyright of nobody, a test's own\n"
         (folder / f"index.{part}").write_text(licence + "".join(lines), encoding="utf-8")
@@ -84,8 +84,8 @@ def here(small: WordNet, monkeypatch: pytest.MonkeyPatch) -> WordNet:
 class AsNLTKReads:
     """A WordNet as `meteor_score` asks for one."""
 
-    def __init__(self, of: WordNet | None) -> None:
-        self._of = of
+    def __init__(self, wordnet: WordNet | None) -> None:
+        self._of = wordnet
 
     def synsets(self, word: str) -> list[SimpleNamespace]:
         names = self._of.synonyms(word) if self._of else ()
@@ -103,10 +103,13 @@ many = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, Heal
 @many
 @given(texts, st.lists(texts, min_size=1, max_size=3))
 def test_values_are_those_of_nltk(here: WordNet, text: str, references: list[str]):
-    words, of_references = treebank_words(text), [treebank_words(one) for one in references]
-    for synonyms, known in (("wordnet", here), ("none", None)):
+    words, reference_words = (
+        treebank_words(text),
+        [treebank_words(reference) for reference in references],
+    )
+    for synonyms, reader in (("wordnet", here), ("none", None)):
         value = METEORReferences(synonyms=synonyms).score(of(text, references)).values[0]
-        expected = meteor_score(of_references, words, wordnet=AsNLTKReads(known))
+        expected = meteor_score(reference_words, words, wordnet=AsNLTKReads(reader))
         assert value == pytest.approx(expected, abs=1e-9)
 
 
@@ -138,7 +141,7 @@ def test_lai_2022_looks_words_up_that_have_matched_by_their_stems_and_so_counts_
     # `rains` and `rain` match by stem, and `rain` is a synonym of itself as a form of `rains`
     assert aligned(["rains"], ["rain"], "lai-2022", synonyms) == [Match(0, 0), Match(0, 0)]
     assert aligned(["rains"], ["rain"], "nltk", synonyms) == [Match(0, 0)]
-    # the stem of `baby` is no word
+    # the stem of `baby` is not a word
     assert aligned(["child"], ["baby"], "lai-2022", synonyms) == [Match(0, 0)]
     assert aligned(["child"], ["baby"], "nltk", synonyms) == []
 
@@ -196,10 +199,10 @@ def test_wordnet_is_found_among_nltks_data_as_a_folder_or_a_zip_and_nothing_is_w
             for file in folder.iterdir():
                 packed.write(file, f"wordnet/{file.name}")
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
-    found = find()
-    assert found is not None
-    assert found.synonyms("dog") == {"dog"}
-    assert found.label == read_wordnet(folder).label
+    path = find()
+    assert path is not None
+    assert path.synonyms("dog") == {"dog"}
+    assert path.label == read_wordnet(folder).label
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
@@ -225,10 +228,10 @@ def test_synonyms_are_those_of_nltks_reader(monkeypatch: pytest.MonkeyPatch):
         warnings.simplefilter("ignore")
         reader = Reader(nltk.data.FileSystemPathPointer(str(wordnet.DEBIAN)), None)
     ours = read_wordnet(wordnet.DEBIAN)
-    known = sorted({form for index in ours.index.values() for form in index})[::60]
-    irregular = [form for of_part in ours.exceptions.values() for form in list(of_part)[::20]]
-    inflected = [form + ending for form in known[::3] for ending in ("s", "ed", "ing", "er")]
-    for word in [*known, *irregular, *inflected]:
+    forms = sorted({form for index in ours.index.values() for form in index})[::60]
+    irregular = [form for exceptions in ours.exceptions.values() for form in list(exceptions)[::20]]
+    inflected = [form + ending for form in forms[::3] for ending in ("s", "ed", "ing", "er")]
+    for word in [*forms, *irregular, *inflected]:
         expected = {lemma.name() for synset in reader.synsets(word) for lemma in synset.lemmas()}
         assert ours.synonyms(word) == {name for name in expected if "_" not in name}, word
 

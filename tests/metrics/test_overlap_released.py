@@ -47,6 +47,6 @@ def test_bleu_of_nltks_words_of_today_differs_only_where_the_words_do():
     assert differ.any()
     for sample in np.array(samples, object)[differ]:
         assert any(
-            treebank_words(one) != treebank_words(one, "3.4")
-            for one in (sample.text, sample.source)
+            treebank_words(text) != treebank_words(text, "3.4")
+            for text in (sample.text, sample.source)
         )

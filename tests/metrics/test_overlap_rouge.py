@@ -75,7 +75,7 @@ def test_f_is_that_of_rouge_score_or_undefined_where_nothing_can_be_counted(
         assert not any(map(latin, references))
     else:
         assert reason == "no 2-gram in either"
-        assert all(len(latin(one)) < 2 for one in (text, *references))
+        assert all(len(latin(string)) < 2 for string in (text, *references))
 
 
 UNRELATED = [
@@ -92,8 +92,8 @@ def test_a_latin_name_alone_is_not_compared(text: str, reference: str, kind: str
     few = "the tokenizer sees fewer than half of the words in"
     assert KINDS[kind]().score(of(text, [reference])).undefined == {"1": f"{few} the text"}
     latin = "Everybody reads JSON, iPad and CNN."
-    of_latin = KINDS[kind]().score(of(latin, [reference]))
-    assert of_latin.undefined == {"1": f"{few} the references"}
+    scores = KINDS[kind]().score(of(latin, [reference]))
+    assert scores.undefined == {"1": f"{few} the references"}
     assert not KINDS[kind](tokenizer="unicode").score(of(text, [reference])).undefined
     assert KINDS[kind]().score(of(latin, [reference, latin])).values[0] == 1
     before = KINDS["rouge1"](unread="scored").score(of(text, [reference]))
@@ -109,12 +109,12 @@ def test_accents_are_no_other_script():
 @given(sentences, sentences, st.sampled_from([*KINDS]))
 def test_precision_and_recall_are_those_of_rouge_score(text: str, reference: str, kind: str):
     expected = package(False).score(reference, text)[kind]
-    for value, wanted in (("precision", expected.precision), ("recall", expected.recall)):
+    for value, target in (("precision", expected.precision), ("recall", expected.recall)):
         scores = KINDS[kind](value=value).score(of(text, [reference]))
         if scores.undefined:
-            assert wanted == 0
+            assert target == 0
         else:
-            assert scores.values[0] == pytest.approx(wanted, abs=1e-9)
+            assert scores.values[0] == pytest.approx(target, abs=1e-9)
 
 
 @given(sentences, sentences, st.sampled_from([*KINDS]), st.sampled_from([0.0, 0.5, 2.0]))
@@ -149,10 +149,10 @@ def plain_lcs(a: tuple[str, ...], b: tuple[str, ...]) -> int:
 @given(tokens, tokens)
 def test_the_longest_common_subsequence_is_one_of_both_and_as_long_as_the_recursion_says(a, b):
     assert lcs_length(a, b) == lcs_length(b, a) == plain_lcs(a, b)
-    found = lcs(a, b)
-    assert len(found) == plain_lcs(a, b)
+    common = lcs(a, b)
+    assert len(common) == plain_lcs(a, b)
     for whole in (iter(a), iter(b)):
-        assert all(word in whole for word in found)
+        assert all(word in whole for word in common)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
@@ -193,17 +193,17 @@ def test_other_scripts_have_words_by_the_unicode_tokenizer_only():
     assert ROUGE1Source(tokenizer="unicode").score([sample]).values[0] == 0.5
     latin_text = Sample("1", "Rain.", source="Дождь")
     assert ROUGELSource().score([latin_text]).undefined == {"1": "no token in the source"}
-    of_emoji = Sample("1", "👍👍", source="👍")
-    assert ROUGE1Source(tokenizer="unicode").score([of_emoji]).undefined
+    emoji = Sample("1", "👍👍", source="👍")
+    assert ROUGE1Source(tokenizer="unicode").score([emoji]).undefined
 
 
 def test_one_word_has_no_2_gram_but_is_missing_those_of_a_longer_source():
-    both = Sample("1", "Rain", source="Rain")
-    assert ROUGE2Source().score([both]).undefined == {"1": "no 2-gram in either"}
-    one = [Sample("1", "Rain", source="Rain fell")]
-    assert ROUGE2Source().score(one).values[0] == 0
-    assert ROUGE2Source(value="recall").score(one).values[0] == 0
-    assert ROUGE2Source(value="precision").score(one).undefined == {"1": "no 2-gram in the text"}
+    short = Sample("1", "Rain", source="Rain")
+    assert ROUGE2Source().score([short]).undefined == {"1": "no 2-gram in either"}
+    longer = [Sample("1", "Rain", source="Rain fell")]
+    assert ROUGE2Source().score(longer).values[0] == 0
+    assert ROUGE2Source(value="recall").score(longer).values[0] == 0
+    assert ROUGE2Source(value="precision").score(longer).undefined == {"1": "no 2-gram in the text"}
 
 
 def test_empty_texts_and_missing_references_are_undefined():

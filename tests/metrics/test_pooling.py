@@ -24,8 +24,8 @@ POOLER = LinearPooler(
 
 def test_poolings_are_their_formulas():
     m = np.array([2.0, -1.0, 0.5])
-    found = {name: pool(m) for name, pool in POOLINGS.items()}
-    assert found == {"sum": 1.5, "mean": 0.5, "max": 2.0, "min": -1.0}
+    pooled = {name: pool(m) for name, pool in POOLINGS.items()}
+    assert pooled == {"sum": 1.5, "mean": 0.5, "max": 2.0, "min": -1.0}
 
 
 @given(sequences, st.integers(1, 60))
@@ -70,7 +70,7 @@ def test_a_saved_pooler_is_the_same_pooler(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"format": "other"}, "expected a file with format"),
         ({"kind": "forest"}, "kind is 'forest'"),
@@ -83,12 +83,12 @@ def test_a_saved_pooler_is_the_same_pooler(tmp_path):
         ({"mean": None}, "mean"),
     ],
 )
-def test_a_damaged_pooler_is_refused_in_one_line_that_names_the_file(tmp_path, change, said):
+def test_a_damaged_pooler_is_refused_in_one_line_that_names_the_file(tmp_path, change, message):
     file = io.StringIO()
     POOLER.save(file)
     path = tmp_path / "p.json"
     path.write_text(json.dumps(json.loads(file.getvalue()) | change), encoding="utf-8")
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=message) as error:
         LinearPooler.load(str(path))
     assert "p.json" in str(error.value)
     assert "\n" not in str(error.value)

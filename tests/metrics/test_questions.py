@@ -57,7 +57,7 @@ class PlainLoop:
                 decoder_input_ids=torch.tensor([[*start, *ids[:-1]]]),
             ).logits[0, len(start) - 1 :]
         table = logits.double().log_softmax(-1)
-        return sum(table[at, id].item() for at, id in enumerate(ids))
+        return sum(table[place, id].item() for place, id in enumerate(ids))
 
     def p_yes(self, source: str, yes: str = "Yes", no: str = "No") -> float:
         """By the words' first tokens; by all of them and the end token if both begin alike."""
@@ -65,8 +65,8 @@ class PlainLoop:
         end = [self.tokenizer.eos_token_id]
         alike = words[0][0] == words[1][0]
         compared = [word + end if alike else word[:1] for word in words]
-        of_yes, of_no = (np.exp(self.log_p(source, ids)) for ids in compared)
-        return float(of_yes / (of_yes + of_no))
+        p_yes, p_no = (np.exp(self.log_p(source, ids)) for ids in compared)
+        return float(p_yes / (p_yes + p_no))
 
 
 @pytest.fixture(params=tiny.FAMILIES)
@@ -82,19 +82,19 @@ def t5(tiny_folders: Folders) -> str:
 @pytest.fixture
 def own(tmp_path: Path) -> Any:
     def own(template: str = "Is it so? </s> <text>", **words: str) -> str:
-        said = "".join(f'{key} = "{word}"\n' for key, word in words.items())
-        (tmp_path / "own.toml").write_text(f'[questions.own]\ntemplate = "{template}"\n{said}')
+        answers = "".join(f'{key} = "{word}"\n' for key, word in words.items())
+        (tmp_path / "own.toml").write_text(f'[questions.own]\ntemplate = "{template}"\n{answers}')
         return str(tmp_path / "own.toml")
 
     return own
 
 
 def filled(template: str, sample: Sample = SAMPLE, context: str | None = None) -> str:
-    said = "\n".join(sample.context) if context is None else context
+    dialogue = "\n".join(sample.context) if context is None else context
     return (
         template.replace("<text>", sample.text)
         .replace("<source>", sample.source)
-        .replace("<context>", said)
+        .replace("<context>", dialogue)
     )
 
 
@@ -102,12 +102,12 @@ def filled(template: str, sample: Sample = SAMPLE, context: str | None = None) -
 @pytest.mark.parametrize("metric", SHIPPED)
 def test_p_of_yes_is_the_plain_loops(family, tiny_folders, metric):
     folder = tiny_folders[family]
-    made = metric(model=str(folder))
+    question = metric(model=str(folder))
     plain = PlainLoop(folder)
-    template = shipped()[made.name.removeprefix("questions.")].template
-    found = made.score([SAMPLE])
-    assert found.values[0] == pytest.approx(plain.p_yes(filled(template)), abs=1e-6)
-    assert found.direction == "higher"
+    template = shipped()[question.name.removeprefix("questions.")].template
+    scores = question.score([SAMPLE])
+    assert scores.values[0] == pytest.approx(plain.p_yes(filled(template)), abs=1e-6)
+    assert scores.direction == "higher"
 
 
 @pytest.mark.parametrize("metric", SHIPPED)
@@ -116,20 +116,20 @@ def test_a_shipped_question_says_which_fields_it_names_before_it_is_made(metric,
 
 
 def test_order_company_and_batches_change_no_value(t5):
-    given = [
+    samples = [
         Sample(str(n), text, context=tuple(tiny.texts()[n : n + 1 + n % 3]))
         for n, text in enumerate([*tiny.texts()[:5], "a", "日本語", "🙂"])
     ]
-    found = questions.QuestionsCoherence(model=t5).score(given).values
-    assert len(set(found.round(6))) > 1
+    scores = questions.QuestionsCoherence(model=t5).score(samples).values
+    assert len(set(scores.round(6))) > 1
     again = (
         questions.QuestionsCoherence(model=t5, loading=Loading(batch_tokens=1))
-        .score(given[::-1])
+        .score(samples[::-1])
         .values[::-1]
     )
-    alone = [questions.QuestionsCoherence(model=t5).score([sample]).values[0] for sample in given]
-    np.testing.assert_allclose(again, found, atol=1e-6)
-    np.testing.assert_allclose(alone, found, atol=1e-6)
+    alone = [questions.QuestionsCoherence(model=t5).score([sample]).values[0] for sample in samples]
+    np.testing.assert_allclose(again, scores, atol=1e-6)
+    np.testing.assert_allclose(alone, scores, atol=1e-6)
 
 
 @pytest.mark.thinned
@@ -138,18 +138,26 @@ def test_order_company_and_batches_change_no_value(t5):
     [("the lake", "a lake", False), ("the", "a lake", False), ("the lake", "the a the", True)],
 )
 def test_first_tokens_are_compared_and_whole_words_where_those_are_the_same(
-    family, tiny_folders, own, yes, no, alike
+    family, tiny_folders, question_file, yes, no, alike
 ):
     plain = PlainLoop(tiny_folders[family])
     assert (plain.ids(yes)[0] == plain.ids(no)[0]) is alike
-    metric = CustomQuestion(question=own(yes=yes, no=no), model=str(tiny_folders[family]))
+    metric = CustomQuestion(question=question_file(yes=yes, no=no), model=str(tiny_folders[family]))
     expected = plain.p_yes(filled("Is it so? </s> <text>"), yes, no)
     assert metric.score([SAMPLE]).values[0] == pytest.approx(expected, abs=1e-6)
 
 
-def test_swapping_the_answers_gives_the_other_probability(t5, own):
-    yes = CustomQuestion(question=own(yes="Yes", no="No"), model=t5).score([SAMPLE]).values[0]
-    no = CustomQuestion(question=own(yes="No", no="Yes"), model=t5).score([SAMPLE]).values[0]
+def test_swapping_the_answers_gives_the_other_probability(t5, question_file):
+    yes = (
+        CustomQuestion(question=question_file(yes="Yes", no="No"), model=t5)
+        .score([SAMPLE])
+        .values[0]
+    )
+    no = (
+        CustomQuestion(question=question_file(yes="No", no="Yes"), model=t5)
+        .score([SAMPLE])
+        .values[0]
+    )
     assert yes + no == pytest.approx(1)
 
 
@@ -157,12 +165,12 @@ def test_over_sentences_the_answers_are_averaged(t5, tiny_folders):
     sample = Sample("a", "It froze. We skated on it! Did you?")
     plain, template = PlainLoop(tiny_folders["t5"]), shipped()["naturalness"].template
     sentences = ("It froze.", "We skated on it!", "Did you?")
-    expected = [plain.p_yes(template.replace("<text>", one)) for one in sentences]
-    found = questions.QuestionsNaturalness(model=t5, over="sentences").score([sample])
-    assert found.values[0] == pytest.approx(np.mean(expected), abs=1e-6)
-    assert found.parts is not None
-    np.testing.assert_allclose(found.parts["score"], expected, atol=1e-6)
-    assert found.parts["weight"].to_list() == pytest.approx([1 / 3] * 3)
+    expected = [plain.p_yes(template.replace("<text>", sentence)) for sentence in sentences]
+    scores = questions.QuestionsNaturalness(model=t5, over="sentences").score([sample])
+    assert scores.values[0] == pytest.approx(np.mean(expected), abs=1e-6)
+    assert scores.parts is not None
+    np.testing.assert_allclose(scores.parts["score"], expected, atol=1e-6)
+    assert scores.parts["weight"].to_list() == pytest.approx([1 / 3] * 3)
 
 
 def test_over_sum_the_answers_to_each_sentence_are_added_up(t5):
@@ -171,8 +179,8 @@ def test_over_sum_the_answers_to_each_sentence_are_added_up(t5):
         questions.QuestionsEngagingness(model=t5, over=over) for over in ("sentences", "sum")
     )
     assert sum_.score([sample]).values[0] == pytest.approx(3 * mean.score([sample]).values[0])
-    one = dataclasses.replace(sample, text="It froze.")
-    assert sum_.score([one]).values[0] == pytest.approx(mean.score([one]).values[0])
+    sentence = dataclasses.replace(sample, text="It froze.")
+    assert sum_.score([sentence]).values[0] == pytest.approx(mean.score([sentence]).values[0])
     assert "|over:sum|segmenter:punkt-english|" in sum_.signature
 
 
@@ -185,9 +193,9 @@ def test_over_turns_each_is_asked_about_with_those_before_it(t5, tiny_folders):
     ]
     metric = questions.QuestionsCoherence(model=t5, over="turns")
     assert metric.requires == {"text"}
-    found = metric.score([sample, Sample("b", "One turn.")])
-    assert found.values[0] == pytest.approx(np.mean(expected), abs=1e-6)
-    assert found.undefined == {"b": "one turn only"}
+    scores = metric.score([sample, Sample("b", "One turn.")])
+    assert scores.values[0] == pytest.approx(np.mean(expected), abs=1e-6)
+    assert scores.undefined == {"b": "one turn only"}
     alone = questions.QuestionsNaturalness(model=t5, over="turns").score(
         [sample, Sample("b", "One turn.")]
     )
@@ -196,22 +204,22 @@ def test_over_turns_each_is_asked_about_with_those_before_it(t5, tiny_folders):
     assert len(alone.parts) == 4
 
 
-def test_a_long_context_loses_its_oldest_turns_and_a_long_text_its_end(tmp_path, own):
+def test_a_long_context_loses_its_oldest_turns_and_a_long_text_its_end(tmp_path, question_file):
     folder = tiny.save("t5", tmp_path / "t5", positions=60)
     plain = PlainLoop(folder)
     template = "So? </s> <context> </s> <text>"
     turns = tuple(f"Turn {n} is about the lake." for n in range(30))
-    metric = CustomQuestion(question=own(template), model=str(folder))
+    metric = CustomQuestion(question=question_file(template), model=str(folder))
     long = Sample("a", "It froze.", context=turns)
-    found = metric.score([long, Sample("b", "It froze.", context=turns[-1:])])
-    assert found.truncated == {"a"}
+    scores = metric.score([long, Sample("b", "It froze.", context=turns[-1:])])
+    assert scores.truncated == {"a"}
 
     def source(kept: int) -> str:
         return filled(template, long, "\n".join(turns[-kept:]))
 
     most = max(n for n in range(1, 30) if len(plain.ids(source(n))) <= 59)
     assert 1 < most < 29
-    assert found.values[0] == pytest.approx(plain.p_yes(source(most)), abs=1e-6)
+    assert scores.values[0] == pytest.approx(plain.p_yes(source(most)), abs=1e-6)
     one_long_turn = metric.score([Sample("c", "It froze.", context=(" ".join(turns),))])
     assert one_long_turn.truncated == {"c"}
     assert np.isfinite(one_long_turn.values).all()
@@ -228,32 +236,32 @@ def test_a_long_context_loses_its_oldest_turns_and_a_long_text_its_end(tmp_path,
 )
 def test_what_has_no_value_has_a_reason(t5, sample, metric, reason):
     other = Sample("b", "It rained.", source="Rain.", context=("Wet?",))
-    found = metric(model=t5).score([sample, other])
-    assert found.undefined == {"a": reason}
-    assert np.isfinite(found.values[1])
+    scores = metric(model=t5).score([sample, other])
+    assert scores.undefined == {"a": reason}
+    assert np.isfinite(scores.values[1])
     assert metric(model=t5).score([sample]).undefined == {"a": reason}
 
 
-def test_a_question_may_name_what_the_control_wants(t5, own, tiny_folders):
+def test_a_question_may_name_what_the_control_wants(t5, question_file, tiny_folders):
     template = "Is this <control.sentiment>, of <control.keywords>? </s> <text>"
-    metric = CustomQuestion(question=own(template), model=t5)
+    metric = CustomQuestion(question=question_file(template), model=t5)
     assert metric.requires == {"text", "control"}
     control = {"sentiment": "positive", "keywords": ("ice", "snow")}
     samples = [Sample("a", "We skate.", control=control), Sample("b", "We skate.", control={})]
-    found = metric.score(samples)
+    scores = metric.score(samples)
     expected = PlainLoop(tiny_folders["t5"]).p_yes("Is this positive, of ice, snow? </s> We skate.")
-    assert found.values[0] == pytest.approx(expected, abs=1e-6)
-    assert found.undefined == {"b": "control has no keywords"}
+    assert scores.values[0] == pytest.approx(expected, abs=1e-6)
+    assert scores.undefined == {"b": "control has no keywords"}
 
 
 def test_fields_written_out_in_a_text_stay_text():
-    asked = QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
+    requests = QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
     question = YesNoQuestion("", "<text> </s> <context>")
-    assert asked.source(question) == "<context> & \\1 <text> </s> Hm."
+    assert requests.source(question) == "<context> & \\1 <text> </s> Hm."
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("questions = 3", r"expected at least one table, such as [questions.NAME]"),
         ("[questions.a]\nyes = 'Yes'", "questions.a: template: expected a string"),
@@ -265,9 +273,9 @@ def test_fields_written_out_in_a_text_stay_text():
         ("[questions.a]\ntemplate='<text>'\n[questions.b]\ntemplate='<text>'", "which question?"),
     ],
 )
-def test_a_file_that_is_wrong_says_where_and_what_was_expected(tmp_path, content, said):
+def test_a_file_that_is_wrong_says_where_and_what_was_expected(tmp_path, content, message):
     (tmp_path / "own.toml").write_text(content)
-    with pytest.raises(UserError, match=re.escape(said)) as raised:
+    with pytest.raises(UserError, match=re.escape(message)) as raised:
         load_question(str(tmp_path / "own.toml"))
     assert "own.toml" in str(raised.value)
 
@@ -277,21 +285,21 @@ def test_a_question_is_found_by_name_file_or_both(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text("[questions.a]\ntemplate='A <text>'\n[questions.b]\ntemplate='B <text>'")
     assert load_question(f"{path}:b").template == "B <text>"
-    for wrong, said in (("coherent", "there are coherence"), (f"{path}:c", "there are a, b")):
-        with pytest.raises(UserError, match=said):
+    for wrong, message in (("coherent", "there are coherence"), (f"{path}:c", "there are a, b")):
+        with pytest.raises(UserError, match=message):
             load_question(wrong)
     with pytest.raises(UserError, match=r"absent\.toml can't be read"):
         load_question("absent.toml")
 
 
-def test_answers_that_are_the_same_to_the_model_are_refused(t5, own):
+def test_answers_that_are_the_same_to_the_model_are_refused(t5, question_file):
     with pytest.raises(ModelError, match="can't tell its answers"):
-        CustomQuestion(question=own(yes="Yes", no=" Yes"), model=t5).score([SAMPLE])
+        CustomQuestion(question=question_file(yes="Yes", no=" Yes"), model=t5).score([SAMPLE])
 
 
-def test_the_signature_names_the_question_and_its_wording(t5, own):
-    one = CustomQuestion(question=own(), model=t5).signature
-    assert re.search(r"question:own@[0-9a-f]{8}\|over:text", one)
-    other = CustomQuestion(question=own("Is it not so? </s> <text>"), model=t5).signature
-    assert one != other
+def test_the_signature_names_the_question_and_its_wording(t5, question_file):
+    signature = CustomQuestion(question=question_file(), model=t5).signature
+    assert re.search(r"question:own@[0-9a-f]{8}\|over:text", signature)
+    other = CustomQuestion(question=question_file("Is it not so? </s> <text>"), model=t5).signature
+    assert signature != other
     assert pickle.loads(pickle.dumps(questions.QuestionsCoherence(model=t5))).signature

@@ -48,9 +48,9 @@ def count(corpus: Path, model: str, out: Path, *more: str) -> bytes:
 
 
 def test_a_rerun_of_the_script_gives_the_same_bytes_and_slor_reads_them(corpus, gpt2, tmp_path):
-    some = ("--characters", "2000")
-    assert count(corpus, gpt2, tmp_path / "1.txt", *some) == count(
-        corpus, gpt2, tmp_path / "2.txt", *some
+    arguments = ("--characters", "2000")
+    assert count(corpus, gpt2, tmp_path / "1.txt", *arguments) == count(
+        corpus, gpt2, tmp_path / "2.txt", *arguments
     )
     assert SLOR(gpt2, corpus=str(tmp_path / "1.txt")).score([Sample("a", "It rained.")]).values[0]
 
@@ -62,8 +62,8 @@ def test_with_room_for_all_of_a_corpus_the_counts_are_those_of_its_whole_texts(
     files = ("a.txt.xz", "b.txt.xz")
     whole = [lzma.decompress((corpus / name).read_bytes()).decode() for name in files]
     tokens = load("causal-tokens", gpt2)
-    found = unigram.load([str(tmp_path / "counts.txt")], tokens)
-    np.testing.assert_array_equal(found.counts, unigram.count(whole, tokens).counts)
+    unigrams = unigram.load([str(tmp_path / "counts.txt")], tokens)
+    np.testing.assert_array_equal(unigrams.counts, unigram.count(whole, tokens).counts)
 
 
 def test_a_folder_without_texts_is_said(gpt2, tmp_path):
@@ -117,8 +117,8 @@ def test_they_name_their_texts_and_licences_and_the_figures_are_right():
 def test_the_slor_of_a_text_rests_on_shipped_counts_and_on_no_other_text(smollm2):
     text, other = Sample("a", "The lake froze early."), Sample("b", "It rained and rained.")
     alone = levelfield.score([text], "fluency.slor", cache=False).scores["fluency.slor"]
-    both = levelfield.score([other, text], "fluency.slor", cache=False).scores["fluency.slor"]
-    assert alone.values[0] == pytest.approx(both.values[1], abs=1e-5)
+    together = levelfield.score([other, text], "fluency.slor", cache=False).scores["fluency.slor"]
+    assert alone.values[0] == pytest.approx(together.values[1], abs=1e-5)
     tokens = load("causal-tokens", smollm2)
     log_p_u = unigram.load([unigram.SHIPPED[smollm2]], tokens).log_p()
     (likelihood,) = load("causal", smollm2).log_likelihood([text.text])

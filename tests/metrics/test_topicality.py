@@ -76,9 +76,9 @@ def test_what_belongs_to_a_prompt_has_more_than_what_does_not():
         " a cup of flour, which you stir into the milk.",
         " leaves at nine and is late.",
     )
-    own = values([*zip(prompts, rests, strict=True)])
+    matching = values([*zip(prompts, rests, strict=True)])
     foreign = values([*zip(prompts, rests[::-1], strict=True)])
-    assert min(own) > 0.5 > max(foreign)
+    assert min(matching) > 0.5 > max(foreign)
 
 
 def test_blanks_after_a_prompt_belong_to_the_continuation():

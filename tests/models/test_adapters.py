@@ -72,10 +72,10 @@ def test_the_base_is_exact_beside_its_adapters(family: str):
     base = tiny.causal_model(family, 40)
     before = logits(base)
     first, second = (AdaptedModel(base, adapter_of(base, seed)) for seed in (0, 1))
-    of_first, of_second = logits(first), logits(second)
+    first_logits, second_logits = logits(first), logits(second)
     assert torch.equal(logits(base), before)
-    assert not torch.equal(of_first, of_second)
-    assert torch.equal(logits(first), of_first)
+    assert not torch.equal(first_logits, second_logits)
+    assert torch.equal(logits(first), first_logits)
 
 
 def test_an_adapter_that_is_gone_leaves_no_hook():
@@ -108,8 +108,8 @@ def test_an_adapted_model_writes_with_a_cache_as_without(family: str):
         rows = [CausalRows.of(adapted, prompts, 0, torch.device("cpu"), c) for c in (True, False)]
         for token in (4, 6):
             torch.testing.assert_close(rows[0].logits(), rows[1].logits(), atol=1e-5, rtol=1e-5)
-            for one in rows:
-                one.read(torch.tensor([token, token + 1]))
+            for row in rows:
+                row.read(torch.tensor([token, token + 1]))
 
 
 def test_only_upper_layers_have_pairs_and_lower_ones_no_gradient():

@@ -10,9 +10,9 @@ from levelfield.models.tokens import buckets, padded, token_mask, unique, window
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 2000))
 def test_every_item_is_in_one_bucket_and_no_bucket_breaks_the_budget(lengths, budget):
-    found = [bucket.tolist() for bucket in buckets(lengths, budget)]
-    assert sorted(i for bucket in found for i in bucket) == list(range(len(lengths)))
-    for bucket in found:
+    rows = [bucket.tolist() for bucket in buckets(lengths, budget)]
+    assert sorted(i for bucket in rows for i in bucket) == list(range(len(lengths)))
+    for bucket in rows:
         assert len(bucket) == 1 or len(bucket) * max(1, *(lengths[i] for i in bucket)) <= budget
 
 
@@ -50,6 +50,9 @@ def test_rows_are_padded_to_the_longest_as_the_plain_loop_does(rows: list[list[i
     spare = [longest - len(row) for row in rows]
     ids = [[0] * n + row if left else row + [0] * n for row, n in zip(rows, spare, strict=True)]
     ones = [[1] * len(row) for row in rows]
-    mask = [[0] * n + one if left else one + [0] * n for one, n in zip(ones, spare, strict=True)]
+    mask = [
+        [0] * n + ones_of_row if left else ones_of_row + [0] * n
+        for ones_of_row, n in zip(ones, spare, strict=True)
+    ]
     assert torch.from_numpy(padded(rows, 0, left=left)).tolist() == ids
     assert torch.from_numpy(token_mask(rows, left=left)).tolist() == mask

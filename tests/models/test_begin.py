@@ -94,9 +94,9 @@ def test_a_likelihood_is_that_of_what_transformers_reads(folder, network, read):
     with torch.no_grad():
         logits = network(torch.tensor([read[:-1]])).logits[0].double()
     expected = logits.log_softmax(-1)[torch.arange(len(read) - 1), read[1:]]
-    (found,) = load("causal", folder).log_likelihood([TEXT])
-    assert found.ids.tolist() == read[1:]
-    np.testing.assert_allclose(found.log_p, expected, atol=1e-5)
+    (likelihood,) = load("causal", folder).log_likelihood([TEXT])
+    assert likelihood.ids.tolist() == read[1:]
+    np.testing.assert_allclose(likelihood.log_p, expected, atol=1e-5)
     value = Perplexity(folder).score([Sample("a", TEXT)]).values[0]
     assert value == pytest.approx(float((-expected.mean()).exp()), rel=1e-4)
 
@@ -132,17 +132,17 @@ def test_guides_vectors_and_heads_learn_from_what_transformers_reads(folder, net
         out = network(torch.tensor([read]), output_hidden_states=True)
         last = network.base_model(torch.tensor([read]))[0][0, before:].mean(0)
     torch.testing.assert_close(mean_states(base, [bare])[0], last, atol=1e-5, rtol=1e-4)
-    of_layers = layer_states(base, [bare], mean_state)[0]
+    layer_means = layer_states(base, [bare], mean_state)[0]
     first = out.hidden_states[1][0, before:].mean(0)
-    torch.testing.assert_close(of_layers[0], first, atol=1e-5, rtol=1e-4)
-    found, _ = States(resolve(folder), 1).of([TEXT])
-    np.testing.assert_allclose(found[0], out.hidden_states[-1][0, before:].mean(0), atol=1e-4)
+    torch.testing.assert_close(layer_means[0], first, atol=1e-5, rtol=1e-4)
+    means, _ = States(resolve(folder), 1).of([TEXT])
+    np.testing.assert_allclose(means[0], out.hidden_states[-1][0, before:].mean(0), atol=1e-4)
 
 
 def test_judges_and_negatives_read_what_transformers_reads(network, words, read):
     assert CausalChoices(network, words)._ids(TEXT) == read
-    asked = CausalFormat(words, [network.config]).prompts([Gapped(TEXT, " We skated.")], 5)
-    assert asked == [read]
+    prompts = CausalFormat(words, [network.config]).prompts([Gapped(TEXT, " We skated.")], 5)
+    assert prompts == [read]
 
 
 def test_signatures_say_nothing_of_bos_where_it_precedes_and_no_where_it_does_not(kind, folder):
@@ -155,15 +155,15 @@ def test_signatures_say_nothing_of_bos_where_it_precedes_and_no_where_it_does_no
         StylePerplexity(f"formal={folder}"),
         UncontrolledBase(model=folder),
     ]
-    for made in metrics:
-        with_bos, without = (replaced(made, bos) for bos in (True, False))
-        assert made.signature == (with_bos if begins else without)
+    for metric in metrics:
+        with_bos, without = (replaced(metric, bos) for bos in (True, False))
+        assert metric.signature == (with_bos if begins else without)
         assert with_bos != without
         assert "bos" not in with_bos
 
 
-def replaced(made: Any, bos: bool) -> str:
-    signature: str = dataclasses.replace(made, bos=bos).signature
+def replaced(metric: Any, bos: bool) -> str:
+    signature: str = dataclasses.replace(metric, bos=bos).signature
     return signature
 
 
@@ -246,7 +246,7 @@ def test_bos_that_makes_texts_far_less_likely_is_said_once(bos, loss, warned, no
 def test_nothing_is_computed_where_the_tokenizer_puts_bos_itself():
     words = tiny.causal_tokenizer("gpt2", begins=True)
     tokens = CausalTokens(words, tiny.causal_model("gpt2", len(words)).config)
-    warn_of_bos(None, tokens, "tiny@1")  # there is no model to compute with
+    warn_of_bos(None, tokens, "tiny@1")  # without a model to compute with
     assert tokens.reads_bos
 
 
@@ -278,14 +278,14 @@ def test_words_after_no_text_begin_as_their_frame_does():
         Frame("All in all", (" good",)),
         Frame("", ("a",)),
     ]
-    (found,) = model.words_after([""], [frames])
-    for frame, log_p in zip(frames, found.log_p, strict=True):
+    (likelihoods,) = model.words_after([""], [frames])
+    for frame, log_p in zip(frames, likelihoods.log_p, strict=True):
         between, *answers = model.token_ids([frame.between, *frame.words])
-        given = between or [words.bos_token_id]
+        prefix = between or [words.bos_token_id]
         for ids, values in zip(answers, log_p, strict=True):
             with torch.no_grad():
-                table = network(torch.tensor([[*given, *ids]])).logits[0].double().log_softmax(-1)
-            expected = [float(table[len(given) - 1 + n, id]) for n, id in enumerate(ids)]
+                table = network(torch.tensor([[*prefix, *ids]])).logits[0].double().log_softmax(-1)
+            expected = [float(table[len(prefix) - 1 + n, id]) for n, id in enumerate(ids)]
             np.testing.assert_allclose(values, expected, atol=1e-5)
 
 

@@ -85,8 +85,11 @@ def test_a_model_has_every_member_of_its_contract(models: dict[str, Any], kind: 
     for name, member in members(CONTRACTS[kind]).items():
         assert hasattr(model, name)
         if callable(member):
-            wanted = list(inspect.signature(member).parameters)[1:]
-            assert list(inspect.signature(getattr(model, name)).parameters)[: len(wanted)] == wanted
+            parameters = list(inspect.signature(member).parameters)[1:]
+            assert (
+                list(inspect.signature(getattr(model, name)).parameters)[: len(parameters)]
+                == parameters
+            )
 
 
 @pytest.mark.parametrize("kind", ["infilling", "encoder-decoder"])
@@ -95,17 +98,17 @@ def test_targets_have_a_log_probability_a_token(models: dict[str, Any], kind: st
     gap = kind == "infilling"
     sources = [Gapped("The lake ", " early.", gap), Gapped("", "", gap), Gapped("We ", "", gap)]
     targets = [[Target("froze", end=True), Target("", end=True)], [Target("It", False)], []]
-    found = model.log_likelihood(sources, targets)
-    sizes = [[len(log_p) for log_p in of_source] for of_source in found.log_p]
+    likelihoods = model.log_likelihood(sources, targets)
+    sizes = [[len(log_p) for log_p in targets_log_p] for targets_log_p in likelihoods.log_p]
     ids = model.token_ids(["froze", "It"])
     assert sizes == [[len(ids[0]) + 1, 0], [len(ids[1])], []]
-    assert found.source_cut == [False] * 3
-    assert found.target_cut == [[False, False], [False], []]
-    assert all((log_p <= 0).all() for of_source in found.log_p for log_p in of_source)
+    assert likelihoods.source_cut == [False] * 3
+    assert likelihoods.target_cut == [[False, False], [False], []]
+    assert all((log_p <= 0).all() for targets_log_p in likelihoods.log_p for log_p in targets_log_p)
     assert [ends[-1] for ends in model.token_ends(["froze", "It"])] == [5, 2]
     backwards = model.log_likelihood(sources[::-1], targets[::-1]).log_p[::-1]
-    for one, other in zip(found.log_p, backwards, strict=True):
-        for a, b in zip(one, other, strict=True):
+    for forward, other in zip(likelihoods.log_p, backwards, strict=True):
+        for a, b in zip(forward, other, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-5)
 
 
@@ -115,16 +118,18 @@ def test_a_causal_model_scores_every_token_and_its_vocabulary_agrees(
     model, vocabulary = models["causal"], models["causal-tokens"]
     assert model.vocabulary_size == vocabulary.vocabulary_size == len(model.unigram_bos())
     assert np.exp(model.unigram_bos()).sum() == pytest.approx(1, abs=1e-5)
-    found = model.log_likelihood(TEXTS)
+    likelihoods = model.log_likelihood(TEXTS)
     assert vocabulary.ids(TEXTS) == model.token_ids(TEXTS)
     first = int(vocabulary.begin == "no")  # which nothing precedes
-    assert [one.ids.tolist() for one in found] == [ids[first:] for ids in vocabulary.ids(TEXTS)]
-    for text, one in zip(TEXTS, found, strict=True):
-        assert one.log_p.shape == one.ids.shape == one.ends.shape
-        assert (one.log_p <= 0).all()
-        assert one.ends[-1] == len(text)
-        assert not one.cut
-    np.testing.assert_array_equal(found[0].log_p, found[2].log_p)
+    assert [likelihood.ids.tolist() for likelihood in likelihoods] == [
+        ids[first:] for ids in vocabulary.ids(TEXTS)
+    ]
+    for text, likelihood in zip(TEXTS, likelihoods, strict=True):
+        assert likelihood.log_p.shape == likelihood.ids.shape == likelihood.ends.shape
+        assert (likelihood.log_p <= 0).all()
+        assert likelihood.ends[-1] == len(text)
+        assert not likelihood.cut
+    np.testing.assert_array_equal(likelihoods[0].log_p, likelihoods[2].log_p)
 
 
 def test_a_causal_model_scores_words_after_texts_and_texts_after_prefixes(
@@ -134,18 +139,22 @@ def test_a_causal_model_scores_words_after_texts_and_texts_after_prefixes(
     frames = [Frame(" It was", (" cold", "")), Frame("", (" Then",))]
     words = model.words_after(TEXTS, [frames] * len(TEXTS))
     ids = model.token_ids([" cold", " Then"])
-    for one in words:
-        sizes = [[len(log_p) for log_p in of_frame] for of_frame in one.log_p]
+    for likelihoods in words:
+        sizes = [[len(log_p) for log_p in frame_log_p] for frame_log_p in likelihoods.log_p]
         assert sizes == [[len(ids[0]), 0], [len(ids[1])]]
-        assert one.cut == [False, False]
-        assert (one.log_p[0][0] <= 0).all()
+        assert likelihoods.cut == [False, False]
+        assert (likelihoods.log_p[0][0] <= 0).all()
     np.testing.assert_array_equal(words[0].log_p[0][0], words[2].log_p[0][0])
     after = model.log_likelihood_after(["", "It snowed. "], TEXTS)
-    for (one, other), alone in zip(
+    for (likelihoods, other), alone in zip(
         zip(*after, strict=True), model.log_likelihood(TEXTS), strict=True
     ):
-        assert one.ids.tolist() == alone.ids.tolist() == other.ids.tolist()[-len(one.ids) :]
-        np.testing.assert_allclose(one.log_p, alone.log_p, atol=1e-5)
+        assert (
+            likelihoods.ids.tolist()
+            == alone.ids.tolist()
+            == other.ids.tolist()[-len(likelihoods.ids) :]
+        )
+        np.testing.assert_allclose(likelihoods.log_p, alone.log_p, atol=1e-5)
         assert (other.log_p <= 0).all()
 
 
@@ -161,14 +170,18 @@ def test_sentences_have_unit_length_whatever_their_company(models: dict[str, Any
 
 def test_states_have_unit_length_a_token(models: dict[str, Any]) -> None:
     model = models["states"]
-    found = model.of(["", *TEXTS])
-    assert [one.ids for one in found] == model.ids(["", *TEXTS])
-    assert [one.empty for one in found] == [True, False, False, False, False]
-    for one in found:
-        assert len(one.states) == len(one.special) == len(model.weightless(one.ids))
-        np.testing.assert_allclose(np.linalg.norm(one.states, axis=1), 1, atol=1e-5)
+    states = model.of(["", *TEXTS])
+    assert [text_states.ids for text_states in states] == model.ids(["", *TEXTS])
+    assert [text_states.empty for text_states in states] == [True, False, False, False, False]
+    for text_states in states:
+        assert (
+            len(text_states.states)
+            == len(text_states.special)
+            == len(model.weightless(text_states.ids))
+        )
+        np.testing.assert_allclose(np.linalg.norm(text_states.states, axis=1), 1, atol=1e-5)
     (vector,) = model.input_vectors(["lake"])
-    assert vector is None or vector.shape == found[1].states.shape[1:]
+    assert vector is None or vector.shape == states[1].states.shape[1:]
 
 
 def test_a_classifier_gives_every_label_a_probability(models: dict[str, Any]) -> None:
@@ -201,24 +214,24 @@ def test_choices_are_log_probabilities_of_numbers(models: dict[str, Any]) -> Non
 
 
 def test_a_model_is_loaded_once_a_process_and_the_last_ones_are_kept(put_model: Any) -> None:
-    made: list[str] = []
+    loads: list[str] = []
 
     def make(name: str, loading: Loading) -> object:
-        made.append(f"{name} {loading.dtype}")
+        loads.append(f"{name} {loading.dtype}")
         return object()
 
     put_model("encoder", make)
     first = load("encoder", "a")
     assert load("encoder", "a") is first
     load("encoder", "a", Loading(dtype="bfloat16"))
-    assert made == ["a float32", "a bfloat16"]
+    assert loads == ["a float32", "a bfloat16"]
     for name in "bc"[: KEPT["encoder"]]:
         load("encoder", name)
     assert load("encoder", "a") is not first
     forget()
-    made.clear()
+    loads.clear()
     load("encoder", "a")
-    assert made == ["a float32"]
+    assert loads == ["a float32"]
 
 
 def test_everything_between_the_command_line_and_models_imports_without_pytorch() -> None:
@@ -227,7 +240,7 @@ def test_everything_between_the_command_line_and_models_imports_without_pytorch(
     files = [file for folder in folders for file in folder.rglob("*.py")]
     files += (root / "models").glob("*.py")
     parts = [file.relative_to(root.parent).with_suffix("").parts for file in files]
-    names = sorted(".".join(one).removesuffix(".__init__") for one in parts)
+    names = sorted(".".join(path).removesuffix(".__init__") for path in parts)
     code = (
         "import importlib, sys\n"
         f"for name in {names}:\n"

@@ -35,13 +35,13 @@ def by_gguf(path: Path, tensors, *, architecture="controlvector", hint="llama") 
 def test_a_file_that_is_read_and_written_has_the_same_bytes(tmp_path: Path):
     rng = np.random.default_rng(0)
     tensors = {f"direction.{n}": rng.normal(size=48).astype(np.float32) for n in (3, 1, 2)}
-    theirs = by_gguf(tmp_path / "theirs.gguf", tensors)
-    vector = read_control_vector(theirs)
+    reference = by_gguf(tmp_path / "theirs.gguf", tensors)
+    vector = read_control_vector(reference)
     assert (vector.model_type, list(vector.vectors)) == ("llama", [3, 1, 2])
     for layer, values in vector.vectors.items():
         assert values.tobytes() == tensors[f"direction.{layer}"].tobytes()
     write_control_vector(vector, tmp_path / "ours.gguf")
-    assert (tmp_path / "ours.gguf").read_bytes() == theirs.read_bytes()
+    assert (tmp_path / "ours.gguf").read_bytes() == reference.read_bytes()
 
 
 def test_what_is_written_is_read_bit_for_bit(tmp_path: Path):

@@ -186,8 +186,8 @@ def test_texts_are_split_by_the_rule_of_the_file(tmp_path, architecture, pre, wo
 
     path = tiny_gguf.write(tmp_path / "a.gguf", architecture=architecture, pre=pre)
     splits = load_tokenizer(resolve(str(path))).backend_tokenizer.pre_tokenizer
-    found = [" the24the"[slice(*span)] for _, span in splits.pre_tokenize_str(" the24the")]
-    assert found == words
+    scores = [" the24the"[slice(*span)] for _, span in splits.pre_tokenize_str(" the24the")]
+    assert scores == words
 
 
 def test_a_file_is_a_model_by_its_path(tmp_path, file):
@@ -221,7 +221,7 @@ def test_names_and_messages_suit_windows(file, monkeypatch):
     assert not name.endswith((".", " "))
     folder = PureWindowsPath(r"C:\Users\Zoë\AppData\Local\levelfield\models") / name
     assert str(folder) in str(module._no_room(folder, file, "1 MB are free"))
-    # there is no flock, and nothing is cleared that a dead process has left
+    # Windows lacks flock, and the files of a dead process are not cleared
     monkeypatch.setattr("levelfield.io.writing.fcntl", None)
     assert (converted(file, "f" * 64, weights=True) / WEIGHTS).is_file()
 
@@ -257,10 +257,10 @@ def test_a_copy_that_was_removed_while_the_process_runs_is_made_anew(file, cache
 
 def test_of_two_processes_one_converts_and_the_other_waits_for_it(file, cache):
     first, second = start(file, 0.05), start(file, 0.05)
-    said = [process.communicate(timeout=60)[0].splitlines() for process in (first, second)]
+    outputs = [process.communicate(timeout=60)[0].splitlines() for process in (first, second)]
     assert first.returncode == second.returncode == 0
-    assert sorted(map(len, said)) == [1, 2]  # one says nothing but the folder
-    assert said[0][-1] == said[1][-1]
+    assert sorted(map(len, outputs)) == [1, 2]  # one says nothing but the folder
+    assert outputs[0][-1] == outputs[1][-1]
     assert leftovers(cache) == []
 
 
@@ -323,10 +323,10 @@ def unwritable(folder: Path) -> Callable[..., object]:
     """`temporary_file` where nothing can be written below a folder; as root everything can."""
     plain = module.temporary_file
 
-    def refuse(at: Path) -> object:
-        if at.is_relative_to(folder):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(at))
-        return plain(at)
+    def refuse(path: Path) -> object:
+        if path.is_relative_to(folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return plain(path)
 
     return refuse
 
@@ -419,10 +419,10 @@ def test_the_copy_is_what_transformers_makes_of_the_file(tmp_path, architecture)
     )
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
-    expected = theirs.state_dict()
+    reference = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
+    expected = reference.state_dict()
     for name, values in ours.state_dict().items():
         assert torch.equal(values, expected[name]), name
     ids = torch.arange(40)[None]
     with torch.inference_mode():
-        assert torch.equal(ours(ids).logits, theirs(ids).logits)
+        assert torch.equal(ours(ids).logits, reference(ids).logits)

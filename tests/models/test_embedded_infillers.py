@@ -42,24 +42,24 @@ def test_the_expert_knows_better_what_people_write():
     models = [load("infilling", name) for name in PAIR]
     ids = [model.token_ids([text]) for model in models]
     assert ids[0] == ids[1]
-    found = [
+    totals = [
         model.log_likelihood([Gapped(left + " ", "")], [[Target("The " + right, True)]]).log_p[0][0]
         for model in models
     ]
-    assert found[1].mean() > found[0].mean() > -np.log(8192)
+    assert totals[1].mean() > totals[0].mean() > -np.log(8192)
 
 
 def test_words_in_order_are_likelier_than_the_same_words_in_disorder():
     model = load("infilling", PAIR[1])
     good = "He went to the house and sat in the chair."
     bad = "House to the he chair sat and the went in."
-    found = model.log_likelihood([Gapped("", "")], [[Target(good, True), Target(bad, True)]])
-    first, second = found.log_p[0]
+    likelihoods = model.log_likelihood([Gapped("", "")], [[Target(good, True), Target(bad, True)]])
+    first, second = likelihoods.log_p[0]
     assert first.mean() > second.mean()
 
 
 def test_momentum_needs_no_network():
     sample = Sample(id="a", text="It was late. The house was dark, and nobody came.")
-    found = CDMMomentum(*PAIR, loading=Loading(device="cpu")).score([sample])
-    assert np.isfinite(found.values).all()
-    assert "offline/infill-expert@" in found.signature
+    scores = CDMMomentum(*PAIR, loading=Loading(device="cpu")).score([sample])
+    assert np.isfinite(scores.values).all()
+    assert "offline/infill-expert@" in scores.signature

@@ -15,42 +15,42 @@ def flow(
     """Random weights, the last layers' too, so that it is far from linear."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = Flow(FlowShape(size, blocks, 16, actnorm), labels)
-        for parameter in made.parameters():
+        new = Flow(FlowShape(size, blocks, 16, actnorm), labels)
+        for parameter in new.parameters():
             parameter.data.normal_(std=0.7 / parameter.shape[-1] ** 0.5)
-    return made.requires_grad_(False)
+    return new.requires_grad_(False)
 
 
 @pytest.mark.parametrize("actnorm", [False, True])
 @pytest.mark.parametrize("size", [2, 5, 64])
 def test_the_inverse_undoes_the_flow(size, actnorm):
-    made = flow(size, actnorm=actnorm).double()
+    network = flow(size, actnorm=actnorm).double()
     e = torch.randn(50, size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    epsilon, _ = made(e)
+    epsilon, _ = network(e)
     assert (epsilon - e).abs().max() > 0.5
-    assert (made.inverse(epsilon) - e).abs().max() < 1e-7
+    assert (network.inverse(epsilon) - e).abs().max() < 1e-7
 
 
 def test_in_float32_the_inverse_is_exact_to_1e_5():
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        made = Flow(FlowShape(64), 2)
-        for parameter in made.parameters():
+        network = Flow(FlowShape(64), 2)
+        for parameter in network.parameters():
             parameter.data += 0.03 * torch.randn(parameter.shape)
     e = torch.randn(50, 64, generator=torch.Generator().manual_seed(6))
     with torch.inference_mode():
-        epsilon, log_det = made(e)
+        epsilon, log_det = network(e)
         assert log_det.std() > 0.5
-        assert (made.inverse(epsilon) - e).abs().max() < 1e-5
+        assert (network.inverse(epsilon) - e).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("actnorm", [False, True])
 def test_the_log_determinant_is_that_of_the_jacobian(actnorm):
-    made = flow(4, actnorm=actnorm).double()
+    network = flow(4, actnorm=actnorm).double()
     e = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    _, log_det = made(e)
+    _, log_det = network(e)
     for row, value in zip(e, log_det, strict=True):
-        J = torch.autograd.functional.jacobian(lambda x: made(x[None])[0][0], row)
+        J = torch.autograd.functional.jacobian(lambda x: network(x[None])[0][0], row)
         torch.testing.assert_close(torch.linalg.slogdet(J).logabsdet, value, atol=1e-6, rtol=0)
     assert log_det.std() > 0.1
 
@@ -58,12 +58,12 @@ def test_the_log_determinant_is_that_of_the_jacobian(actnorm):
 def test_a_new_flow_is_a_rotation():
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = Flow(FlowShape(6, 3, 8), 2).requires_grad_(False)
+        network = Flow(FlowShape(6, 3, 8), 2).requires_grad_(False)
     e = torch.randn(9, 6, generator=torch.Generator().manual_seed(3))
-    epsilon, log_det = made(e)
+    epsilon, log_det = network(e)
     torch.testing.assert_close(epsilon.norm(dim=1), e.norm(dim=1))
     assert (log_det == 0).all()
-    Q = made.blocks[0].rotation
+    Q = network.blocks[0].rotation
     torch.testing.assert_close(Q @ Q.T, torch.eye(6).double(), atol=1e-14, rtol=0)
 
 
@@ -75,10 +75,12 @@ def test_what_a_block_multiplies_with_is_bounded():
 
 
 def test_densities_are_those_of_diagonal_gaussians():
-    made = flow(5)
+    network = flow(5)
     epsilon = torch.randn(7, 5, generator=torch.Generator().manual_seed(4))
-    expected = torch.distributions.Normal(made.mean, made.sd).log_prob(epsilon[:, None]).sum(-1)
-    torch.testing.assert_close(made.log_density(epsilon), expected)
+    expected = (
+        torch.distributions.Normal(network.mean, network.sd).log_prob(epsilon[:, None]).sum(-1)
+    )
+    torch.testing.assert_close(network.log_density(epsilon), expected)
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (4, 0, 8), (4, 8, 0)])

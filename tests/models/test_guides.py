@@ -105,16 +105,16 @@ def test_no_such_guide_is_one_line(tmp_path: Path):
 
 
 def test_several_names_serve_an_attribute_each(tmp_path: Path):
-    one = save(tmp_path / "one")
-    two = save(tmp_path / "two", attribute="topic", labels=["World", "Sports"])
-    both = f"{one}, {two}"
-    assert guide_for("sentiment", "class-lm", both).name == "one"
-    assert guide_for("topic", "class-lm", both).name == "two"
+    first = save(tmp_path / "one")
+    second = save(tmp_path / "two", attribute="topic", labels=["World", "Sports"])
+    names = f"{first}, {second}"
+    assert guide_for("sentiment", "class-lm", names).name == "one"
+    assert guide_for("topic", "class-lm", names).name == "two"
     with pytest.raises(ModelError, match=r'no guide for "style" among one \(for sentiment\)'):
-        guide_for("style", "class-lm", both)
+        guide_for("style", "class-lm", names)
     again = save(tmp_path / "three")
     with pytest.raises(UserError, match="guides one and three are both for sentiment"):
-        guide_for("sentiment", "class-lm", f"{one},{again}")
+        guide_for("sentiment", "class-lm", f"{first},{again}")
 
 
 def test_a_guide_of_another_kind_or_base_is_refused(tmp_path: Path):

@@ -65,7 +65,7 @@ def test_a_folder_is_identified_by_what_is_in_it(tmp_path, tiny_folders):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("./nowhere", "no model folder './nowhere'"),
         ("/nowhere/at/all", "no model folder"),
@@ -81,11 +81,11 @@ def test_a_folder_is_identified_by_what_is_in_it(tmp_path, tiny_folders):
         ("  ", "the name of the model is empty"),
     ],
 )
-def test_a_name_that_leads_nowhere_says_why_and_what_works(name, said, monkeypatch):
+def test_a_name_that_leads_nowhere_says_why_and_what_works(name, message, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelError) as error:
         resolve(name)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -51,10 +51,10 @@ def refused() -> str:
 
 
 def test_it_is_a_causal_model_pinned_by_the_checksum_of_its_file():
-    found = resolve(OFFLINE_LM)
-    assert (found.kind, found.model_type, found.pickled) == ("causal", "llama", False)
-    assert found.revision == OFFLINE_LM_SHA256
-    assert found.label == "offline/smollm2@b179c9523d0e"
+    resolved = resolve(OFFLINE_LM)
+    assert (resolved.kind, resolved.model_type, resolved.pickled) == ("causal", "llama", False)
+    assert resolved.revision == OFFLINE_LM_SHA256
+    assert resolved.label == "offline/smollm2@b179c9523d0e"
 
 
 @pytest.mark.slow
@@ -165,17 +165,17 @@ def test_transformers_own_reading_of_the_file_gives_the_same_model():
     resolved = resolve(OFFLINE_LM)
     ours = transformers.AutoModelForCausalLM.from_pretrained(whole_folder(resolved))
     file = {"gguf_file": resolved.gguf.name}
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(resolved.gguf.parent, **file)
-    expected = theirs.state_dict()
+    reference = transformers.AutoModelForCausalLM.from_pretrained(resolved.gguf.parent, **file)
+    expected = reference.state_dict()
     for name, values in ours.state_dict().items():
         assert torch.equal(values, expected[name]), name
     ids = torch.arange(100, 140)[None]
     with torch.inference_mode():
-        assert torch.equal(ours(ids).logits, theirs(ids).logits)
+        assert torch.equal(ours(ids).logits, reference(ids).logits)
     texts = [
         json.loads(line)["text"]
         for line in (Path(__file__).parents[2] / "examples" / "texts.jsonl").open(encoding="utf-8")
     ]
     mine = transformers.AutoTokenizer.from_pretrained(resolved.path)
-    of_file = transformers.AutoTokenizer.from_pretrained(resolved.gguf.parent, **file)
-    assert mine(texts)["input_ids"] == of_file(texts)["input_ids"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(resolved.gguf.parent, **file)
+    assert mine(texts)["input_ids"] == tokenizer(texts)["input_ids"]

@@ -132,13 +132,13 @@ def test_unknown_seeds_are_not_planned():
 def pilot(rng, inputs=200, seeds=20, systems="abc", sd_seeds=0.2):
     samples, values = [], {}
     for system in systems:
-        of_seeds = rng.normal(0, sd_seeds, seeds)
+        seed_effects = rng.normal(0, sd_seeds, seeds)
         for i in range(inputs):
-            of_input = rng.normal(0, 0.5)
+            input_effect = rng.normal(0, 0.5)
             for k in range(seeds):
                 sample = Sample(f"{system}{i}.{k}", "text", prompt=f"p{i}", system=system, seed=k)
                 samples.append(sample)
-                values[sample.id] = of_input + of_seeds[k] + rng.normal(0, 0.5)
+                values[sample.id] = input_effect + seed_effects[k] + rng.normal(0, 0.5)
     return ScoreColumn("m", "m|v:0", values), samples
 
 
@@ -338,13 +338,13 @@ def test_a_plan_says_whether_r_is_that_of_differences_between_systems(apart: flo
 
 def test_the_variance_of_alpha_is_that_of_normal_ratings():
     rng = np.random.default_rng(9)
-    found = []
+    alphas = []
     for _ in range(400):
         items, ratings = rng.normal(size=(80, 1)), rng.normal(size=(80, 3))
         values = math.sqrt(0.6) * items + math.sqrt(0.4) * ratings
         D_o = values.var(axis=1, ddof=1).mean()
-        found.append(1 - D_o / values.var(ddof=1))
-    assert np.var(found) == pytest.approx(agreement_variance(0.6, 3, 80), rel=0.25)
+        alphas.append(1 - D_o / values.var(ddof=1))
+    assert np.var(alphas) == pytest.approx(agreement_variance(0.6, 3, 80), rel=0.25)
 
 
 def test_items_for_a_width_are_those_of_bonetts_formula():

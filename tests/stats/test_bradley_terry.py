@@ -111,8 +111,8 @@ def test_far_apart_strengths_converge():
 
 def test_what_has_no_interval_has_a_reason():
     a, b, outcomes, clusters = played(2)
-    one = bradley_terry(a, b, outcomes, np.zeros_like(clusters), 2).strength(0)
-    assert one.why_no_interval == ONE_CLUSTER
+    strength = bradley_terry(a, b, outcomes, np.zeros_like(clusters), 2).strength(0)
+    assert strength.why_no_interval == ONE_CLUSTER
     zeros = np.zeros(8, dtype=np.intp)
     same = bradley_terry(zeros, zeros + 1, np.tile([1.0, 0.0], 4), np.arange(8) // 2, 2)
     assert same.strength(0).why_no_interval == "clusters do not differ"

@@ -142,20 +142,20 @@ def test_what_is_undefined_says_why():
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_fewer_than_two_samples_have_no_statistic(n):
-    found = estimates(np.zeros(n), np.zeros(n), np.arange(n))
-    assert set(found) == set(STATISTICS)
-    for e in found.values():
+    correlations = estimates(np.zeros(n), np.zeros(n), np.arange(n))
+    assert set(correlations) == set(STATISTICS)
+    for e in correlations.values():
         assert math.isnan(e.value)
         assert e.why_undefined in ("no samples", "one sample")
         assert e.n == n
 
 
 def test_two_samples_have_a_value_and_a_warning():
-    found = estimates([1, 2], [3, 4], [0, 1], wanted=("pearson",))["pearson"]
-    assert found.value == pytest.approx(1)
-    assert "only the ends of its range" in found.note
-    assert math.isnan(found.low)
-    assert found.why_no_interval == "two samples"
+    estimate = estimates([1, 2], [3, 4], [0, 1], wanted=("pearson",))["pearson"]
+    assert estimate.value == pytest.approx(1)
+    assert "only the ends of its range" in estimate.note
+    assert math.isnan(estimate.low)
+    assert estimate.why_no_interval == "two samples"
 
 
 def test_no_nan_is_taken_in_and_infinity_only_as_a_rank():
@@ -207,40 +207,42 @@ def test_the_bootstrap_draws_clusters_and_computes_everything_anew(seed):
     y = rng.integers(1, 6, n).astype(float)
     x = np.round(y + rng.normal(size=n) * 2, seed)
     clusters = rng.integers(0, 8, n)
-    found = estimates(x, y, clusters, wanted=PLAIN, resampling=Resampling(resamples=40, seed=seed))
+    correlations = estimates(
+        x, y, clusters, wanted=PLAIN, resampling=Resampling(resamples=40, seed=seed)
+    )
     slow = list(slow_resamples(x, y, clusters, 40, seed))
     for s in PLAIN:
         drawn = np.array([row[s] for row in slow])
         ends = percentile_ends(drawn[~np.isnan(drawn)], 0.95, np.unique(clusters).size)
-        assert (found[s].low, found[s].high) == pytest.approx(tuple(ends), abs=1e-9)
-        assert found[s].clusters == np.unique(clusters).size
+        assert (correlations[s].low, correlations[s].high) == pytest.approx(tuple(ends), abs=1e-9)
+        assert correlations[s].clusters == np.unique(clusters).size
 
 
 def test_intervals_do_not_depend_on_order_and_take_a_seed():
     rng = np.random.default_rng(0)
     x, y, clusters = rng.normal(size=60), rng.normal(size=60), np.arange(60) // 3
     order = rng.permutation(60)
-    one = estimates(x, y, clusters, resampling=Resampling(resamples=200))
-    two = estimates(x[order], y[order], clusters[order], resampling=Resampling(resamples=200))
+    first = estimates(x, y, clusters, resampling=Resampling(resamples=200))
+    second = estimates(x[order], y[order], clusters[order], resampling=Resampling(resamples=200))
     for s in PLAIN:
-        assert two[s].low == pytest.approx(one[s].low, abs=1e-12)
-        assert two[s].high == pytest.approx(one[s].high, abs=1e-12)
+        assert second[s].low == pytest.approx(first[s].low, abs=1e-12)
+        assert second[s].high == pytest.approx(first[s].high, abs=1e-12)
     other = estimates(x, y, clusters, resampling=Resampling(resamples=200, seed=1))
-    assert other["pearson"].low != one["pearson"].low
+    assert other["pearson"].low != first["pearson"].low
 
 
 def test_one_cluster_has_a_value_and_no_interval():
-    found = estimates([1, 2, 3], [1, 3, 2], [7, 7, 7])
-    assert found["pearson"].value == pytest.approx(0.5)
-    assert found["pearson"].why_no_interval == "one cluster"
-    assert found["calibrated"].why_undefined == "one cluster"
+    correlations = estimates([1, 2, 3], [1, 3, 2], [7, 7, 7])
+    assert correlations["pearson"].value == pytest.approx(0.5)
+    assert correlations["pearson"].why_no_interval == "one cluster"
+    assert correlations["calibrated"].why_undefined == "one cluster"
 
 
 def test_resamples_in_which_all_is_constant_are_counted():
     x = np.array([0.0, 0, 0, 1, 0, 1])
-    found = estimates(x, [1, 2, 3, 4, 5, 6], np.arange(6), wanted=("pearson",))["pearson"]
-    assert "resamples are undefined" in found.note
-    assert found.low <= found.value <= found.high
+    estimate = estimates(x, [1, 2, 3, 4, 5, 6], np.arange(6), wanted=("pearson",))["pearson"]
+    assert "resamples are undefined" in estimate.note
+    assert estimate.low <= estimate.value <= estimate.high
 
 
 def test_clustered_copies_widen_the_interval_and_not_the_value():
@@ -275,10 +277,10 @@ def test_tie_calibration_helps_a_continuous_metric_of_tied_ratings_and_is_held_o
     rng = np.random.default_rng(5)
     y = rng.integers(1, 4, 200).astype(float)
     x = y + rng.normal(size=200) * 0.1
-    found = calibrated(x, y, np.arange(200))
-    assert found.estimate.value > pairwise_accuracy(x, y) + 0.2
-    assert all(0.2 < t < 0.9 for t in found.thresholds)
-    assert found.estimate.low < found.estimate.value < found.estimate.high
+    calibration = calibrated(x, y, np.arange(200))
+    assert calibration.estimate.value > pairwise_accuracy(x, y) + 0.2
+    assert all(0.2 < t < 0.9 for t in calibration.thresholds)
+    assert calibration.estimate.low < calibration.estimate.value < calibration.estimate.high
     noise = calibrated(rng.normal(size=200), y, np.arange(200)).estimate
     assert noise.value < 0.45  # no better than calling all pairs tied
 
@@ -335,19 +337,19 @@ def test_ties_in_sample_are_the_best_of_all_thresholds():
     i, j = np.triu_indices(30, k=1)
     dx, dy = x[i] - x[j], y[i] - y[j]
 
-    def accuracy(ε, of=slice(None)):
-        sign = np.where(np.abs(dx[of]) <= ε, 0, np.sign(dx[of]))
-        return np.mean(sign == np.sign(dy[of]))
+    def accuracy(ε, rows=slice(None)):
+        sign = np.where(np.abs(dx[rows]) <= ε, 0, np.sign(dx[rows]))
+        return np.mean(sign == np.sign(dy[rows]))
 
-    found = calibrated(x, y, np.arange(30), ties="in-sample")
+    calibration = calibrated(x, y, np.arange(30), ties="in-sample")
     every = [0.0, *np.abs(dx)]
-    assert found.estimate.value == pytest.approx(max(map(accuracy, every)))
-    assert accuracy(found.thresholds[0]) == pytest.approx(found.estimate.value)
-    assert found.estimate.why_no_interval == "its threshold is chosen on the same pairs"
+    assert calibration.estimate.value == pytest.approx(max(map(accuracy, every)))
+    assert accuracy(calibration.thresholds[0]) == pytest.approx(calibration.estimate.value)
+    assert calibration.estimate.why_no_interval == "its threshold is chosen on the same pairs"
     # items as groups: one threshold has the best mean over items
     item = np.arange(30) // 5
     pairs = [np.flatnonzero((item[i] == g) & (item[j] == g)) for g in range(6)]
-    of_items, (ε, _) = calibrated_within(x, y, item, ties="in-sample")
+    item_values, (ε, _) = calibrated_within(x, y, item, ties="in-sample")
     best = max(np.mean([accuracy(e, p) for p in pairs]) for e in every)
-    assert np.mean(list(of_items.values())) == pytest.approx(best)
+    assert np.mean(list(item_values.values())) == pytest.approx(best)
     assert np.mean([accuracy(ε, p) for p in pairs]) == pytest.approx(best)

@@ -21,10 +21,10 @@ def test_williams_of_an_example_worked_by_hand():
     # r_a = .5, r_b = .3, r_ab = .6, n = 23:
     # K = 1 − .25 − .09 − .36 + 2·.5·.3·.6 = .48
     # t = .2 √(22·1.6 / (2·.48·22/20 + .16·.064)) = .2 √(35.2 / 1.06624) = 1.149142
-    found = williams(0.5, 0.3, 0.6, 23)
-    assert found.t == pytest.approx(1.149142, abs=2e-6)
-    assert found.p == pytest.approx(2 * scipy.stats.t.sf(1.149142, 20), abs=1e-6)
-    assert found.p_greater == pytest.approx(found.p / 2)
+    test = williams(0.5, 0.3, 0.6, 23)
+    assert test.t == pytest.approx(1.149142, abs=2e-6)
+    assert test.p == pytest.approx(2 * scipy.stats.t.sf(1.149142, 20), abs=1e-6)
+    assert test.p_greater == pytest.approx(test.p / 2)
 
 
 @given(st.floats(-0.9, 0.9), st.floats(-0.9, 0.9), st.floats(-0.5, 0.5), st.integers(4, 500))
@@ -39,9 +39,9 @@ def test_identical_metrics_are_never_called_different():
     rng = np.random.default_rng(0)
     a, y = rng.normal(size=80), rng.normal(size=80)
     for b in (a, 3 * a + 7):
-        found = swap_test(a, b, y, np.arange(80), permutations=500)
-        assert found.difference == 0
-        assert found.p == 1
+        test = swap_test(a, b, y, np.arange(80), permutations=500)
+        assert test.difference == 0
+        assert test.p == 1
         assert williams(pearson(a, y), pearson(b, y), pearson(a, b), 80).p == 1
     groups = np.arange(80) % 5
     assert swap_test(a, a, y, np.arange(80), groups, permutations=100).p == 1
@@ -57,20 +57,20 @@ def test_williams_needs_four_samples_and_defined_correlations():
 
 
 def slow_swap(a, b, y, clusters, permutations, seed):
-    """The same swaps, with every correlation computed anew."""
+    """Returns the p of the same swaps, with every correlation computed again."""
     a, b = (scipy.stats.zscore(v) for v in (a, b))
     names, code = np.unique(clusters, return_inverse=True)
     observed = pearson(a, y) - pearson(b, y)
     swaps = np.random.default_rng(seed).integers(
         0, 2, size=(permutations, names.size), dtype=np.uint8
     )
-    both = greater = 0
+    extreme = greater = 0
     for row in swaps:
         swap = row[code] == 1
         d = pearson(np.where(swap, b, a), y) - pearson(np.where(swap, a, b), y)
-        both += abs(d) >= abs(observed) - 1e-9
+        extreme += abs(d) >= abs(observed) - 1e-9
         greater += d >= observed - 1e-9
-    return (both + 1) / (permutations + 1), (greater + 1) / (permutations + 1)
+    return (extreme + 1) / (permutations + 1), (greater + 1) / (permutations + 1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -79,10 +79,10 @@ def test_swaps_equal_the_slow_loop(seed):
     y = rng.normal(size=40)
     a, b = y + rng.normal(size=40), y + 2 * rng.normal(size=40)
     clusters = rng.integers(0, 15, 40)
-    found = swap_test(a, b, y, clusters, permutations=200, seed=seed)
-    assert (found.p, found.p_greater) == slow_swap(a, b, y, clusters, 200, seed)
-    assert found.difference == pytest.approx(pearson(a, y) - pearson(b, y))
-    assert found.clusters == np.unique(clusters).size
+    test = swap_test(a, b, y, clusters, permutations=200, seed=seed)
+    assert (test.p, test.p_greater) == slow_swap(a, b, y, clusters, 200, seed)
+    assert test.difference == pytest.approx(pearson(a, y) - pearson(b, y))
+    assert test.clusters == np.unique(clusters).size
 
 
 def test_few_clusters_are_swapped_in_every_way():
@@ -90,15 +90,15 @@ def test_few_clusters_are_swapped_in_every_way():
     y = rng.normal(size=12)
     a, b = y + rng.normal(size=12), y + 2 * rng.normal(size=12)
     clusters = np.arange(12) // 2
-    found = swap_test(a, b, y, clusters, permutations=64)
+    test = swap_test(a, b, y, clusters, permutations=64)
     a, b = (scipy.stats.zscore(v) for v in (a, b))
-    of_all = []
+    differences = []
     for swaps in itertools.product((False, True), repeat=6):
         swap = np.array(swaps)[clusters]
-        of_all.append(pearson(np.where(swap, b, a), y) - pearson(np.where(swap, a, b), y))
-    assert found.p == np.mean(np.abs(of_all) >= abs(of_all[0]) - 1e-9)
-    assert found.p_greater == np.mean(np.array(of_all) >= of_all[0] - 1e-9)
-    assert swap_test(a, b, y, clusters, permutations=64, seed=5).p == found.p
+        differences.append(pearson(np.where(swap, b, a), y) - pearson(np.where(swap, a, b), y))
+    assert test.p == np.mean(np.abs(differences) >= abs(differences[0]) - 1e-9)
+    assert test.p_greater == np.mean(np.array(differences) >= differences[0] - 1e-9)
+    assert swap_test(a, b, y, clusters, permutations=64, seed=5).p == test.p
 
 
 @pytest.mark.parametrize("clusters", [18, 40])
@@ -106,20 +106,20 @@ def test_a_p_below_one_permutation_is_told(clusters):
     rng = np.random.default_rng(1)
     y = rng.normal(size=clusters)
     a, b = y + 1e-3 * rng.normal(size=clusters), rng.normal(size=clusters)
-    found = swap_test(a, b, y, np.arange(clusters))
-    assert 2.0 ** (1 - clusters) <= found.p < 5e-5
+    test = swap_test(a, b, y, np.arange(clusters))
+    assert 2.0 ** (1 - clusters) <= test.p < 5e-5
 
 
 def test_swaps_do_not_depend_on_order_or_on_scale():
     rng = np.random.default_rng(4)
     a, b, y = rng.normal(size=(3, 50))
     clusters, order = np.arange(50) // 2, rng.permutation(50)
-    one = swap_test(a, b, y, clusters, permutations=300)
-    two = swap_test(9 * a[order] - 3, b[order], y[order], clusters[order], permutations=300)
-    assert two.p == one.p
+    first = swap_test(a, b, y, clusters, permutations=300)
+    second = swap_test(9 * a[order] - 3, b[order], y[order], clusters[order], permutations=300)
+    assert second.p == first.p
     mirrored = swap_test(b, a, y, clusters, permutations=300)
-    assert mirrored.p == one.p
-    assert mirrored.difference == pytest.approx(-one.difference)
+    assert mirrored.p == first.p
+    assert mirrored.difference == pytest.approx(-first.difference)
 
 
 def test_a_clear_difference_is_found_by_samples_groups_systems_and_ranks():
@@ -130,20 +130,20 @@ def test_a_clear_difference_is_found_by_samples_groups_systems_and_ranks():
     for more in ({}, {"groups": source}, {"groups": system}, {"ranks": True}):
         assert swap_test(a, b, y, source, permutations=500, **more).p < 0.01
     assert swap_systems(a, b, y, system).difference > 0.1
-    of_these = corrected_difference(a, b, y, source, system)
-    assert "true means of the metric B can't be told apart" in of_these.why_undefined
+    corrected = corrected_difference(a, b, y, source, system)
+    assert "true means of the metric B can't be told apart" in corrected.why_undefined
 
 
 def test_groups_in_which_something_is_constant_are_left_out():
     y = np.array([1.0, 2, 3, 5, 5, 5])
     a, b = np.array([1.0, 2, 4, 1, 2, 3]), np.array([2.0, 1, 3, 1, 2, 3])
-    found = swap_test(a, b, y, np.arange(6), [0, 0, 0, 1, 1, 1], permutations=50)
-    assert found.groups == 1
-    assert found.difference == pytest.approx(pearson(a[:3], y[:3]) - pearson(b[:3], y[:3]))
+    test = swap_test(a, b, y, np.arange(6), [0, 0, 0, 1, 1, 1], permutations=50)
+    assert test.groups == 1
+    assert test.difference == pytest.approx(pearson(a[:3], y[:3]) - pearson(b[:3], y[:3]))
 
 
 @pytest.mark.parametrize(
-    ("a", "y", "why"),
+    ("a", "y", "reason"),
     [
         ([], [], "no samples"),
         ([1], [1], "one sample"),
@@ -151,10 +151,10 @@ def test_groups_in_which_something_is_constant_are_left_out():
         ([2, 2, 2], [1, 2, 3], "constant metric"),
     ],
 )
-def test_what_can_not_be_compared_says_why(a, y, why):
-    found = swap_test(a, np.arange(len(a)), y, np.arange(len(a)))
-    assert math.isnan(found.p)
-    assert found.why_undefined == why
+def test_what_can_not_be_compared_says_why(a, y, reason):
+    test = swap_test(a, np.arange(len(a)), y, np.arange(len(a)))
+    assert math.isnan(test.p)
+    assert test.why_undefined == reason
 
 
 def test_under_the_null_the_permutation_test_keeps_its_level():
@@ -195,11 +195,11 @@ def test_undefined_p_values_are_no_comparisons():
 @given(st.integers(0, 6), st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
 def test_metrics_of_two_clusters_are_always_told_apart(n, shown):
     names = list(map(str, range(n)))
-    found = rank_clusters(names, lambda a, b: (int(a), int(b)) in shown)
-    assert [m for cluster in found for m in cluster] == names
-    for above, below in itertools.combinations(found, 2):
+    ranks = rank_clusters(names, lambda a, b: (int(a), int(b)) in shown)
+    assert [m for cluster in ranks for m in cluster] == names
+    for above, below in itertools.combinations(ranks, 2):
         assert all((int(a), int(b)) in shown for a in above for b in below)
-    for cluster in found:  # no cluster could be split further
+    for cluster in ranks:  # no cluster could be split further
         for cut in range(1, len(cluster)):
             later = [*cluster[cut:], *names[names.index(cluster[-1]) + 1 :]]
             assert not all((int(a), int(b)) in shown for a in cluster[:cut] for b in later)
@@ -238,9 +238,9 @@ def test_groups_that_are_clusters_turn_the_sign_of_their_difference(ranks):
     a, b = y + rng.normal(size=50), y + 2 * rng.normal(size=50)
     y[group == 3] = 2.0
     (flipped,) = swap_tests([a, b], [(0, 1)], y, group, group, ranks=ranks)
-    of = scipy.stats.spearmanr if ranks else scipy.stats.pearsonr
+    correlation = scipy.stats.spearmanr if ranks else scipy.stats.pearsonr
     d = [
-        of(a[mine], y[mine])[0] - of(b[mine], y[mine])[0]
+        correlation(a[mine], y[mine])[0] - correlation(b[mine], y[mine])[0]
         for mine in (group == g for g in range(10) if g != 3)
     ]
     signs = np.array(list(itertools.product((1, -1), repeat=9)))
@@ -291,12 +291,12 @@ def test_the_error_of_a_difference_is_how_far_differences_vary(r: float):
     rng = np.random.default_rng(11)
     C = np.array([[1, r, r], [r, 1, 0.7], [r, 0.7, 1]])
     L = np.linalg.cholesky(C)
-    found = []
+    differences = []
     for _ in range(250):
         y, a, b = L @ rng.normal(size=(3, 60))
-        found.append(swap_test(a, b, y, np.arange(60), permutations=100))
-    assert np.mean([s.se for s in found]) == pytest.approx(
-        np.std([s.difference for s in found]), rel=0.12
+        differences.append(swap_test(a, b, y, np.arange(60), permutations=100))
+    assert np.mean([s.se for s in differences]) == pytest.approx(
+        np.std([s.difference for s in differences]), rel=0.12
     )
 
 
@@ -310,18 +310,18 @@ def test_the_error_of_a_difference_is_that_of_all_swaps_without_the_difference()
         first, second = np.where(swap, z[1], z[0]), np.where(swap, z[0], z[1])
         differences.append(pearson(first, y) - pearson(second, y))
     noise = np.mean(np.square(differences)) - differences[0] ** 2 / 8
-    found = swap_test(a, b, y, np.arange(8), permutations=1000)
-    assert found.se == pytest.approx(math.sqrt(8 / 7 * noise))
+    test = swap_test(a, b, y, np.arange(8), permutations=1000)
+    assert test.se == pytest.approx(math.sqrt(8 / 7 * noise))
     assert math.isnan(swap_test(a, b, y, np.zeros(8)).se)
 
 
 def test_the_error_of_a_difference_of_systems_is_in_units_of_r():
     rng = np.random.default_rng(13)
     L = np.linalg.cholesky(np.array([[1, 0.8, 0.8], [0.8, 1, 0.7], [0.8, 0.7, 1]]))
-    found = []
+    differences = []
     for _ in range(200):
         y, a, b = L @ rng.normal(size=(3, 30))
-        found.append(swap_systems(a, b, y, np.arange(30), permutations=100))
-    assert np.mean([s.se for s in found]) == pytest.approx(
-        np.std([s.difference for s in found]), rel=0.15
+        differences.append(swap_systems(a, b, y, np.arange(30), permutations=100))
+    assert np.mean([s.se for s in differences]) == pytest.approx(
+        np.std([s.difference for s in differences]), rel=0.15
     )

@@ -22,7 +22,7 @@ nan = math.nan
 
 
 @pytest.mark.parametrize(
-    ("n", "clusters", "given", "why"),
+    ("n", "clusters", "stated", "reason"),
     [
         (0, 0, "", "no values"),
         (1, 1, "", "one value"),
@@ -33,17 +33,17 @@ nan = math.nan
         (5, 5, "", ""),
     ],
 )
-def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
-    mean = estimate_of_mean(0.5, nan, nan, n=n, clusters=clusters, why_no_interval=given)
-    assert mean.why_no_interval == why
+def test_a_mean_without_an_interval_says_why(n, clusters, stated, reason):
+    mean = estimate_of_mean(0.5, nan, nan, n=n, clusters=clusters, why_no_interval=stated)
+    assert mean.why_no_interval == reason
     assert mean.why_undefined == ("no values" if n == 0 else "")
 
 
-@pytest.mark.parametrize(("clusters", "why"), [(4, "fewer than 5 independent inputs"), (5, "")])
-def test_a_mean_of_fewer_than_five_clusters_has_no_interval(clusters, why):
+@pytest.mark.parametrize(("clusters", "reason"), [(4, "fewer than 5 independent inputs"), (5, "")])
+def test_a_mean_of_fewer_than_five_clusters_has_no_interval(clusters, reason):
     mean = estimate_of_mean(0.5, 0.4, 0.6, n=9, clusters=clusters)
-    assert mean.why_no_interval == why
-    assert math.isnan(mean.low) == math.isnan(mean.high) == bool(why)
+    assert mean.why_no_interval == reason
+    assert math.isnan(mean.low) == math.isnan(mean.high) == bool(reason)
     assert mean.value == 0.5
 
 

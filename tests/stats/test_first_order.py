@@ -1,4 +1,4 @@
-"""Resamples of first order against resamples that are computed anew."""
+"""Resamples of first order against resamples that are computed exactly."""
 
 import numpy as np
 import pytest
@@ -106,8 +106,8 @@ def test_metrics_on_the_same_samples_share_draws(monkeypatch):
     )
     together = shared_estimates(pairs, code, resampling=FEW)
     assert len(drawn) == 1
-    for one, other in zip(alone, together, strict=True):
-        for s, e in one.items():
+    for expected, other in zip(alone, together, strict=True):
+        for s, e in expected.items():
             assert (other[s].value, other[s].low) == pytest.approx((e.value, e.low), rel=1e-9)
             assert other[s].high == pytest.approx(e.high, rel=1e-9)
 

@@ -32,9 +32,9 @@ def test_alpha_equals_that_of_krippendorff(level, seed):
         float
     )
     ratings[rng.random(ratings.shape) < 0.2] = np.nan
-    theirs = krippendorff.alpha(reliability_data=ratings.T, level_of_measurement=level)
+    reference = krippendorff.alpha(reliability_data=ratings.T, level_of_measurement=level)
     ours = krippendorff_alpha(ratings, level=level, resampling=FEW).value
-    assert ours == pytest.approx(theirs, abs=1e-10)
+    assert ours == pytest.approx(reference, abs=1e-10)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -43,12 +43,12 @@ def test_all_six_intraclass_correlations_equal_those_of_pingouin(seed):
     ratings = rng.normal(size=(12, 1)) + rng.normal(size=4) + rng.normal(size=(12, 4))
     item, rater = np.indices(ratings.shape)
     frame = pd.DataFrame({"item": item.ravel(), "rater": rater.ravel(), "value": ratings.ravel()})
-    theirs = pingouin.intraclass_corr(frame, "item", "rater", "value").set_index("Type")
+    reference = pingouin.intraclass_corr(frame, "item", "rater", "value").set_index("Type")
     # A: absolute agreement, C: consistency (McGraw and Wong 1996)
     names = {"ICC(2,1)": "ICC(A,1)", "ICC(3,1)": "ICC(C,1)", "ICC(2,k)": "ICC(A,k)",
              "ICC(3,k)": "ICC(C,k)"}  # fmt: skip
     for name, ours in intraclass(ratings).items():
-        row = theirs.loc[names.get(name, name)]
+        row = reference.loc[names.get(name, name)]
         assert ours.value == pytest.approx(row["ICC"])
         assert (ours.low, ours.high) == pytest.approx(tuple(row["CI95"]), abs=0.0051)
 
@@ -60,9 +60,11 @@ def test_kappa_equals_that_of_statsmodels(weights, seed):
     x = rng.integers(0, 4, 60)
     y = np.where(rng.random(60) < 0.6, x, rng.integers(0, 4, 60))
     table, _ = to_table(np.column_stack([x, y]), bins=4)
-    theirs = cohens_kappa(table, wt=None if weights == "none" else "quadratic", return_results=True)
+    reference = cohens_kappa(
+        table, wt=None if weights == "none" else "quadratic", return_results=True
+    )
     ours = cohen_kappa(x, y, weights=weights, resampling=FEW).value
-    assert ours == pytest.approx(theirs.kappa)
+    assert ours == pytest.approx(reference.kappa)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -85,9 +87,9 @@ def test_correlations_equal_those_of_pingouin(seed):
 
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (3, 20), (17, 50), (50, 50)])
 def test_the_interval_of_a_share_is_wilsons(count, n):
-    theirs = proportion_confint(count, n, method="wilson")
+    reference = proportion_confint(count, n, method="wilson")
     ours = share_ends(count / n, 0.0, n=n, clusters=n, level=0.95)
-    assert ours == pytest.approx(theirs, abs=1e-9)
+    assert ours == pytest.approx(reference, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -97,5 +99,5 @@ def test_without_noise_the_interval_of_systems_like_these_is_nearly_that_of_ping
     y = x + rng.normal(size=25)
     cluster, system = np.repeat(np.arange(2), 25), np.tile(np.arange(25), 2)
     e = system_correlations(np.tile(x, 2), np.tile(y, 2), cluster, system, ("pearson",)).estimates
-    theirs = pingouin.corr(x, y)["CI95"].item()
-    assert (e["pearson"].low, e["pearson"].high) == pytest.approx(tuple(theirs), abs=0.03)
+    reference = pingouin.corr(x, y)["CI95"].item()
+    assert (e["pearson"].low, e["pearson"].high) == pytest.approx(tuple(reference), abs=0.03)

@@ -32,8 +32,8 @@ def test_two_items_share_a_letter_exactly_if_they_do_not_differ(relation):
 def test_no_letter_is_superfluous(relation):
     n, differ = relation
     letters = compact_letters(n, lambda i, j: (i, j) in differ)
-    for unwanted in {name for of in letters for name in of}:
-        without = [{*of} - {unwanted} for of in letters]
+    for unwanted in {name for names_of_item in letters for name in names_of_item}:
+        without = [{*names_of_item} - {unwanted} for names_of_item in letters]
         assert not all(without) or any(
             not without[i] & without[j]
             for i, j in itertools.combinations(range(n), 2)
@@ -45,7 +45,7 @@ def test_no_letter_is_superfluous(relation):
 def test_letters_come_in_the_order_of_the_items(relation):
     n, differ = relation
     letters = compact_letters(n, lambda i, j: (i, j) in differ)
-    names = list(dict.fromkeys(name for of in letters for name in of))
+    names = list(dict.fromkeys(name for names_of_item in letters for name in names_of_item))
     assert names == [letter(i) for i in range(len(names))]
 
 
@@ -56,12 +56,12 @@ def test_items_told_apart_by_distance_need_the_fewest_letters(values, near):
     letters = compact_letters(n, lambda i, j: values[j] - values[i] > near)
     reach = [max(j for j in range(n) if values[j] - values[i] <= near) for i in range(n)]
     largest = [i for i in range(n) if i == 0 or reach[i] > reach[i - 1]]  # maximal cliques
-    assert len({name for of in letters for name in of}) == len(largest)
+    assert len({name for names_of_item in letters for name in names_of_item}) == len(largest)
 
 
 def test_more_than_26_letters_are_names_of_two():
     letters = compact_letters(30, lambda _i, _j: True)
-    assert [of for (of,) in letters][24:28] == ["y", "z", "aa", "ab"]
+    assert [name for (name,) in letters][24:28] == ["y", "z", "aa", "ab"]
 
 
 def test_forty_items_with_many_cliques_take_no_time():

@@ -146,7 +146,7 @@ def test_the_range_of_a_metric_is_the_narrowest_that_its_values_know(values, lim
 
 
 @pytest.mark.parametrize(
-    ("values", "clusters", "n", "why"),
+    ("values", "clusters", "n", "reason"),
     [
         ([], [], 0, "no values"),
         ([NAN, NAN], ["a", "b"], 0, "no values"),
@@ -157,10 +157,10 @@ def test_the_range_of_a_metric_is_the_narrowest_that_its_values_know(values, lim
         ([2.0, 4.0, 3.0, 1.0, 2.0], "abcde", 5, ""),
     ],
 )
-def test_an_interval_that_is_undefined_says_why(values, clusters, n, why):
+def test_an_interval_that_is_undefined_says_why(values, clusters, n, reason):
     mean = cluster_mean(values, [*clusters])
-    assert (mean.n, mean.why_no_interval) == (n, why)
-    assert math.isnan(mean.low) == math.isnan(mean.high) == bool(why)
+    assert (mean.n, mean.why_no_interval) == (n, reason)
+    assert math.isnan(mean.low) == math.isnan(mean.high) == bool(reason)
     assert math.isnan(mean.value) == (n == 0)
 
 
@@ -184,8 +184,8 @@ def test_with_weights_every_input_counts_the_same_however_many_values_it_has():
     values = draw.normal(inputs % 3, 1.0)
     sizes = np.bincount(inputs)
     weighted = cluster_mean(values, inputs, weights=1 / sizes[inputs])
-    of_inputs = np.bincount(inputs, weights=values) / sizes
-    plain = cluster_mean(of_inputs, np.arange(30))
+    input_means = np.bincount(inputs, weights=values) / sizes
+    plain = cluster_mean(input_means, np.arange(30))
     assert (weighted.value, weighted.low, weighted.high) == pytest.approx(
         (plain.value, plain.low, plain.high), rel=1e-12
     )

@@ -81,9 +81,9 @@ def test_the_estimator_is_that_of_the_paper_with_its_own_weight():
     mean = powered_mean(y, f, c)
     rated = ~np.isnan(y)
     others, n = int((~rated).sum()), int(rated.sum())
-    of_paper = mean.weight * others / (n + others)
+    weight = mean.weight * others / (n + others)
     assert mean.value[1] == pytest.approx(
-        of_paper * f[~rated].mean() + (y[rated] - of_paper * f[rated]).mean()
+        weight * f[~rated].mean() + (y[rated] - weight * f[rated]).mean()
     )
 
 
@@ -92,10 +92,10 @@ def test_the_tuned_weight_of_many_texts_is_that_of_the_paper():
     rng = np.random.default_rng(0)
     y = rng.normal(size=20_000)
     f = y + rng.normal(size=y.size)
-    known = np.where(np.arange(y.size) < 5_000, y, np.nan)
-    of_paper = np.cov(y[:5_000], f[:5_000])[0, 1] / ((1 + 5 / 15) * f.var())
-    weight = powered_mean(known, f, np.arange(y.size)).weight
-    assert weight * 15 / 20 == pytest.approx(of_paper, rel=0.03)
+    ratings = np.where(np.arange(y.size) < 5_000, y, np.nan)
+    expected = np.cov(y[:5_000], f[:5_000])[0, 1] / ((1 + 5 / 15) * f.var())
+    weight = powered_mean(ratings, f, np.arange(y.size)).weight
+    assert weight * 15 / 20 == pytest.approx(expected, rel=0.03)
 
 
 def test_scores_of_independent_texts_are_worth_what_their_correlation_says():
@@ -103,9 +103,9 @@ def test_scores_of_independent_texts_are_worth_what_their_correlation_says():
     rng = np.random.default_rng(0)
     y = rng.normal(size=4_000)
     f = y + rng.normal(size=y.size)
-    known = np.where(np.arange(y.size) < 400, y, np.nan)
+    ratings = np.where(np.arange(y.size) < 400, y, np.nan)
     r = np.corrcoef(y[:400], f[:400])[0, 1]
-    gain = estimate_of(powered_mean(known, f, np.arange(y.size))).effective / 400
+    gain = estimate_of(powered_mean(ratings, f, np.arange(y.size))).effective / 400
     assert gain == pytest.approx(1 / (1 - 0.9 * r**2), rel=0.05)
 
 
@@ -150,9 +150,9 @@ def test_what_has_no_interval_has_a_reason():
     assert math.isnan(nothing.powered.value)
     assert nothing.powered.why_undefined == NONE_RATED
     assert math.isnan(powered_mean(np.full_like(y, np.nan), f, c).weight)
-    one = estimate_of(powered_mean(np.where(np.arange(12) == 0, 1.0, np.nan), f, c))
-    assert one.powered.value == 1
-    assert one.powered.why_no_interval == ONE_CLUSTER
+    estimate = estimate_of(powered_mean(np.where(np.arange(12) == 0, 1.0, np.nan), f, c))
+    assert estimate.powered.value == 1
+    assert estimate.powered.why_no_interval == ONE_CLUSTER
     same = estimate_of(powered_mean(np.where(np.isnan(y), y, 3.0), f, c))
     assert same.powered.value == pytest.approx(3)
     assert same.powered.why_no_interval == same.people.why_no_interval == ALL_EQUAL
@@ -182,9 +182,9 @@ def test_rated_texts_that_are_no_random_draw_are_far_from_the_others():
     rng = np.random.default_rng(0)
     f = np.sort(rng.normal(size=400))
     best = np.where(np.arange(400) >= 340, f, np.nan)
-    some = np.where(rng.random(400) < 0.15, f, np.nan)
+    ratings = np.where(rng.random(400) < 0.15, f, np.nan)
     assert abs(powered_mean(best, f, np.arange(400)).imbalance) > 6
-    assert abs(powered_mean(some, f, np.arange(400)).imbalance) < 3
+    assert abs(powered_mean(ratings, f, np.arange(400)).imbalance) < 3
 
 
 @given(

@@ -42,7 +42,7 @@ def facts(estimate):
 def check(v, clusters, weights):
     pairs = rater_pairs(v, weights=weights, clusters=clusters, resampling=FEW)
     expected = list(one_by_one(v, clusters, weights))
-    assert [pair[:3] for pair in pairs] == [of_pair[:3] for of_pair in expected]
+    assert [pair[:3] for pair in pairs] == [row[:3] for row in expected]
     for pair, (*_, reference) in zip(pairs, expected, strict=True):
         for estimate, plain in zip(pair[3:], reference, strict=True):
             assert facts(estimate) == facts(plain)

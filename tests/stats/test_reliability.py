@@ -86,10 +86,10 @@ def alpha(table, level="interval", **options):
     ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
 )
 def test_krippendorffs_own_example(level, published):
-    found = krippendorff_alpha(KRIPPENDORFF, level=level)
-    assert found.value == pytest.approx(published, abs=5e-4)
-    assert found.n == 11
-    assert found.low < found.value <= found.high <= 1
+    scores = krippendorff_alpha(KRIPPENDORFF, level=level)
+    assert scores.value == pytest.approx(published, abs=5e-4)
+    assert scores.n == 11
+    assert scores.low < scores.value <= scores.high <= 1
 
 
 @given(tables(), st.sampled_from(MEASUREMENTS))
@@ -116,9 +116,9 @@ def test_alpha_does_not_depend_on_the_order_of_raters_or_items(table, level, ran
 
 @given(tables(), st.sampled_from(MEASUREMENTS))
 def test_alpha_is_at_most_one(table, level):
-    found = krippendorff_alpha(table, level=level, resampling=FEW)
-    assert found.value <= 1 + 1e-12
-    assert math.isnan(found.low) or found.low <= found.high <= 1 + 1e-12
+    scores = krippendorff_alpha(table, level=level, resampling=FEW)
+    assert scores.value <= 1 + 1e-12
+    assert math.isnan(scores.low) or scores.low <= scores.high <= 1 + 1e-12
 
 
 @given(tables(), st.floats(0.01, 100), st.floats(-1000, 1000))
@@ -149,9 +149,9 @@ def test_perfect_agreement_is_one(values, level):
 @pytest.mark.parametrize("level", MEASUREMENTS)
 def test_raters_who_guess_have_alpha_near_zero(level):
     values = np.random.default_rng(1).integers(1, 6, size=(2000, 3)).astype(float)
-    found = krippendorff_alpha(values, level=level, resampling=Resampling(resamples=200))
-    assert abs(found.value) < 0.03
-    assert found.low < 0 < found.high
+    scores = krippendorff_alpha(values, level=level, resampling=Resampling(resamples=200))
+    assert abs(scores.value) < 0.03
+    assert scores.low < 0 < scores.high
 
 
 def test_single_ratings_do_not_count():
@@ -160,7 +160,7 @@ def test_single_ratings_do_not_count():
 
 
 @pytest.mark.parametrize(
-    ("table", "why"),
+    ("table", "reason"),
     [
         (np.empty((0, 2)), "no ratings"),
         ([[nan, nan]], "no ratings"),
@@ -171,14 +171,14 @@ def test_single_ratings_do_not_count():
         ([[3, 3], [3, 3], [4, nan]], "all ratings are 3"),
     ],
 )
-def test_where_agreement_is_undefined_the_reason_is_said(table, why):
+def test_where_agreement_is_undefined_the_reason_is_said(table, reason):
     for level in MEASUREMENTS:
-        found = krippendorff_alpha(table, level=level)
-        assert math.isnan(found.value)
-        assert found.why_undefined == why
-    for found in intraclass(table).values():
-        assert math.isnan(found.value)
-        assert found.why_undefined == why
+        icc = krippendorff_alpha(table, level=level)
+        assert math.isnan(icc.value)
+        assert icc.why_undefined == reason
+    for icc in intraclass(table).values():
+        assert math.isnan(icc.value)
+        assert icc.why_undefined == reason
 
 
 def test_the_interval_of_alpha_draws_clusters():
@@ -190,8 +190,8 @@ def test_the_interval_of_alpha_draws_clusters():
     assert alone.value == pytest.approx(together.value)
     assert (alone.clusters, together.clusters) == (480, 12)
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
-    one = krippendorff_alpha(table, clusters=np.zeros(480))
-    assert one.why_no_interval == "one cluster"
+    single_cluster = krippendorff_alpha(table, clusters=np.zeros(480))
+    assert single_cluster.why_no_interval == "one cluster"
 
 
 @pytest.mark.parametrize("level", ["ordinal", "interval"])
@@ -205,11 +205,11 @@ def test_resamples_are_the_statistic_of_what_was_drawn(level):
     K = len(table)
     drawn = np.random.default_rng(5).integers(K, size=(40, K))
     plain = [plain_alpha(table[rows].tolist(), level) for rows in drawn]
-    found = krippendorff_alpha(table, level=level, resampling=resampling)
-    assert (found.low, found.high) == pytest.approx(percentile_ends(np.array(plain), 0.95, K))
+    scores = krippendorff_alpha(table, level=level, resampling=resampling)
+    assert (scores.low, scores.high) == pytest.approx(percentile_ends(np.array(plain), 0.95, K))
 
 
-def of_labels(items, seed, *, share=0.05, agreement=0.6):
+def label_ratings(items, seed, *, share=0.05, agreement=0.6):
     """Two raters of labels 0 and 1, who see one draw of an item or two, with α = agreement."""
     rng = np.random.default_rng(seed)
     labels = (rng.random((items, 2)) < share).astype(float)
@@ -220,10 +220,10 @@ def test_the_interval_of_rare_labels_holds_the_truth():
     """It is Jeffreys' of the items that have the label; a bootstrap holds it in two of three."""
     held = total = 0
     for seed in range(150):
-        table = of_labels(50, seed)
+        table = label_ratings(50, seed)
         if table.min() < table.max():
-            found = krippendorff_alpha(table, resampling=Resampling(resamples=200, seed=seed))
-            held += found.low <= 0.6 <= found.high
+            scores = krippendorff_alpha(table, resampling=Resampling(resamples=200, seed=seed))
+            held += scores.low <= 0.6 <= scores.high
             total += 1
     assert held / total >= 0.88
 
@@ -232,14 +232,14 @@ def test_labels_that_all_raters_agree_on_have_an_interval_of_some_width():
     table = np.zeros((40, 3))
     table[:4] = 1
     for level in MEASUREMENTS:
-        found = krippendorff_alpha(table, level=level)
-        assert (found.value, found.high) == (1, 1)
+        scores = krippendorff_alpha(table, level=level)
+        assert (scores.value, scores.high) == (1, 1)
         # Beta(4.5, 0.5) of the items that have the label, and α = 2 q / (1 + q) of two raters
-        assert 0.5 < found.low < 0.85
+        assert 0.5 < scores.low < 0.85
 
 
 def test_the_mean_of_one_table_is_its_alpha():
-    table = of_labels(60, 1, share=0.3)
+    table = label_ratings(60, 1, share=0.3)
     clusters = np.arange(60) // 2
     for level in MEASUREMENTS:
         assert mean_alpha({"a": (table, clusters)}, level=level, resampling=FEW) == (
@@ -248,7 +248,7 @@ def test_the_mean_of_one_table_is_its_alpha():
 
 
 def test_shrout_and_fleiss_own_example():
-    found = intraclass(SHROUT_FLEISS)
+    icc = intraclass(SHROUT_FLEISS)
     published = {
         "ICC(1,1)": 0.17,
         "ICC(2,1)": 0.29,
@@ -257,9 +257,9 @@ def test_shrout_and_fleiss_own_example():
         "ICC(2,k)": 0.62,
         "ICC(3,k)": 0.91,
     }
-    assert {name: round(e.value, 2) for name, e in found.items()} == published
+    assert {name: round(e.value, 2) for name, e in icc.items()} == published
     # Intervals of this table as statistical packages print them
-    ends = {name: (round(e.low, 2), round(e.high, 2)) for name, e in found.items()}
+    ends = {name: (round(e.low, 2), round(e.high, 2)) for name, e in icc.items()}
     assert ends == {
         "ICC(1,1)": (-0.13, 0.72),
         "ICC(2,1)": (0.02, 0.76),
@@ -306,18 +306,18 @@ def test_consistency_ignores_that_a_rater_is_strict(table, strictness):
 
 
 def test_raters_who_differ_by_a_constant_are_consistent_but_do_not_agree():
-    found = intraclass([[1, 3], [2, 4], [5, 7]])
-    assert found["ICC(3,1)"].value == pytest.approx(1)
-    assert found["ICC(3,1)"].why_no_interval == "no residual variance"
-    assert found["ICC(2,1)"].value < 0.8
-    assert found["ICC(1,1)"].value < 0.8
+    icc = intraclass([[1, 3], [2, 4], [5, 7]])
+    assert icc["ICC(3,1)"].value == pytest.approx(1)
+    assert icc["ICC(3,1)"].why_no_interval == "no residual variance"
+    assert icc["ICC(2,1)"].value < 0.8
+    assert icc["ICC(1,1)"].value < 0.8
 
 
 def test_items_without_any_difference_have_no_reliability_of_means():
-    found = intraclass([[1, 3], [3, 1], [2, 2]])
+    icc = intraclass([[1, 3], [3, 1], [2, 2]])
     for name in ("ICC(1,k)", "ICC(2,k)", "ICC(3,k)"):
-        assert found[name].why_undefined == "no variance between items"
-    assert found["ICC(1,1)"].value < 0
+        assert icc[name].why_undefined == "no variance between items"
+    assert icc["ICC(1,1)"].value < 0
 
 
 def test_only_complete_items_count_and_other_raters_a_part_leave_icc_1():
@@ -327,11 +327,11 @@ def test_only_complete_items_count_and_other_raters_a_part_leave_icc_1():
     apart = np.full((8, 4), nan)
     apart[:4, :2] = [[1, 2], [4, 4], [3, 5], [5, 5]]
     apart[4:, 2:] = [[2, 2], [1, 3], [5, 4], [3, 3]]
-    found = intraclass(apart)
-    assert found["ICC(2,1)"].why_undefined == "no item was rated by all 4 raters"
-    assert found["ICC(1,1)"].note == "k = 2 ratings an item"
+    icc = intraclass(apart)
+    assert icc["ICC(2,1)"].why_undefined == "no item was rated by all 4 raters"
+    assert icc["ICC(1,1)"].note == "k = 2 ratings an item"
     alike = apart[~np.isnan(apart)].reshape(8, 2)
-    assert found["ICC(1,1)"].value == intraclass(alike)["ICC(1,1)"].value
+    assert icc["ICC(1,1)"].value == intraclass(alike)["ICC(1,1)"].value
 
 
 def test_the_interval_of_icc_3_covers_as_often_as_it_says():
@@ -371,10 +371,10 @@ def test_kappa_is_what_the_definition_says(pairs):
         ("none", lambda a, b: float(a != b)),
         ("quadratic", lambda a, b: (a - b) ** 2),
     ):
-        found = cohen_kappa(x, y, weights=weights, resampling=FEW)
-        assert found.value == pytest.approx(plain_kappa(x, y, weight), abs=1e-9)
+        kappa = cohen_kappa(x, y, weights=weights, resampling=FEW)
+        assert kappa.value == pytest.approx(plain_kappa(x, y, weight), abs=1e-9)
         assert cohen_kappa(y, x, weights=weights, resampling=FEW).value == pytest.approx(
-            found.value, abs=1e-9
+            kappa.value, abs=1e-9
         )
 
 
@@ -398,10 +398,10 @@ def test_the_interval_of_alpha_is_quick_on_continuous_ratings():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(480, 1)) + rng.normal(size=(480, 2))
     began = time.process_time()
-    found = krippendorff_alpha(table)
+    scores = krippendorff_alpha(table)
     took = time.process_time() - began
-    assert found.clusters == 480
-    assert not math.isnan(found.low)
+    assert scores.clusters == 480
+    assert not math.isnan(scores.low)
     assert took < 3, f"{took:.2f} s"
 
 

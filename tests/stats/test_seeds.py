@@ -58,8 +58,8 @@ def loop_parts(v, w, rows):
     texts = range(len(v))
     a, s, i, k, d = (rows[n] for n in ("systems", "seeds", "inputs", "clusters", "strata"))
 
-    def mean(of):
-        return sum(w[t] * v[t] for t in of) / sum(w[t] for t in of)
+    def mean(chosen):
+        return sum(w[t] * v[t] for t in chosen) / sum(w[t] for t in chosen)
 
     def spread(parts):  # cluster -> z, stratum by stratum
         total = []
@@ -73,16 +73,16 @@ def loop_parts(v, w, rows):
     z = {c: sum(w[t] * (v[t] - m[a[t], d[t]]) for t in texts if k[t] == c) for c in set(k)}
     seeds = []
     for x in sorted(set(a)):
-        own = [t for t in texts if a[t] == x]
-        inputs = {j: [t for t in own if i[t] == j] for j in {i[t] for t in own}}
-        deviation = {t: w[t] * (v[t] - mean(of)) for of in inputs.values() for t in of}
-        names = sorted({s[t] for t in own})
-        u = [sum(deviation[t] for t in own if s[t] == n) for n in names]
+        own_texts = [t for t in texts if a[t] == x]
+        inputs = {j: [t for t in own_texts if i[t] == j] for j in {i[t] for t in own_texts}}
+        deviation = {t: w[t] * (v[t] - mean(chosen)) for chosen in inputs.values() for t in chosen}
+        names = sorted({s[t] for t in own_texts})
+        u = [sum(deviation[t] for t in own_texts if s[t] == n) for n in names]
         residual = sum(
             part
             for n in names
             for part, _ in spread(
-                {c: sum(deviation[t] for t in own if (s[t], k[t]) == (n, c)) for c in set(k)}
+                {c: sum(deviation[t] for t in own_texts if (s[t], k[t]) == (n, c)) for c in set(k)}
             )
         )
         # what effects of the seeds make of u: the deviations of an effect of 1 of one seed
@@ -92,14 +92,14 @@ def loop_parts(v, w, rows):
                     sum(
                         w[t] * ((s[t] == e) - sum(w[q] for q in inputs[i[t]] if s[q] == e)
                                 / sum(w[q] for q in inputs[i[t]]))
-                        for t in own if s[t] == n
+                        for t in own_texts if s[t] == n
                     )
                     for e in names
                 ]
                 for n in names
             ]
         )  # fmt: skip
-        W = sum(sum(w[t] for t in own if s[t] == n) ** 2 for n in names)
+        W = sum(sum(w[t] for t in own_texts if s[t] == n) ** 2 for n in names)
         c = W / np.trace(A @ A.T)
         df = np.trace(A @ A.T) ** 2 / np.trace(A @ A.T @ A @ A.T)
         seeds.append((c * sum(x * x for x in u), c * residual, df))
@@ -135,8 +135,8 @@ def test_where_all_is_there_the_seeds_part_is_that_of_a_two_way_analysis_of_vari
     x = balanced(inputs, seeds, 2.0, np.random.default_rng(1))
     c = contrast(x.ravel(), weights(inputs, seeds), **codes(inputs, seeds))
     expected = np.var((x[0] - x[1]).mean(axis=1), ddof=1) / inputs
-    for of in x:
-        deviation = of - of.mean(axis=1, keepdims=True)
+    for table in x:
+        deviation = table - table.mean(axis=1, keepdims=True)
         effect = deviation.mean(axis=0)
         mse = ((deviation - effect) ** 2).sum() / ((inputs - 1) * (seeds - 1))
         expected += (effect @ effect / (seeds - 1) - mse / inputs) / seeds
@@ -154,7 +154,7 @@ def test_a_true_null_is_rejected_in_5_percent_where_sign_flips_reject_three_time
     d = (x[:, 0] - x[:, 1]).mean(axis=2)
     flipped = sign_flips(d.T, np.ones_like(d.T), resampling=Resampling(permutations=1000)).p
     rows, w = codes(inputs, 3), weights(inputs, 3)
-    results = [contrast(one.ravel(), w, **rows) for one in x]
+    results = [contrast(values.ravel(), w, **rows) for values in x]
     rejected = np.mean([c is not None and c.p <= 0.05 for c in results])
     assert (flipped <= 0.05).mean() > 0.12
     tolerance = 2.6 * math.sqrt(0.05 * 0.95 / STUDIES)  # 99 % of such shares
@@ -213,16 +213,16 @@ def test_one_system_says_nothing_of_how_systems_differ():
 def test_a_prior_draws_the_variance_of_seeds_towards_that_of_all_systems():
     x = balanced(12, 3, 1.0, np.random.default_rng(11))
     rows, w = codes(12, 3), weights(12, 3)
-    own = contrast(x.ravel(), w, **rows)
+    without_prior = contrast(x.ravel(), w, **rows)
     drawn = contrast(x.ravel(), w, **rows, prior=SeedPrior(0.5, 30.0, 90.0))
-    assert own is not None
+    assert without_prior is not None
     assert drawn is not None
-    variances = [one.mean(axis=0).var(ddof=1) for one in x]
-    assert [v for v, df in own.seed_variances] == pytest.approx(variances)
-    assert [df for v, df in own.seed_variances] == pytest.approx([2, 2])
+    variances = [table.mean(axis=0).var(ddof=1) for table in x]
+    assert [v for v, df in without_prior.seed_variances] == pytest.approx(variances)
+    assert [df for v, df in without_prior.seed_variances] == pytest.approx([2, 2])
     moved = [(30 * 0.5 + 2 * v) / 32 - v for v in variances]
-    assert drawn.variance == pytest.approx(own.variance + sum(moved) / 3)
-    assert drawn.df > own.df
+    assert drawn.variance == pytest.approx(without_prior.variance + sum(moved) / 3)
+    assert drawn.df > without_prior.df
 
 
 @pytest.mark.slow
@@ -235,13 +235,13 @@ def test_holm_over_systems_with_seeds_errs_in_5_percent_of_runs():
     errors = np.zeros(2)
     for _ in range(runs):
         x = rng.normal(0, 0.3, (systems, 1, seeds)) + rng.normal(0, 1, (systems, inputs, seeds))
-        means = [contrast(one.ravel(), np.abs(w[: one.size]), **single) for one in x]
+        means = [contrast(table.ravel(), np.abs(w[: table.size]), **single) for table in x]
         prior = seed_prior([v for c in means if c is not None for v in c.seed_variances])
-        of_pairs = [contrast(x[[a, b]].ravel(), w, **rows, prior=prior) for a, b in pairs]
-        p = [c.p for c in of_pairs if c is not None]
+        contrasts = [contrast(x[[a, b]].ravel(), w, **rows, prior=prior) for a, b in pairs]
+        p = [c.p for c in contrasts if c is not None]
         before = [
             2 * scipy.stats.t.sf(abs(c.value) / math.sqrt(c.variance), inputs - 1)
-            for c in of_pairs
+            for c in contrasts
             if c is not None
         ]
         errors += [holm(p).min() <= 0.05, holm(before).min() <= 0.05]
@@ -261,12 +261,12 @@ def test_equal_seeds_leave_the_variance_of_the_prompts_and_its_degrees_of_freedo
 def test_the_order_of_texts_changes_nothing():
     v, w, rows = unbalanced(np.random.default_rng(4))
     order = np.random.default_rng(5).permutation(len(v))
-    one = contrast(v, w, **rows)
+    first = contrast(v, w, **rows)
     other = contrast(v[order], w[order], **{name: code[order] for name, code in rows.items()})
-    assert one is not None
+    assert first is not None
     assert other is not None
     assert (other.value, other.variance, other.df) == pytest.approx(
-        (one.value, one.variance, one.df)
+        (first.value, first.variance, first.df)
     )
 
 
@@ -362,11 +362,11 @@ def test_a_system_with_one_seed_adds_nothing_beside_one_with_three():
     rows = codes(10, 3)
     kept = (rows["systems"] == 0) | (rows["seeds"] == 0)
     w = np.where(rows["systems"] == 0, 1 / 30, -1 / 10)[kept]
-    of_kept = {name: code[kept] for name, code in rows.items()}
-    c = contrast(x.ravel()[kept], w, **of_kept)
+    kept_rows = {name: code[kept] for name, code in rows.items()}
+    c = contrast(x.ravel()[kept], w, **kept_rows)
     single = rows["systems"] == 0
-    of_single = {name: code[single] for name, code in rows.items()}
-    first = contrast(x[0].ravel(), np.full(30, 1 / 30), **of_single)
+    single_rows = {name: code[single] for name, code in rows.items()}
+    first = contrast(x[0].ravel(), np.full(30, 1 / 30), **single_rows)
     assert c is not None
     assert first is not None
     d = x[0].mean(axis=1) - x[1, :, 0]

@@ -175,11 +175,13 @@ def test_a_summary_is_the_same_whether_metrics_share_draws(monkeypatch):
     alone = summarise(tally, resampling=FEW)
     for module in (sign_flip, comparison):
         monkeypatch.setattr(module, "MANY", 1)
-    for one, other in zip(alone, summarise(tally, resampling=FEW), strict=True):
-        rows = zip((one.overall, *one.groups), (other.overall, *other.groups), strict=True)
+    for expected, other in zip(alone, summarise(tally, resampling=FEW), strict=True):
+        rows = zip(
+            (expected.overall, *expected.groups), (other.overall, *other.groups), strict=True
+        )
         for a, b in rows:
             assert numbers(a.mean) == pytest.approx(numbers(b.mean))
-        for a, b in zip(one.comparisons, other.comparisons, strict=True):
+        for a, b in zip(expected.comparisons, other.comparisons, strict=True):
             assert (a.p, a.low, a.high) == pytest.approx((b.p, b.low, b.high))
             assert (a.note, a.bounds is None) == (b.note, b.bounds is None)
             if a.bounds and b.bounds:

@@ -23,8 +23,8 @@ def enumerated_p(differences, clusters, delta=0.0):
     observed = abs(np.mean(differences))
     reached = 0
     for signs in itertools.product((1, -1), repeat=len(names)):
-        of = dict(zip(names, signs, strict=True))
-        flipped = [d * of[c] for d, c in zip(differences, clusters.tolist(), strict=True)]
+        sign_of = dict(zip(names, signs, strict=True))
+        flipped = [d * sign_of[c] for d, c in zip(differences, clusters.tolist(), strict=True)]
         reached += abs(np.mean(flipped)) >= observed - 1e-9 * max(1.0, observed)
     return reached / 2 ** len(names)
 
@@ -37,7 +37,7 @@ def test_few_clusters_are_enumerated_exactly(data):
 
 def test_single_clusters_agree_with_scipy_permutation_test():
     differences = np.random.default_rng(2).normal(0.4, 1, size=40)
-    theirs = scipy.stats.permutation_test(
+    reference = scipy.stats.permutation_test(
         (differences,),
         lambda d: abs(d.mean()),
         permutation_type="samples",
@@ -45,7 +45,7 @@ def test_single_clusters_agree_with_scipy_permutation_test():
         alternative="greater",
         rng=np.random.default_rng(3),
     ).pvalue
-    assert p_of(differences, permutations=20_000) == pytest.approx(theirs, abs=0.006)
+    assert p_of(differences, permutations=20_000) == pytest.approx(reference, abs=0.006)
 
 
 def test_random_flips_agree_with_enumeration():
@@ -59,14 +59,14 @@ def test_random_flips_agree_with_enumeration():
 
 def distribution(sums):
     """Sum -> its probability under random signs, for whole numbers."""
-    of = {0.0: 1.0}
+    probabilities = {0.0: 1.0}
     for s in sums:
         moved = {}
-        for total, p in of.items():
+        for total, p in probabilities.items():
             for sign in (1, -1):
                 moved[total + sign * s] = moved.get(total + sign * s, 0.0) + p / 2
-        of = moved
-    return of
+        probabilities = moved
+    return probabilities
 
 
 @pytest.mark.parametrize("shift", [1.0, 1.5, 3.0])
@@ -253,9 +253,9 @@ def test_mid_p_of_0_and_1_rejects_true_nulls_as_often_as_it_should():
     x, y = (rng.random((40, 1, 2000)) < p for _ in range(2))
     d = (x.astype(float) - y)[:, 0]
     few = Resampling(permutations=500)
-    of_ties, of_mid = (
+    with_ties, mid_p = (
         (sign_flips(d, np.ones_like(d), mid=np.full(2000, mid), resampling=few).p <= 0.05).mean()
         for mid in (False, True)
     )
-    assert of_ties < 0.04
-    assert of_ties < of_mid < 0.065
+    assert with_ties < 0.04
+    assert with_ties < mid_p < 0.065

@@ -27,9 +27,9 @@ def exact(x, y, source, system):
     def p(v, i, j):
         d = []
         for k in sorted(set(source)):
-            of_i, of_j = (v[(source == k) & (system == s)] for s in (i, j))
-            if of_i.size and of_j.size:
-                d.append(of_i.mean() - of_j.mean())
+            v_i, v_j = (v[(source == k) & (system == s)] for s in (i, j))
+            if v_i.size and v_j.size:
+                d.append(v_i.mean() - v_j.mean())
         sums = [sum(s * e for s, e in zip(signs, d, strict=True))
                 for signs in itertools.product((1, -1), repeat=len(d))]  # fmt: skip
         further = [1.0 if t > sum(d) + 1e-9 else 0.5 if t > sum(d) - 1e-9 else 0.0 for t in sums]

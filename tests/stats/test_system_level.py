@@ -52,7 +52,7 @@ def test_the_noise_of_means_is_what_the_bootstrap_shows():
     kept = rng.random(K * S) < 0.8  # not every system has every source
     x, y = observed(rng, true_means(rng, S, matrix(0.5), True), K, 0.7)[:, kept]
     cluster, system = cluster[kept], system[kept]
-    of = system_means((x, y), cluster, system)
+    means = system_means((x, y), cluster, system)
     scale = [np.std([v[system == s].mean() for s in range(S)], ddof=1) for v in (x, y)]
     drawn = []
     for _ in range(1500):
@@ -62,19 +62,19 @@ def test_the_noise_of_means_is_what_the_bootstrap_shows():
     noise = np.array(drawn) - np.mean(drawn, axis=0)
     noise -= noise.mean(axis=2, keepdims=True)
     E = np.einsum("bvs,bws->vw", noise, noise) / 1500 / (S - 1) * K / (K - 1)
-    assert pytest.approx(E, rel=0.1, abs=0.02) == of.E
-    assert np.diag(of.C) == pytest.approx([1, 1])
+    assert pytest.approx(E, rel=0.1, abs=0.02) == means.E
+    assert np.diag(means.C) == pytest.approx([1, 1])
 
 
 def test_r_without_noise_is_of_the_covariance_without_that_of_the_noise():
     rng = np.random.default_rng(1)
     cluster, system = systems_of(6, 30)
     x, y = observed(rng, true_means(rng, 6, matrix(0.8), True), 30, 0.9)
-    of = system_means((x, y), cluster, system)
-    V = of.C - of.E
-    found = system_correlations(x, y, cluster, system, ("pearson",), resampling=QUICK)
-    assert found.corrected == pytest.approx(V[0, 1] / math.sqrt(V[0, 0] * V[1, 1]))
-    assert found.estimates["pearson"].value == pytest.approx(
+    means = system_means((x, y), cluster, system)
+    V = means.C - means.E
+    correlations = system_correlations(x, y, cluster, system, ("pearson",), resampling=QUICK)
+    assert correlations.corrected == pytest.approx(V[0, 1] / math.sqrt(V[0, 0] * V[1, 1]))
+    assert correlations.estimates["pearson"].value == pytest.approx(
         pearson(means_of(x, system), means_of(y, system))
     )
 
@@ -110,8 +110,8 @@ def test_intervals_of_ranks_hold_those_of_systems_like_these(S):
     inside = {s: [] for s in targets}
     for _ in range(150):
         x, y = observed(rng, true_means(rng, S, matrix(0.9), False), 40, 0.95)
-        found = system_correlations(x, y, cluster, system, tuple(targets), resampling=QUICK)
-        for s, e in found.estimates.items():
+        correlations = system_correlations(x, y, cluster, system, tuple(targets), resampling=QUICK)
+        for s, e in correlations.estimates.items():
             if not e.why_no_interval:
                 inside[s].append(e.low <= targets[s] <= e.high)
     assert all(len(held) > 100 and np.mean(held) >= 0.9 for held in inside.values())
@@ -141,17 +141,19 @@ def test_noise_that_hides_the_systems_gives_a_reason_and_no_interval(systems):
     rng = np.random.default_rng(5)
     cluster, system = systems_of(6, 20)
     x, y = rng.normal(size=(2, 120))
-    found = system_correlations(x, y, cluster, system, ("pearson", "kendall"), systems=systems)
-    for e in found.estimates.values():
+    correlations = system_correlations(
+        x, y, cluster, system, ("pearson", "kendall"), systems=systems
+    )
+    for e in correlations.estimates.values():
         assert "can't be told apart" in e.why_no_interval
         assert math.isnan(e.low)
         assert not math.isnan(e.value)
-    assert math.isnan(found.corrected)
+    assert math.isnan(correlations.corrected)
 
 
 def test_what_has_no_interval_says_why():
     rng = np.random.default_rng(6)
-    for S, K, systems, why in (
+    for S, K, systems, reason in (
         (2, 20, "these", "two systems"),
         (3, 20, "these", "fewer than 4"),
         (5, 1, "these", "one cluster"),
@@ -159,13 +161,15 @@ def test_what_has_no_interval_says_why():
     ):
         cluster, system = systems_of(S, K)
         x, y = observed(rng, true_means(rng, S, np.eye(2), False), K, 0.99)
-        found = system_correlations(x, y, cluster, system, ("pearson",), systems=systems)
-        assert why in found.estimates["pearson"].why_no_interval
+        correlations = system_correlations(x, y, cluster, system, ("pearson",), systems=systems)
+        assert reason in correlations.estimates["pearson"].why_no_interval
     cluster, system = systems_of(6, 20)
     x, y = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.99)
-    found = system_correlations(x, y, cluster, system, ("kendall",), systems="these").estimates
-    assert found["kendall"].why_no_interval == "noise can't be taken out of ranks"
-    assert found["kendall"].note == "6 systems: little can be said"
+    correlations = system_correlations(
+        x, y, cluster, system, ("kendall",), systems="these"
+    ).estimates
+    assert correlations["kendall"].why_no_interval == "noise can't be taken out of ranks"
+    assert correlations["kendall"].note == "6 systems: little can be said"
     like = system_correlations(x, y, cluster, system, ("kendall", "pearson")).estimates
     assert like["kendall"].why_no_interval == "6 systems, and ranks need 8"
     constant = system_correlations(np.ones(120), y, cluster, system, ("pearson", "calibrated"))
@@ -182,9 +186,9 @@ def test_a_metric_that_is_the_rating_has_r_one_and_no_warning(systems):
     rng = np.random.default_rng(7)
     cluster, system = systems_of(6, 20)
     y = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.9)[0]
-    found = system_correlations(3 * y - 1, y, cluster, system, ("pearson",), systems=systems)
-    e = found.estimates["pearson"]
-    assert (e.value, found.corrected) == pytest.approx((1, 1))
+    correlations = system_correlations(3 * y - 1, y, cluster, system, ("pearson",), systems=systems)
+    e = correlations.estimates["pearson"]
+    assert (e.value, correlations.corrected) == pytest.approx((1, 1))
     assert (e.low, e.high) == pytest.approx((1, 1), abs=1e-3)
 
 
@@ -194,14 +198,14 @@ def test_order_unit_and_origin_do_not_matter():
     x, y = observed(rng, true_means(rng, 7, matrix(0.7), True), 15, 0.9)
     order = rng.permutation(x.size)
     for systems in ("these", "like-these"):
-        one, two = (
+        first, second = (
             system_correlations(*data, ("pearson",), systems=systems, resampling=QUICK)
             for data in (
                 (x, y, cluster, system),
                 (1e6 * x[order] + 3, y[order], cluster[order], system[order]),
             )
         )
-        a, b = one.estimates["pearson"], two.estimates["pearson"]
+        a, b = first.estimates["pearson"], second.estimates["pearson"]
         assert (a.low, a.high) == pytest.approx((b.low, b.high), abs=1e-6)
 
 
@@ -209,16 +213,16 @@ def test_swapped_systems_are_every_exchange_of_two_standardised_means():
     rng = np.random.default_rng(9)
     cluster, system = systems_of(6, 10)
     a, b, y = rng.normal(size=(3, cluster.size)) + system * np.array([[0.5], [0.1], [0.6]])
-    found = swap_systems(a, b, y, system)
+    test = swap_systems(a, b, y, system)
     A, B = (stats.zscore(means_of(v, system)) for v in (a, b))
-    of_all = [
+    differences = [
         np.arctanh(pearson(np.where(swap, B, A), means_of(y, system)))
         - np.arctanh(pearson(np.where(swap, A, B), means_of(y, system)))
         for swap in itertools.product((False, True), repeat=6)
     ]
-    assert found.p == np.mean(np.abs(of_all) >= abs(of_all[0]) - 1e-9)
-    assert (found.n, found.clusters) == (6, 6)
-    assert found.difference == pytest.approx(
+    assert test.p == np.mean(np.abs(differences) >= abs(differences[0]) - 1e-9)
+    assert (test.n, test.clusters) == (6, 6)
+    assert test.difference == pytest.approx(
         pearson(A, means_of(y, system)) - pearson(B, means_of(y, system))
     )
 
@@ -233,12 +237,12 @@ def test_metrics_that_agree_equally_well_are_rarely_called_different(r_ab):
     p = {True: [], False: []}
     for _, these in itertools.product(range(200), p):
         y, a, b = observed(rng, true_means(rng, 8, R, these), 30, 0.97)
-        found = (
+        test = (
             corrected_difference(a, b, y, cluster, system, draws=400)
             if these
             else swap_systems(a, b, y, system)
         )
-        p[these].append(found.p)
+        p[these].append(test.p)
     for values in p.values():
         assert np.mean(np.array(values) <= 0.05) <= 0.1
 
@@ -258,14 +262,18 @@ def test_a_better_metric_of_these_systems_is_shown():
 
 def test_a_difference_of_true_means_that_can_not_be_tested_says_why():
     rng = np.random.default_rng(12)
-    for S, K, why in ((3, 9, "fewer than 4 systems"), (6, 1, "one cluster"), (6, 9, "told apart")):
+    for S, K, reason in (
+        (3, 9, "fewer than 4 systems"),
+        (6, 1, "one cluster"),
+        (6, 9, "told apart"),
+    ):
         cluster, system = systems_of(S, K)
-        found = corrected_difference(*rng.normal(size=(3, S * K)), cluster, system)
-        assert why in found.why_undefined
-        assert math.isnan(found.p)
+        test = corrected_difference(*rng.normal(size=(3, S * K)), cluster, system)
+        assert reason in test.why_undefined
+        assert math.isnan(test.p)
 
 
-def of_their_own(S, sizes):
+def nested(S, sizes):
     """The cluster and the system of S systems with clusters of their own, two samples a cluster."""
     K_s = np.resize(sizes, S)
     return np.repeat(np.arange(K_s.sum()), 2), np.repeat(np.arange(S), 2 * K_s)
@@ -276,11 +284,13 @@ def test_one_cluster_in_a_system_gives_a_reason_and_neither_interval_nor_test():
     system = np.arange(8)
     y, a, b = observed(rng, true_means(rng, 8, np.eye(3), True), 1, 0.9)
     for systems in ("these", "like-these"):
-        found = system_correlations(a, y, system, system, ("pearson", "kendall"), systems=systems)
-        for e in found.estimates.values():
+        correlations = system_correlations(
+            a, y, system, system, ("pearson", "kendall"), systems=systems
+        )
+        for e in correlations.estimates.values():
             assert e.why_no_interval == "one cluster in a system"
             assert math.isnan(e.low)
-        assert math.isnan(found.corrected)
+        assert math.isnan(correlations.corrected)
     tested = corrected_difference(a, b, y, system, system)
     assert tested.why_undefined == "one cluster in a system"
     assert math.isnan(tested.p)
@@ -291,19 +301,19 @@ def test_one_cluster_in_a_system_gives_a_reason_and_neither_interval_nor_test():
 def test_the_noise_of_systems_with_clusters_of_their_own_is_unbiased():
     rng = np.random.default_rng(15)
     sizes = (2, 3, 5)
-    cluster, system = of_their_own(6, sizes)
+    cluster, system = nested(6, sizes)
     true = 10.0 * np.arange(6)
     noise = []
     for _ in range(2000):
         x = true[system] + rng.normal(size=cluster.max() + 1)[cluster]
-        of = system_means((x,), cluster, system)
-        noise.append(of.E[0, 0] * np.var(means_of(x, system), ddof=1))
+        means = system_means((x,), cluster, system)
+        noise.append(means.E[0, 0] * np.var(means_of(x, system), ddof=1))
     assert np.mean(noise) == pytest.approx(np.mean(1 / np.array(sizes)), rel=0.05)
 
 
 def test_equal_true_means_of_systems_with_clusters_of_their_own_are_rarely_told_apart():
     rng = np.random.default_rng(16)
-    cluster, system = of_their_own(8, (3, 4))
+    cluster, system = nested(8, (3, 4))
     apart = [
         not system_means(
             (rng.normal(size=cluster.max() + 1)[cluster],), cluster, system
@@ -316,7 +326,7 @@ def test_equal_true_means_of_systems_with_clusters_of_their_own_are_rarely_told_
 def test_degrees_of_freedom_are_of_the_system_with_the_fewest_clusters():
     rng = np.random.default_rng(17)
     for (cluster, system), df in (
-        (systems_of(5, 12), 11), (of_their_own(5, (12,)), 11), (of_their_own(6, (3, 30)), 2),
+        (systems_of(5, 12), 11), (nested(5, (12,)), 11), (nested(6, (3, 30)), 2),
     ):  # fmt: skip
         assert system_means((rng.normal(size=cluster.size),), cluster, system).df == df
 
@@ -336,8 +346,8 @@ def test_the_reason_names_the_metric_that_can_not_tell_systems_apart():
     y, a = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.95)
     noise = rng.normal(size=y.size)
     for metrics, name in (((a, noise), "metric B"), ((noise, a), "metric A")):
-        why = corrected_difference(*metrics, y, cluster, system).why_undefined
-        assert f"true means of the {name} can't be told apart" in why
+        reason = corrected_difference(*metrics, y, cluster, system).why_undefined
+        assert f"true means of the {name} can't be told apart" in reason
 
 
 @pytest.mark.parametrize("name", ["resamples", "permutations"])

@@ -49,13 +49,13 @@ def test_statistics_without_a_unit_are_those_of_the_other_samples(by):
     x, y, system, source = data(1)
     n = x.size
     groups = {"all": np.zeros(n, int), "source": source, "system": system, "half": source % 2}[by]
-    found = deletions(x, y, Crossed.of(system, source), KINDS, None if by == "all" else groups)
+    deleted = deletions(x, y, Crossed.of(system, source), KINDS, None if by == "all" else groups)
     for kind in KINDS:
-        assert found[kind].value == pytest.approx(slow_z(x, y, kind, groups))
+        assert deleted[kind].value == pytest.approx(slow_z(x, y, kind, groups))
         for axis, without in (
-            (system, found[kind].systems),
-            (source, found[kind].sources),
-            (system * 100 + source, found[kind].cells),
+            (system, deleted[kind].systems),
+            (source, deleted[kind].sources),
+            (system * 100 + source, deleted[kind].cells),
         ):
             units = np.unique(axis)
             few = units[:: max(1, units.size // 7)]
@@ -87,10 +87,10 @@ def test_the_variance_is_that_of_systems_and_sources_less_that_of_cells():
     for axis in (system, source, system * 100 + source):
         z = [np.arctanh(np.corrcoef(x[axis != u], y[axis != u])[0, 1]) for u in np.unique(axis)]
         parts.append((len(z) - 1) / len(z) * np.sum((np.array(z) - np.mean(z)) ** 2))
-    of_systems, of_sources, of_cells = parts
-    expected = max(of_systems + of_sources - of_cells, max(of_systems, of_sources) / 4)
+    V_systems, V_sources, V_cells = parts
+    expected = max(V_systems + V_sources - V_cells, max(V_systems, V_sources) / 4)
     assert pytest.approx(expected) == V
-    assert df == pytest.approx(max(V**2 / (of_systems**2 / 6 + of_sources**2 / 4), 4))
+    assert df == pytest.approx(max(V**2 / (V_systems**2 / 6 + V_sources**2 / 4), 4))
 
 
 def test_samples_that_share_no_source_have_the_jackknife_over_systems():
@@ -120,8 +120,8 @@ def drawn(rng, S, K, *, quality, bias):
     u, v = quality * rng.normal(size=(S, 1)), 0.5 * rng.normal(size=(1, K))
     y = u + v + rng.normal(size=(S, K))
     a, b = (y + bias * rng.normal(size=(S, 1)) + rng.normal(size=(S, K)) for _ in range(2))
-    of_y = quality**2 + 1.25
-    return y.ravel(), a.ravel(), b.ravel(), math.sqrt(of_y / (of_y + bias**2 + 1))
+    variance_y = quality**2 + 1.25
+    return y.ravel(), a.ravel(), b.ravel(), math.sqrt(variance_y / (variance_y + bias**2 + 1))
 
 
 @pytest.mark.thinned
@@ -161,9 +161,9 @@ def test_what_allows_no_claim_says_why():
     x, y, system, source = data(8, S=5)
     (test,) = crossed_tests([x, y + x], [(0, 1)], y, system, source)
     e = crossed_estimates(x, y, system, source, KINDS)
-    why = "5 systems, and a claim about systems like these needs 6"
-    assert test.why_undefined == why
-    assert {v.why_no_interval for v in e.values()} == {why}
+    reason = "5 systems, and a claim about systems like these needs 6"
+    assert test.why_undefined == reason
+    assert {v.why_no_interval for v in e.values()} == {reason}
     x, y, system, source = data(8, S=7)
     e = crossed_estimates(x, y, system, np.zeros(x.size), ("pearson",))["pearson"]
     assert e.why_no_interval == "one source"
@@ -179,12 +179,12 @@ def test_what_allows_no_claim_says_why():
 def test_the_order_of_samples_does_not_matter():
     x, y, system, source = data(9)
     order = np.random.default_rng(0).permutation(x.size)
-    one = crossed_estimates(x, y, system, source, KINDS)
-    two = crossed_estimates(x[order], y[order], system[order], source[order], KINDS)
+    first = crossed_estimates(x, y, system, source, KINDS)
+    second = crossed_estimates(x[order], y[order], system[order], source[order], KINDS)
     for kind in KINDS:
-        assert one[kind].low == pytest.approx(two[kind].low)
-        assert one[kind].high == pytest.approx(two[kind].high)
-        assert one[kind].low <= one[kind].value <= one[kind].high
+        assert first[kind].low == pytest.approx(second[kind].low)
+        assert first[kind].high == pytest.approx(second[kind].high)
+        assert first[kind].low <= first[kind].value <= first[kind].high
 
 
 def test_a_metric_that_is_the_rating_has_no_interval():

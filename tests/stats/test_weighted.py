@@ -19,17 +19,17 @@ def test_mean_and_deviation_are_the_formula(pairs):
     total = sum(w for _, w in pairs)
     m = sum(w * v for v, w in pairs) / total
     s = math.sqrt(sum(w * (v - m) ** 2 for v, w in pairs) / total)
-    found = mean_and_deviation(*zip(*pairs, strict=True))
-    assert found.mean == pytest.approx(m, abs=1e-6)
-    assert found.deviation == pytest.approx(s, abs=1e-4)
+    result = mean_and_deviation(*zip(*pairs, strict=True))
+    assert result.mean == pytest.approx(m, abs=1e-6)
+    assert result.deviation == pytest.approx(s, abs=1e-4)
 
 
 @given(st.lists(st.tuples(VALUES, st.integers(1, 5)), min_size=1, max_size=8))
 def test_a_weight_is_as_good_as_repeating_the_value(pairs):
     repeated = [v for v, w in pairs for _ in range(w)]
-    found = mean_and_deviation(*zip(*pairs, strict=True))
-    assert found.mean == pytest.approx(np.mean(repeated), abs=1e-9)
-    assert found.deviation == pytest.approx(np.std(repeated), abs=1e-9)
+    result = mean_and_deviation(*zip(*pairs, strict=True))
+    assert result.mean == pytest.approx(np.mean(repeated), abs=1e-9)
+    assert result.deviation == pytest.approx(np.std(repeated), abs=1e-9)
 
 
 def test_an_undefined_value_takes_its_weight_with_it():

@@ -84,10 +84,10 @@ def test_held_out_documents_are_not_trained_on(tokenizer):
 
 
 def test_other_texts_and_other_tokenizers_have_other_digests(tokenizer):
-    one = tokenise(["A b.", "C d."], tokenizer).digest
-    assert one == tokenise(["A b.", "C d."], tokenizer).digest
-    assert one != tokenise(["A b.", "C e."], tokenizer).digest
-    assert one != tokenise(["A b.", "C d."], train_tokenizer(TEXT[:2], 350)).digest
+    digest = tokenise(["A b.", "C d."], tokenizer).digest
+    assert digest == tokenise(["A b.", "C d."], tokenizer).digest
+    assert digest != tokenise(["A b.", "C e."], tokenizer).digest
+    assert digest != tokenise(["A b.", "C d."], train_tokenizer(TEXT[:2], 350)).digest
 
 
 def test_sentence_ends_are_tokens_that_end_a_sentence_or_a_line(tokenizer):

@@ -45,12 +45,12 @@ def test_a_run_that_was_killed_has_the_loss_curve_of_one_that_was_not(tmp_path, 
             infilling(family)[0], infilling(family)[1], recipe, tmp_path / "killed", progress=killed
         )
     again, task_again, _ = infilling(family)
-    found = fit(again, task_again, recipe, tmp_path / "killed")
-    assert [(row.step, row.loss, row.validation) for row in found] == [
+    history = fit(again, task_again, recipe, tmp_path / "killed")
+    assert [(row.step, row.loss, row.validation) for row in history] == [
         (row.step, row.loss, row.validation) for row in whole
     ]
-    for one, two in zip(model.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, two)
+    for first, second in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(first, second)
     lines = (tmp_path / "killed" / loop.HISTORY).read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
 
@@ -73,7 +73,7 @@ def test_dropout_does_not_change_the_curve_of_a_killed_run(tmp_path):
     recipe = Recipe(steps=6, every=2, learning_rate=0.1)
     whole = fit(layer(), Noisy(), recipe, tmp_path / "a")
     with torch.random.fork_rng():
-        torch.manual_seed(99)  # what stands in the global state must not matter
+        torch.manual_seed(99)  # the global state must not matter
         before = torch.random.get_rng_state()
         other = fit(layer(), Noisy(), recipe, tmp_path / "b")
         torch.manual_seed(99)

@@ -88,7 +88,7 @@ def test_half_of_the_passages_are_degraded_and_every_file_gives_as_many(files):
 
 
 def test_degraded_passages_are_spoilt_in_several_ways(files):
-    own, foreign, scrambled = 0, 0, 0
+    kept, foreign, scrambled = 0, 0, 0
     for sample in reference(files).degraded:
         spoilt = sample.text[len(sample.prompt) :]
         places = [w for w in spoilt.split("were there.") if w.strip()]
@@ -98,8 +98,8 @@ def test_degraded_passages_are_spoilt_in_several_ways(files):
         elif len(documents) > 1:
             foreign += 1
         else:
-            own += 1
-    assert own
+            kept += 1
+    assert kept
     assert foreign
     assert scrambled
 
@@ -152,8 +152,8 @@ def test_channel_has_a_scale_for_each_wanted_label(files, monkeypatch):
     measured = {scale.part: scale for scale in measure_scales([metric], drawn)}
     component = next(c for c in metric.components() if c.ingredient.part == "channel")
     for label in component.labels:
-        wanted = {component.attribute: label}
-        texts = [replace(sample, control=wanted) for sample in drawn.intact[::2]]
+        control = {component.attribute: label}
+        texts = [replace(sample, control=control) for sample in drawn.intact[::2]]
         scale = measured[f"attribute-relevance: channel of {component.attribute} {label}"]
         values = component.metric.score(texts).values
         assert (scale.key, scale.n) == (component.keys[label], len(texts))

@@ -196,5 +196,5 @@ def test_what_is_left_to_the_machine_is_settled():
     assert InfillerSpec.of(start="x").settled(on_gpu=False).recipe.embeddings == 1.0
     with pytest.raises(UserError, match="--width 20: expected a multiple of 8"):
         InfillerSpec.of(width=20).settled(on_gpu=False)
-    said = JudgeOptions(attribute="mood", arch="linear", settings={"l2": 0.0})
-    assert said.spec(["texts.jsonl"]).l2 == 0.0
+    options = JudgeOptions(attribute="mood", arch="linear", settings={"l2": 0.0})
+    assert options.spec(["texts.jsonl"]).l2 == 0.0

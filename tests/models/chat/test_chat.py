@@ -115,24 +115,24 @@ def test_the_drawn_token_counts_also_where_it_is_not_among_the_likeliest():
 )
 def test_what_may_pass_is_tried_again_and_counted(failure):
     with serving(after([failure, failure], completion("7"))) as (url, seen):
-        one = client(url)
-        assert ask(one, "How good?") == [[ChatAnswer("7")]]
+        chat = client(url)
+        assert ask(chat, "How good?") == [[ChatAnswer("7")]]
     assert len(seen.bodies) == 3
-    assert one.costs[:4] == (3, 2, 100, 2)
+    assert chat.costs[:4] == (3, 2, 100, 2)
 
 
 def test_a_silent_server_is_asked_again_after_the_timeout():
     with serving(after([Reply({}, delay_s=1.0)], completion("7"))) as (url, _):
-        one = client(url, timeout=0.2)
-        assert ask(one, "How good?") == [[ChatAnswer("7")]]
-    assert one.costs.retries == 1
+        chat = client(url, timeout=0.2)
+        assert ask(chat, "How good?") == [[ChatAnswer("7")]]
+    assert chat.costs.retries == 1
 
 
 def test_too_many_failures_are_an_error_that_names_the_last():
     with serving(lambda *_: error(503, "no room")) as (url, seen):
-        one = client(url, retries=2)
+        chat = client(url, retries=2)
         with pytest.raises(ModelError, match=r"'judge' at http://127.*503: no room \(3 tries\)$"):
-            ask(one, "How good?")
+            ask(chat, "How good?")
     assert len(seen.bodies) == 3
 
 
@@ -166,13 +166,13 @@ def test_a_no_is_an_error_at_once_in_one_line_with_the_servers_words(status):
         pytest.raises(ModelError) as raised,
     ):
         ask(client(url), "How good?")
-    said = str(raised.value)
-    assert f"the server says {status}: not you, …" in said
-    assert "\n" not in said
-    assert KEY not in said
+    message = str(raised.value)
+    assert f"the server says {status}: not you, …" in message
+    assert "\n" not in message
+    assert KEY not in message
     assert len(seen.bodies) == 1
     if status == 401:
-        assert "$OPENAI_API_KEY" in said
+        assert "$OPENAI_API_KEY" in message
 
 
 def test_a_key_that_is_repeated_where_words_are_cut_is_not_half_shown():
@@ -212,9 +212,9 @@ def test_one_prompt_that_is_too_long_or_filtered_does_not_stop_the_others():
         "good": completion("7"),
     }
     with serving(lambda body, _: replies[body["messages"][0]["content"]]) as (url, _):
-        found = ask(client(url), *replies)
+        answers = ask(client(url), *replies)
     long, filtered = Refusal(chat_client.TOO_LONG), Refusal(chat_client.FILTERED)
-    assert found == [long, long, long, filtered, [ChatAnswer("7")]]
+    assert answers == [long, long, long, filtered, [ChatAnswer("7")]]
 
 
 def test_the_key_is_sent_if_there_is_one_and_none_is_taken_from_elsewhere(monkeypatch, tmp_path):
@@ -259,8 +259,8 @@ def test_answers_stand_in_the_order_of_prompts_however_they_arrive():
 
     prompts = [str(i) for i in range(12)]
     with serving(slow_first) as (url, _):
-        found = ask(client(url, concurrency=4), *prompts)
-    assert [one[0].text for one in found] == prompts
+        answers = ask(client(url, concurrency=4), *prompts)
+    assert [alternatives[0].text for alternatives in answers] == prompts
 
 
 def test_no_more_requests_than_allowed_are_under_way():
@@ -312,16 +312,16 @@ def test_usage_of_any_shape_is_counted_where_it_is_numbers():
     body = completion("7").body
     for usage in (None, [], {"prompt_tokens": "many", "completion_tokens": None}):
         with serving(lambda *_, usage=usage: Reply({**body, "usage": usage})) as (url, _):
-            one = client(url)
-            ask(one, "How good?")
-            assert one.costs[:4] == (1, 0, 0, 0)
+            chat = client(url)
+            ask(chat, "How good?")
+            assert chat.costs[:4] == (1, 0, 0, 0)
 
 
 def test_whether_there_are_log_probabilities_is_asked_once():
     with serving(lambda *_: completion("1", steps=SEVEN)) as (url, seen):
-        one = client(url)
-        assert one.gives_log_probabilities()
-        assert one.gives_log_probabilities()
+        chat = client(url)
+        assert chat.gives_log_probabilities()
+        assert chat.gives_log_probabilities()
     assert len(seen.bodies) == 1
     with serving(lambda *_: completion("1")) as (url, _):
         assert not client(url).gives_log_probabilities()
@@ -414,15 +414,15 @@ def test_numbers_of_causal_models_are_those_of_the_plain_loop(
 
     def log_p(prompt: str, number: int) -> float:
         if chats:
-            given, answer = ids(f"<s>{prompt}</s><s>"), ids(str(number))
+            prefix, answer = ids(f"<s>{prompt}</s><s>"), ids(str(number))
         else:
-            given = [*begin, *ids(prompt)]
+            prefix = [*begin, *ids(prompt)]
             whole = [*begin, *ids(f"{prompt} {number}")]
-            assert whole[: len(given)] == given
-            answer = whole[len(given) :]
+            assert whole[: len(prefix)] == prefix
+            answer = whole[len(prefix) :]
         with torch.no_grad():
-            logits = model(torch.tensor([[*given, *answer]])).logits[0].double()
-        table = logits.log_softmax(-1)[len(given) - 1 :]
+            logits = model(torch.tensor([[*prefix, *answer]])).logits[0].double()
+        table = logits.log_softmax(-1)[len(prefix) - 1 :]
         end = table[-1, no_digit].exp().sum().log()
         return float(sum(table[t, id] for t, id in enumerate(answer)) + end)
 
@@ -447,8 +447,8 @@ def test_numbers_of_encoder_decoders_end_with_eos_as_in_the_plain_loop(tiny_fold
             tokenizer.eos_token_id,
         ]
         with torch.no_grad():
-            given = torch.tensor([[*before, *answer[:-1]]])
-            logits = model(input_ids=source, decoder_input_ids=given).logits[0].double()
+            prefix = torch.tensor([[*before, *answer[:-1]]])
+            logits = model(input_ids=source, decoder_input_ids=prefix).logits[0].double()
         table = logits.log_softmax(-1)[len(before) - 1 :]
         return float(sum(table[t, id] for t, id in enumerate(answer)))
 

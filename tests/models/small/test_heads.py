@@ -33,8 +33,8 @@ def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_
     assert np.isfinite(embedded).all()
     assert cut == [True]
     states = States(resolve(str(tmp_path)), 2, Loading(device="cpu"))
-    found, cut = states.of(["the lake " * 100, "the lake"])
-    assert np.isfinite(found).all()
+    means, cut = states.of(["the lake " * 100, "the lake"])
+    assert np.isfinite(means).all()
     assert cut.tolist() == [True, False]
 
 
@@ -53,17 +53,17 @@ def test_states_of_a_causal_model_are_means_over_tokens_after_bos(
     model, tokenizer = load_pretrained(resolve(name), "causal", Loading(device="cpu"))
     opening = [tokenizer.bos_token_id] * (bos is True or family == "llama")
     assert states.reads_bos == bool(opening)
-    for text, found in zip(texts, together, strict=True):
+    for text, mean in zip(texts, together, strict=True):
         if not text:
             continue
-        np.testing.assert_allclose(states.of([text])[0][0], found, atol=1e-5)
+        np.testing.assert_allclose(states.of([text])[0][0], mean, atol=1e-5)
         ids = [*opening, *tokenizer(natural(text), add_special_tokens=False)["input_ids"]]
         with torch.inference_mode():
             hidden = model(torch.tensor([ids[:512]]), output_hidden_states=True).hidden_states
         last = depth or len(hidden) - 1
         first = max(0, last + 1 - layers)
         plain = [state[0, len(opening) :].mean(0).numpy() for state in hidden[first : last + 1]]
-        np.testing.assert_allclose(found, np.concatenate(plain), atol=1e-5)
+        np.testing.assert_allclose(mean, np.concatenate(plain), atol=1e-5)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])

@@ -106,9 +106,9 @@ def test_words_have_no_white_space_and_stay_whole_when_split_again(text):
 
 
 def test_a_vocabulary_is_capped_and_does_not_depend_on_order():
-    one = Vocabulary.of(["b a a", "c b"], most=2, least_often=1)
-    assert one.words == ("a", "b")
-    assert one == Vocabulary.of(["c b", "a b a"], most=2, least_often=1)
+    vocabulary = Vocabulary.of(["b a a", "c b"], most=2, least_often=1)
+    assert vocabulary.words == ("a", "b")
+    assert vocabulary == Vocabulary.of(["c b", "a b a"], most=2, least_often=1)
     assert Vocabulary.of(["b a a", "c b"], most=9).words == ("a", "b")  # twice at least
 
 
@@ -233,8 +233,8 @@ def test_a_linear_head_reads_the_mean_states_of_the_last_layers(linear, tmp_path
         with torch.inference_mode():
             states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
         means = [state[0].mean(0).numpy() for state in states.hidden_states[1:]]
-        found, _ = linear._states.of([text])
-        np.testing.assert_allclose(found[0], np.concatenate(means), atol=1e-5)
+        scores, _ = linear._states.of([text])
+        np.testing.assert_allclose(scores[0], np.concatenate(means), atol=1e-5)
 
 
 def test_a_saved_linear_head_says_the_same_and_knows_what_was_cut(linear, tmp_path):
@@ -311,16 +311,18 @@ def test_a_quantized_model_is_smaller_and_says_nearly_the_same(tmp_path):
     texts = [f"{word} thing {i % 300} and {i}" for i in range(600) for word in ("good", "bad")]
     targets = np.eye(2)[[0, 1] * 600]
     plain_settings = Settings(dimension=8, buckets=2000, epochs=3)
-    said, sizes = [], []
+    probabilities, sizes = [], []
     for quantize in (False, True):
         chosen = dataclasses.replace(plain_settings, quantize=quantize)
         folder = tmp_path / str(quantize)
         folder.mkdir()
         train_fasttext(texts, targets, LABELS[:2], chosen, seed=0).save(folder, attribute="mood")
-        said.append(load("classifier", str(folder)).probabilities(["good thing", "a bad one"])[0])
+        probabilities.append(
+            load("classifier", str(folder)).probabilities(["good thing", "a bad one"])[0]
+        )
         sizes.append((folder / "model.bin").stat().st_size)
     assert sizes[1] < sizes[0] / 1.5
-    np.testing.assert_allclose(said[1], said[0], atol=0.05)
+    np.testing.assert_allclose(probabilities[1], probabilities[0], atol=0.05)
 
 
 @pytest.mark.parametrize("quantize", [False, True])
@@ -340,12 +342,12 @@ def test_a_fasttext_file_cut_short_anywhere_is_refused_before_fasttext_reads_it(
         files_of.cache_clear()
         with pytest.raises(ModelError, match="cut short; copy or train it again"):
             load("classifier", str(tmp_path))
-    for other, said in (
+    for other, message in (
         (content + b"x", "after its end"),
         (b"PK" + content[2:], "not a fastText file"),
     ):
         file.write_bytes(other)
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=message):
             load("classifier", str(tmp_path))
     file.write_bytes(b"")
     with pytest.raises(ModelError, match="can't be loaded"):

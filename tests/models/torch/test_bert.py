@@ -40,23 +40,26 @@ def test_the_embedded_model_gives_the_bits_of_sentence_transformers(monkeypatch)
     resolved = resolve(OFFLINE_MODEL)
     ours = encoders.TorchSentenceEncoder(resolved, Loading())
     monkeypatch.setattr(encoders, "load_bert_mean", lambda *_: None)
-    theirs = encoders.TorchSentenceEncoder(resolved, Loading())
+    reference = encoders.TorchSentenceEncoder(resolved, Loading())
     assert isinstance(ours._model, BertMean)
-    assert not isinstance(theirs._model, BertMean)
-    np.testing.assert_array_equal(ours.sentences(TEXTS)[0], theirs.sentences(TEXTS)[0])
+    assert not isinstance(reference._model, BertMean)
+    np.testing.assert_array_equal(ours.sentences(TEXTS)[0], reference.sentences(TEXTS)[0])
 
 
 def test_the_tokenizer_is_that_of_transformers():
     folder = resolve(OFFLINE_MODEL).path
     ours = tokenizer_file(folder)
-    theirs = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    reference = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     for special in (True, False):
         for text in TEXTS:
-            expected = theirs(text, add_special_tokens=special)["input_ids"]
+            expected = reference(text, add_special_tokens=special)["input_ids"]
             assert ours(text, add_special_tokens=special)["input_ids"] == expected
-    assert len(ours) == len(theirs)
-    assert sorted(ours.all_special_tokens) == sorted(theirs.all_special_tokens)
-    assert (ours.unk_token_id, ours.pad_token_id) == (theirs.unk_token_id, theirs.pad_token_id)
+    assert len(ours) == len(reference)
+    assert sorted(ours.all_special_tokens) == sorted(reference.all_special_tokens)
+    assert (ours.unk_token_id, ours.pad_token_id) == (
+        reference.unk_token_id,
+        reference.pad_token_id,
+    )
 
 
 def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(folder):

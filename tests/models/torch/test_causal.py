@@ -46,13 +46,13 @@ ODD = ["a", " ", "\n\n", "🙂👩‍👩‍👧", "Ünïcödé ça", "日本語
 
 def log_p_of(model: Any, ids: list[int], opening: list[int]) -> list[float]:
     """log P(id | opening, ids before it), one forward for each that something precedes."""
-    found = []
+    values = []
     with torch.no_grad():
-        for at, id in enumerate(ids):
-            if given := [*opening, *ids[:at]]:
-                logits = model(torch.tensor([given])).logits[0, -1]
-                found.append(logits.double().log_softmax(-1)[id].item())
-    return found
+        for place, id in enumerate(ids):
+            if prefix := [*opening, *ids[:place]]:
+                logits = model(torch.tensor([prefix])).logits[0, -1]
+                values.append(logits.double().log_softmax(-1)[id].item())
+    return values
 
 
 class PlainLoop:
@@ -90,10 +90,10 @@ def model(plain: PlainLoop) -> TorchCausalModel:
 @pytest.mark.thinned
 def test_every_token_gets_the_log_probability_of_the_plain_loop(plain, model):
     texts = [*tiny.texts()[:4], *ODD]
-    for text, found in zip(texts, model.log_likelihood(texts), strict=True):
-        assert found.ids.tolist() == plain.scored(text)
-        np.testing.assert_allclose(found.log_p, plain.log_p(text), atol=1e-5)
-        assert not found.cut
+    for text, likelihood in zip(texts, model.log_likelihood(texts), strict=True):
+        assert likelihood.ids.tolist() == plain.scored(text)
+        np.testing.assert_allclose(likelihood.log_p, plain.log_p(text), atol=1e-5)
+        assert not likelihood.cut
 
 
 @pytest.mark.thinned
@@ -102,13 +102,13 @@ def test_with_bos_every_token_is_scored_and_without_it_all_but_the_first(plain):
     bos = plain.tokenizer.bos_token_id
     for reads in (True, False):
         model = TorchCausalModel(plain.model, plain.tokenizer, bos=reads)
-        for text, found in zip(texts, model.log_likelihood(texts), strict=True):
+        for text, likelihood in zip(texts, model.log_likelihood(texts), strict=True):
             ids, ends = plain.ids(text), model.token_ends([text])[0]
             expected = log_p_of(plain.model, ids, [bos] if reads else [])
-            np.testing.assert_allclose(found.log_p, expected, atol=1e-5)
-            assert found.ids.tolist() == ids[1 - reads :]
-            assert found.ends.tolist() == ends[1 - reads :]
-            assert found.unscored == (0 if reads else ends[0])
+            np.testing.assert_allclose(likelihood.log_p, expected, atol=1e-5)
+            assert likelihood.ids.tolist() == ids[1 - reads :]
+            assert likelihood.ends.tolist() == ends[1 - reads :]
+            assert likelihood.unscored == (0 if reads else ends[0])
 
 
 @pytest.mark.thinned
@@ -118,8 +118,8 @@ def test_neither_order_nor_batches_nor_neighbours_change_a_value(plain, model, b
     expected = dict(zip(texts, model.log_likelihood(texts), strict=True))
     shuffled = random.Random(batch_tokens).sample(texts, len(texts)) + texts[:3]
     other = TorchCausalModel(plain.model, plain.tokenizer, batch_tokens=batch_tokens)
-    for text, found in zip(shuffled, other.log_likelihood(shuffled), strict=True):
-        np.testing.assert_allclose(found.log_p, expected[text].log_p, atol=1e-5)
+    for text, likelihood in zip(shuffled, other.log_likelihood(shuffled), strict=True):
+        np.testing.assert_allclose(likelihood.log_p, expected[text].log_p, atol=1e-5)
 
 
 @settings(max_examples=25)
@@ -127,36 +127,36 @@ def test_neither_order_nor_batches_nor_neighbours_change_a_value(plain, model, b
 def test_any_texts_get_a_finite_log_probability_for_each_of_their_tokens(causal_folders, texts):
     for name in tiny.CAUSAL_FAMILIES:
         model = load("causal", str(causal_folders[name]))
-        for text, found in zip(texts, model.log_likelihood(texts), strict=True):
-            assert found.ids.shape == found.log_p.shape == found.ends.shape
-            assert found.ids.tolist() == model.token_ids([text])[0][1 - len(OPENING[name]) :]
-            assert (found.log_p <= 0).all()
-            assert np.isfinite(found.log_p).all()
+        for text, likelihood in zip(texts, model.log_likelihood(texts), strict=True):
+            assert likelihood.ids.shape == likelihood.log_p.shape == likelihood.ends.shape
+            assert likelihood.ids.tolist() == model.token_ids([text])[0][1 - len(OPENING[name]) :]
+            assert (likelihood.log_p <= 0).all()
+            assert np.isfinite(likelihood.log_p).all()
 
 
 @pytest.mark.parametrize("bos", ["auto", True, False])
 def test_a_text_begins_as_its_tokenizer_begins_it_or_as_the_option_says(
     family, plain, bos, monkeypatch
 ):
-    given = []
+    inputs = []
     model = TorchCausalModel(plain.model, plain.tokenizer, bos=bos)
     body = model._body
-    monkeypatch.setattr(model, "_body", lambda ids: (given.append(ids), body(ids))[1])
+    monkeypatch.setattr(model, "_body", lambda ids: (inputs.append(ids), body(ids))[1])
     model.log_likelihood(["It rained."])
     whole = plain.tokenizer("It rained.")["input_ids"]
     if bos != "auto":
         whole = [BOS[family]] * bos + plain.ids("It rained.")
-    assert given[0].tolist() == [whole[:-1]]
+    assert inputs[0].tolist() == [whole[:-1]]
 
 
 def test_a_special_token_written_out_in_a_text_is_read_as_characters(plain, model):
     for token in {plain.tokenizer.bos_token, plain.tokenizer.eos_token}:
         text = f"It rained.{token}It stopped."
-        (found,) = model.log_likelihood([text])
+        (likelihood,) = model.log_likelihood([text])
         special = plain.tokenizer.convert_tokens_to_ids(token)
         assert special in plain.ids(text)
-        assert special not in found.ids
-        assert found.ids.tolist() == model.token_ids([text])[0][1 - len(plain.opening) :]
+        assert special not in likelihood.ids
+        assert likelihood.ids.tolist() == model.token_ids([text])[0][1 - len(plain.opening) :]
 
 
 def test_without_bos_token_eos_precedes_a_text_and_without_either_the_model_is_refused(plain):
@@ -186,8 +186,8 @@ def test_unigrams_given_bos_are_one_forward_and_equal_to_what_first_tokens_get(m
     assert forwards == [[[model._tokens.bos_id]]]
     assert log_p.shape == (model.vocabulary_size,)
     assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-5)
-    for found in model.log_likelihood(tiny.texts()[:5]) if model._tokens.reads_bos else []:
-        assert found.log_p[0] == pytest.approx(log_p[found.ids[0]], abs=1e-5)
+    for likelihood in model.log_likelihood(tiny.texts()[:5]) if model._tokens.reads_bos else []:
+        assert likelihood.log_p[0] == pytest.approx(log_p[likelihood.ids[0]], abs=1e-5)
 
 
 @pytest.fixture(params=["gpt2", "llama"])
@@ -202,12 +202,12 @@ def test_of_a_long_text_the_beginning_is_scored_and_it_counts_as_cut(short):
     ids = short.token_ids([whole])[0]
     assert len(ids) > 20
     fits = whole[: short.log_likelihood([whole])[0].ends[-1]]
-    found, beginning, huge = short.log_likelihood([whole, fits, whole * 10_000])
-    assert (found.cut, beginning.cut, huge.cut) == (True, False, True)
+    likelihood, beginning, huge = short.log_likelihood([whole, fits, whole * 10_000])
+    assert (likelihood.cut, beginning.cut, huge.cut) == (True, False, True)
     first = short._tokens.unscored
-    assert found.ids.tolist() == ids[first:20] == huge.ids.tolist()
-    np.testing.assert_allclose(found.log_p, beginning.log_p, atol=1e-5)
-    np.testing.assert_allclose(found.log_p, huge.log_p, atol=1e-5)
+    assert likelihood.ids.tolist() == ids[first:20] == huge.ids.tolist()
+    np.testing.assert_allclose(likelihood.log_p, beginning.log_p, atol=1e-5)
+    np.testing.assert_allclose(likelihood.log_p, huge.log_p, atol=1e-5)
 
 
 def test_a_model_without_a_limit_of_positions_takes_as_many_tokens_as_we_say(causal_folders):
@@ -246,17 +246,21 @@ def test_what_is_kept_of_past_texts_is_bounded_and_forgetting_changes_nothing(
     model, forwards, monkeypatch
 ):
     texts = tiny.texts()[:6]
-    expected = [one.log_p.tolist() for one in model.log_likelihood(texts)]
+    expected = [likelihood.log_p.tolist() for likelihood in model.log_likelihood(texts)]
     most = len(expected[-1]) + 3
     monkeypatch.setattr("levelfield.models.tokens.RECENT_TOKENS", most)
     forwards.clear()
-    found = model.log_likelihood([*texts, "New."])
-    assert [one.log_p.tolist() for one in found[:-1]] == expected
+    likelihoods = model.log_likelihood([*texts, "New."])
+    assert [likelihood.log_p.tolist() for likelihood in likelihoods[:-1]] == expected
     assert sum(forwards) == 1
-    assert sum(1 + len(one.ids) for one in model._recent.values()) == model._recent._tokens <= most
+    assert (
+        sum(1 + len(likelihood.ids) for likelihood in model._recent.values())
+        == model._recent._tokens
+        <= most
+    )
     again = model.log_likelihood(texts)
-    for one, values in zip(again, expected, strict=True):
-        np.testing.assert_allclose(one.log_p, values, atol=1e-5)
+    for likelihood, values in zip(again, expected, strict=True):
+        np.testing.assert_allclose(likelihood.log_p, values, atol=1e-5)
 
 
 @pytest.mark.parametrize("block", [(1, 1000), (7, 33), (1000, 1), (1000, 399), (1000, 400)])
@@ -264,19 +268,19 @@ def test_blocks_of_the_softmax_do_not_show(plain, model, block):
     texts = tiny.texts()[:2]
     other = TorchCausalModel(plain.model, plain.tokenizer)
     other._block = Block(*block)
-    for one, two in zip(model.log_likelihood(texts), other.log_likelihood(texts), strict=True):
-        np.testing.assert_allclose(one.log_p, two.log_p, atol=1e-5)
+    for first, second in zip(model.log_likelihood(texts), other.log_likelihood(texts), strict=True):
+        np.testing.assert_allclose(first.log_p, second.log_p, atol=1e-5)
 
 
 @pytest.mark.parametrize("high", [0, 50, 390])
 def test_logits_far_apart_do_not_overflow(high):
-    """One block of the vocabulary stands above all others by more than exp can say in float32."""
+    """One block of the vocabulary exceeds all others by more than exp can represent in float32."""
     logits = torch.randn(3, 400)
     logits[:2, high : high + 5] += 200
     logits[2, :high] = -torch.inf
     tokens = torch.tensor([5, 391, 399])
-    found = token_log_p(
-        lambda states, of: states[:, of].clone(),
+    log_p = token_log_p(
+        lambda states, columns: states[:, columns].clone(),
         logits,
         torch.arange(3),
         tokens,
@@ -284,7 +288,7 @@ def test_logits_far_apart_do_not_overflow(high):
         block=Block(2, 7),
     )
     np.testing.assert_allclose(
-        found,
+        log_p,
         logits.double().log_softmax(-1)[torch.arange(3), tokens],
         atol=2e-5,  # what float32 holds of 200
     )
@@ -295,7 +299,7 @@ def test_gelu_is_fused_and_stays_the_same(causal_folders):
     written = AutoModelForCausalLM.from_pretrained(causal_folders["gpt2"])
     fused = copy.deepcopy(written)
     fuse_activations(fused)
-    kinds = [{type(one).__name__ for one in model.modules()} for model in (written, fused)]
+    kinds = [{type(module).__name__ for module in model.modules()} for model in (written, fused)]
     assert "NewGELUActivation" in kinds[0] - kinds[1]
     ids = torch.arange(30)[None]
     with torch.no_grad():
@@ -324,9 +328,9 @@ def test_a_model_that_does_more_to_logits_than_its_output_layer_is_taken_whole()
     model = TorchCausalModel(capped, words)
     assert model._body(torch.tensor([[1]])).shape[-1] == len(words)
     texts = ["It rained.", "It rained again, and again."]
-    for text, found in zip(texts, model.log_likelihood(texts), strict=True):
+    for text, likelihood in zip(texts, model.log_likelihood(texts), strict=True):
         ids = model.token_ids([text])[0]
-        np.testing.assert_allclose(found.log_p, log_p_of(capped, ids, [1]), atol=1e-5)
+        np.testing.assert_allclose(likelihood.log_p, log_p_of(capped, ids, [1]), atol=1e-5)
     assert np.exp(model.unigram_bos()).sum() == pytest.approx(1, abs=1e-5)
 
 
@@ -336,9 +340,9 @@ def test_bfloat16_comes_near_float32(causal_folders, family):
     rough = load("causal", str(causal_folders[family]), Loading(dtype="bfloat16")).log_likelihood(
         texts
     )
-    for one, two in zip(exact, rough, strict=True):
-        assert one.log_p.mean() == pytest.approx(two.log_p.mean(), rel=0.02)
-        assert (one.log_p != two.log_p).any()
+    for first, second in zip(exact, rough, strict=True):
+        assert first.log_p.mean() == pytest.approx(second.log_p.mean(), rel=0.02)
+        assert (first.log_p != second.log_p).any()
 
 
 @pytest.mark.slow
@@ -355,13 +359,13 @@ def test_where_all_logits_are_taken_at_once_a_batch_has_a_bounded_number_of_them
     assert model._batch_tokens == 50
     assert TorchCausalModel(plain.model, words, batch_tokens=7)._batch_tokens == 7
     texts = tiny.texts()[:6]
-    for text, found in zip(texts, model.log_likelihood(texts), strict=True):
-        np.testing.assert_allclose(found.log_p, plain.log_p(text), atol=1e-5)
+    for text, likelihood in zip(texts, model.log_likelihood(texts), strict=True):
+        np.testing.assert_allclose(likelihood.log_p, plain.log_p(text), atol=1e-5)
 
 
 def looks_both_ways(kind: str) -> Any:
     torch.manual_seed(0)
-    made: Any = {
+    models: Any = {
         "bert": lambda: BertLMHeadModel(
             BertConfig(
                 vocab_size=400,
@@ -378,7 +382,7 @@ def looks_both_ways(kind: str) -> Any:
             XLNetConfig(vocab_size=400, d_model=16, n_layer=2, n_head=2, d_inner=32)
         ),
     }[kind]()
-    return made
+    return models
 
 
 @pytest.mark.parametrize("kind", ["bert", "xlm", "xlnet"])
@@ -400,10 +404,12 @@ def test_a_checkpoint_of_that_kind_is_refused_by_its_name(tmp_path):
 def test_an_encoder_that_is_configured_as_a_decoder_is_taken():
     config = looks_both_ways("bert").config
     config.is_decoder = True
-    made = BertLMHeadModel(config).eval()
+    network = BertLMHeadModel(config).eval()
     words = tiny.causal_tokenizer("llama")
-    (found,) = TorchCausalModel(made, words).log_likelihood(["It rained."])
-    np.testing.assert_allclose(found.log_p, log_p_of(made, found.ids.tolist(), [1]), atol=1e-5)
+    (likelihood,) = TorchCausalModel(network, words).log_likelihood(["It rained."])
+    np.testing.assert_allclose(
+        likelihood.log_p, log_p_of(network, likelihood.ids.tolist(), [1]), atol=1e-5
+    )
 
 
 def test_a_checkpoint_that_names_its_base_class_is_what_it_is(causal_folders, tmp_path):
@@ -412,30 +418,30 @@ def test_a_checkpoint_that_names_its_base_class_is_what_it_is(causal_folders, tm
     config = json.loads((tmp_path / "config.json").read_text())
     config["architectures"] = ["BloomModel"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found, expected = (
+    likelihood, expected = (
         load("causal", str(folder)).log_likelihood(["It rained."])[0].log_p
         for folder in (tmp_path, causal_folders["bloom"])
     )
-    assert found.tolist() == expected.tolist()
+    assert likelihood.tolist() == expected.tolist()
 
 
 def test_no_token_is_more_than_certain():
-    """One logit stands so far above all others that log P is 0 but for rounding."""
+    """One logit exceeds all others so far that log P is 0 except for rounding."""
     torch.manual_seed(0)
     logits = torch.randn(400, 400)
     logits[torch.arange(400), torch.arange(400)] += 40
     logits[0], logits[1, 1] = torch.nan, -torch.inf
-    found = token_log_p(
-        lambda states, of: states[:, of].clone(),
+    log_p = token_log_p(
+        lambda states, columns: states[:, columns].clone(),
         logits,
         torch.arange(400),
         torch.arange(400),
         vocabulary=400,
         block=Block(64, 7),
     )
-    assert found[0].isnan()
-    assert found[1] == -torch.inf
-    assert (found[2:] <= 0).all()
+    assert log_p[0].isnan()
+    assert log_p[1] == -torch.inf
+    assert (log_p[2:] <= 0).all()
 
 
 def test_a_token_that_the_model_does_not_have_is_named(plain):

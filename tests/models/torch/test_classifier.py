@@ -63,7 +63,9 @@ def test_neither_batch_size_nor_order_matters(parts, batch_tokens):
 
 def test_a_long_text_keeps_its_beginning_and_is_counted_as_cut(parts):
     model, tokenizer = parts
-    limit = 64 - (model.config.model_type == "roberta")  # counts from behind the padding token
+    limit = 64 - (
+        model.config.model_type == "roberta"
+    )  # positions count from the one after the padding token
     long = "lake " * 10_000
     (p,), (cut,) = TorchClassifier(model, tokenizer).probabilities([long])
     assert cut
@@ -137,15 +139,15 @@ def test_targets_are_scored_as_the_models_own_loss_has_them(family):
     log_p = torch.log_softmax(logits, dim=-1).gather(1, labels[0][:, None])[:, 0].numpy()
     before = 1 if family == "bart" else 0  # <s> is read, not scored
     ours = TorchInfillingModel(model, words, style=PLAIN)
-    found = ours.log_likelihood([Gapped("", source, gap=False)], [[Target(target, end=True)]])
-    np.testing.assert_allclose(found.log_p[0][0], log_p[before:], atol=1e-4)
+    likelihoods = ours.log_likelihood([Gapped("", source, gap=False)], [[Target(target, end=True)]])
+    np.testing.assert_allclose(likelihoods.log_p[0][0], log_p[before:], atol=1e-4)
 
 
 def test_a_source_may_hold_what_marks_a_gap_elsewhere(tiny_folders):
     model = load("encoder-decoder", str(tiny_folders["t5"]))
     source = Gapped("", "It was <extra_id_0> all day.", gap=False)
-    found = model.log_likelihood([source], [[Target("good", end=True)]])
-    assert np.isfinite(found.log_p[0][0]).all()
+    likelihoods = model.log_likelihood([source], [[Target("good", end=True)]])
+    assert np.isfinite(likelihoods.log_p[0][0]).all()
 
 
 def test_only_encoder_decoders_are_loaded_as_such(tmp_path):

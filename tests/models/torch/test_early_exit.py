@@ -66,15 +66,15 @@ def plain_exit(folder: Path, model: Path, layer: int, text: str) -> list[float]:
     ids = AutoTokenizer.from_pretrained(model)(text, add_special_tokens=False)["input_ids"]
     tensors = load_file(folder / "map.safetensors")
     A, b = tensors["weight"].double(), tensors["bias"].double()
-    found = []
-    for at, id in enumerate(ids):
+    values = []
+    for place, id in enumerate(ids):
         with torch.no_grad():
-            states = whole(torch.tensor([[BOS, *ids[:at]]]), output_hidden_states=True)
+            states = whole(torch.tensor([[BOS, *ids[:place]]]), output_hidden_states=True)
             h = states.hidden_states[layer][0, -1].double()
             y = A @ (h / (h.pow(2).mean() + 1e-5).sqrt()) + b
             logits = whole.lm_head.weight.double() @ y
-        found.append(logits.log_softmax(-1)[id].item())
-    return found
+        values.append(logits.log_softmax(-1)[id].item())
+    return values
 
 
 def test_an_early_exit_is_its_map_and_the_head_on_the_states_of_its_layer(exit_of, llama):

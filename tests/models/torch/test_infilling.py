@@ -25,10 +25,10 @@ def short(request: pytest.FixtureRequest) -> TorchInfillingModel:
 def test_a_long_source_keeps_the_gap_and_what_is_nearest_to_it(short):
     (ids,), (cut,) = short._source_ids([Gapped("far away " * 50 + "near ", " here" + " far" * 50)])
     body = short.token_ids(["far away near " + short.gap_token + " here far"])[0]
-    gap, at = body.index(short._gap_id), ids.index(short._gap_id)
+    gap, place = body.index(short._gap_id), ids.index(short._gap_id)
     assert cut
     assert len(ids) == 40
-    assert ids[at - 2 : at + 3] == body[gap - 2 : gap + 3]
+    assert ids[place - 2 : place + 3] == body[gap - 2 : gap + 3]
     assert ids[: len(short._tokens.before)] == short._tokens.before
     assert ids[len(ids) - len(short._tokens.after) :] == short._tokens.after
 
@@ -42,31 +42,33 @@ def test_the_gap_survives_a_source_of_a_million_characters(short):
 
 def test_a_long_target_keeps_its_beginning_and_is_counted_as_cut(short):
     target = Target("one two three " * 40, end=True)
-    found = short.log_likelihood([Gapped("a ", " b")], [[target]])
-    assert found.target_cut == [[True]]
-    assert len(found.log_p[0][0]) == 40 - len(short._start)
+    likelihoods = short.log_likelihood([Gapped("a ", " b")], [[target]])
+    assert likelihoods.target_cut == [[True]]
+    assert len(likelihoods.log_p[0][0]) == 40 - len(short._start)
 
 
 def test_what_fits_is_not_counted_as_cut(short):
-    found = short.log_likelihood([Gapped("a ", " b")], [[Target("one", end=True)]])
-    assert (found.source_cut, found.target_cut) == ([False], [[False]])
+    likelihoods = short.log_likelihood([Gapped("a ", " b")], [[Target("one", end=True)]])
+    assert (likelihoods.source_cut, likelihoods.target_cut) == ([False], [[False]])
 
 
 def test_a_target_without_tokens_has_no_log_probabilities(short):
-    found = short.log_likelihood(
+    likelihoods = short.log_likelihood(
         [Gapped("a ", " b")], [[Target("", end=True), Target("c", end=True)]]
     )
-    assert found.log_p[0][0].size == 0
-    assert found.log_p[0][1].size > 0
+    assert likelihoods.log_p[0][0].size == 0
+    assert likelihoods.log_p[0][1].size > 0
 
 
 def test_a_source_given_twice_gives_each_time_its_own_targets(short):
     source, other = Gapped("It was ", "."), Gapped("They ", " it.")
-    one, two = Target("good", end=False), Target("very good indeed", end=False)
-    together = short.log_likelihood([source, other, source], [[one, two], [two], [two, two]])
-    alone = short.log_likelihood([source], [[two]]).log_p[0][0]
-    for found in (together.log_p[0][1], together.log_p[2][0], together.log_p[2][1]):
-        np.testing.assert_allclose(found, alone, atol=1e-5)
+    first, second = Target("good", end=False), Target("very good indeed", end=False)
+    together = short.log_likelihood(
+        [source, other, source], [[first, second], [second], [second, second]]
+    )
+    alone = short.log_likelihood([source], [[second]]).log_p[0][0]
+    for log_p in (together.log_p[0][1], together.log_p[2][0], together.log_p[2][1]):
+        np.testing.assert_allclose(log_p, alone, atol=1e-5)
 
 
 @pytest.fixture
@@ -113,8 +115,8 @@ def test_log_probabilities_of_one_token_targets_sum_to_one_over_the_vocabulary()
     model = TorchInfillingModel(tiny.model("pegasus", len(words)), words)
     pieces = [p for p in words.get_vocab() if p.startswith("▁") and len(p) > 1]
     targets = [Target(piece[1:], end=False) for piece in pieces]
-    found = model.log_likelihood([Gapped("It was ", ".")], [targets])
-    single = [p[0] for p in found.log_p[0] if len(p) == 1]
+    likelihoods = model.log_likelihood([Gapped("It was ", ".")], [targets])
+    single = [p[0] for p in likelihoods.log_p[0] if len(p) == 1]
     assert 0 < np.exp(single).sum() <= 1 + 1e-6
 
 

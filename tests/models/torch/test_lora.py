@@ -250,17 +250,17 @@ def test_adapters_in_a_circle_are_refused_in_one_line(tmp_path: Path):
 
 def test_an_adapter_of_the_hub_asks_for_the_revision_of_its_base(tmp_path: Path, monkeypatch):
     lora(model(), tmp_path / "lora", base_model_name_or_path="someone/base", revision="v2")
-    asked: list[str] = []
+    requests: list[str] = []
 
     def from_hub(name: str, *_: Any, **__: Any) -> tuple[str, Path, str]:
-        asked.append(name)
+        requests.append(name)
         name = name.partition("@")[0]
         folder = {"someone/lora": tmp_path / "lora", "someone/base": Path(model())}[name]
         return name, folder, f"commit of {name}"
 
     monkeypatch.setattr(resolving, "from_hub", from_hub)
     resolved = resolve("someone/lora")
-    assert asked == ["someone/lora", "someone/base@v2"]
+    assert requests == ["someone/lora", "someone/base@v2"]
     assert (resolved.name, resolved.kind, resolved.path) == (
         "someone/lora",
         "causal",

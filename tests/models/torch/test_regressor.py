@@ -28,13 +28,13 @@ PAIRS = [
 
 
 def tokenizer():
-    made = tiny_classifier.tokenizer()
-    made.backend_tokenizer.post_processor = processors.TemplateProcessing(
+    words = tiny_classifier.tokenizer()
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    return made
+    return words
 
 
 def plain(model, words, reference: str, text: str) -> float:

@@ -46,11 +46,11 @@ def network(kind: str, vocabulary: int, positions: int = 512) -> Any:
         "max_position_embeddings": positions,
     }
     if kind == "opt":
-        made: Any = OPTForCausalLM(
+        model: Any = OPTForCausalLM(
             OPTConfig(**size, ffn_dim=32, word_embed_proj_dim=16, init_std=0.3)
         )
     else:
-        made = Gemma2ForCausalLM(
+        model = Gemma2ForCausalLM(
             Gemma2Config(
                 **size,
                 intermediate_size=32,
@@ -61,13 +61,13 @@ def network(kind: str, vocabulary: int, positions: int = 512) -> Any:
                 sliding_window=8,
             )
         )
-    return made.eval()
+    return model.eval()
 
 
 def causal_model(kind: str, **options: Any) -> tuple[TorchCausalModel, Any]:
     words = tiny.causal_tokenizer(kind if kind in tiny.CAUSAL_FAMILIES else "llama")
-    made = network(kind, len(words), options.pop("positions", 512))
-    return TorchCausalModel(made, words, **options), made
+    plain = network(kind, len(words), options.pop("positions", 512))
+    return TorchCausalModel(plain, words, **options), plain
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -80,56 +80,56 @@ def opened(kind: str, ids: list[int]) -> list[int]:
     return [1, *ids] if kind in ("llama", "opt", "gemma2") else ids or [int(kind == "bloom")]
 
 
-def plain_log_p(made: Any, given: list[int], ids: list[int]) -> list[float]:
+def plain_log_p(plain: Any, prefix: list[int], ids: list[int]) -> list[float]:
     """log P(id | given, ids before it), from a forward of all that."""
     with torch.no_grad():
-        log_p = made(torch.tensor([[*given, *ids[:-1]]])).logits[0].double().log_softmax(-1)
-    return [log_p[len(given) - 1 + at, id].item() for at, id in enumerate(ids)]
+        log_p = plain(torch.tensor([[*prefix, *ids[:-1]]])).logits[0].double().log_softmax(-1)
+    return [log_p[len(prefix) - 1 + place, id].item() for place, id in enumerate(ids)]
 
 
 @pytest.mark.thinned
 def test_words_after_a_text_get_the_log_probabilities_of_the_plain_loop(kind):
-    model, made = causal_model(kind)
-    found = model.words_after(TEXTS, [FRAMES] * len(TEXTS))
-    for text, of_text in zip(TEXTS, found, strict=True):
-        assert of_text.cut == [False] * len(FRAMES)
-        for frame, of_frame in zip(FRAMES, of_text.log_p, strict=True):
+    model, plain = causal_model(kind)
+    likelihoods = model.words_after(TEXTS, [FRAMES] * len(TEXTS))
+    for text, text_words in zip(TEXTS, likelihoods, strict=True):
+        assert text_words.cut == [False] * len(FRAMES)
+        for frame, frame_log_p in zip(FRAMES, text_words.log_p, strict=True):
             before, between, *words = model.token_ids([text, frame.between, *frame.words])
-            assert len(of_frame) == len(words)
-            for ids, log_p in zip(words, of_frame, strict=True):
+            assert len(frame_log_p) == len(words)
+            for ids, log_p in zip(words, frame_log_p, strict=True):
                 assert log_p.dtype == np.float64
-                expected = plain_log_p(made, opened(kind, [*before, *between]), ids)
+                expected = plain_log_p(plain, opened(kind, [*before, *between]), ids)
                 np.testing.assert_allclose(log_p, expected, atol=1e-5)
 
 
 @pytest.mark.thinned
 def test_a_text_after_a_prefix_gets_the_log_probabilities_of_the_plain_loop(kind):
-    model, made = causal_model(kind)
-    found = model.log_likelihood_after(PREFIXES, TEXTS)
-    for prefix, of_texts in zip(PREFIXES, found, strict=True):
-        for text, one in zip(TEXTS, of_texts, strict=True):
+    model, plain = causal_model(kind)
+    likelihoods = model.log_likelihood_after(PREFIXES, TEXTS)
+    for prefix, text_likelihoods in zip(PREFIXES, likelihoods, strict=True):
+        for text, likelihood in zip(TEXTS, text_likelihoods, strict=True):
             before, ids = model.token_ids([prefix, text])
             first = 0 if prefix else model._tokens.unscored
-            assert one.ids.tolist() == ids[first:]
-            assert one.log_p.dtype == np.float64
-            assert not one.cut
+            assert likelihood.ids.tolist() == ids[first:]
+            assert likelihood.log_p.dtype == np.float64
+            assert not likelihood.cut
             opening = opened(kind, [*before, *ids[:first]])
-            expected = plain_log_p(made, opening, ids[first:])
-            np.testing.assert_allclose(one.log_p, expected, atol=1e-5)
-            assert one.ends.tolist() == model.token_ends([text])[0][first:]
-    for one, other in zip(found[1], model.log_likelihood(TEXTS), strict=True):
-        np.testing.assert_allclose(one.log_p, other.log_p, atol=1e-5)
+            expected = plain_log_p(plain, opening, ids[first:])
+            np.testing.assert_allclose(likelihood.log_p, expected, atol=1e-5)
+            assert likelihood.ends.tolist() == model.token_ends([text])[0][first:]
+    for likelihood, other in zip(likelihoods[1], model.log_likelihood(TEXTS), strict=True):
+        np.testing.assert_allclose(likelihood.log_p, other.log_p, atol=1e-5)
 
 
 def test_models_read_trees_where_a_mask_and_positions_make_them_paths(kind):
     assert causal_model(kind)[0]._reads_trees == (kind in TREES)
 
 
-def same(one: Any, other: Any) -> None:
-    for of_text, of_other in zip(one, other, strict=True):
-        assert of_text.cut == of_other.cut
-        for frame, of_frame in zip(of_text.log_p, of_other.log_p, strict=True):
-            for log_p, expected in zip(frame, of_frame, strict=True):
+def same(first: Any, other: Any) -> None:
+    for words, other_words in zip(first, other, strict=True):
+        assert words.cut == other_words.cut
+        for frame, other_frame in zip(words.log_p, other_words.log_p, strict=True):
+            for log_p, expected in zip(frame, other_frame, strict=True):
                 np.testing.assert_allclose(log_p, expected, atol=1e-5)
 
 
@@ -146,8 +146,11 @@ def test_neither_order_nor_batches_nor_company_nor_masks_change_a_word(
         model.words_after([TEXTS[i] for i in order], [FRAMES] * len(TEXTS)),
         [expected[i] for i in order],
     )
-    some = model.words_after(TEXTS, [FRAMES[::2]] * len(TEXTS))
-    same(some, [one._replace(log_p=one.log_p[::2], cut=one.cut[::2]) for one in expected])
+    every_second = model.words_after(TEXTS, [FRAMES[::2]] * len(TEXTS))
+    same(
+        every_second,
+        [words._replace(log_p=words.log_p[::2], cut=words.cut[::2]) for words in expected],
+    )
 
 
 def test_trees_and_their_paths_give_the_same_values(kind, monkeypatch):
@@ -178,20 +181,24 @@ texts_and_frames = st.lists(
 
 @pytest.mark.slow
 @settings(max_examples=30)
-@given(asked=texts_and_frames)
-def test_any_texts_and_frames_get_what_their_paths_get_alone(asked):
+@given(requests=texts_and_frames)
+def test_any_texts_and_frames_get_what_their_paths_get_alone(requests):
     for kind in ("llama", "bloom"):
         if kind not in KEPT:
             KEPT[kind] = causal_model(kind)
-        model, made = KEPT[kind]
-        found = model.words_after([text for text, _ in asked], [frames for _, frames in asked])
-        for (text, frames), one in zip(asked, found, strict=True):
-            assert [len(of_frame) for of_frame in one.log_p] == [len(f.words) for f in frames]
-            for frame, of_frame in zip(frames, one.log_p, strict=True):
+        model, plain = KEPT[kind]
+        likelihoods = model.words_after(
+            [text for text, _ in requests], [frames for _, frames in requests]
+        )
+        for (text, frames), text_words in zip(requests, likelihoods, strict=True):
+            assert [len(frame_log_p) for frame_log_p in text_words.log_p] == [
+                len(f.words) for f in frames
+            ]
+            for frame, frame_log_p in zip(frames, text_words.log_p, strict=True):
                 before, between, *words = model.token_ids([text, frame.between, *frame.words])
-                given = opened(kind, [*before, *between])
-                for ids, log_p in zip(words, of_frame, strict=True):
-                    np.testing.assert_allclose(log_p, plain_log_p(made, given, ids), atol=1e-5)
+                prefix = opened(kind, [*before, *between])
+                for ids, log_p in zip(words, frame_log_p, strict=True):
+                    np.testing.assert_allclose(log_p, plain_log_p(plain, prefix, ids), atol=1e-5)
 
 
 KEPT: dict[str, tuple[TorchCausalModel, Any]] = {}
@@ -234,11 +241,11 @@ def test_the_text_itself_is_remembered_and_equal_whichever_is_asked_first(kind, 
     tokens.clear()
     texts = model.log_likelihood(TEXTS)
     assert not tokens
-    for one, expected in zip(texts, other.log_likelihood(TEXTS), strict=True):
-        assert one.ids.tolist() == expected.ids.tolist()
-        assert one.ends.tolist() == expected.ends.tolist()
-        assert one.cut == expected.cut
-        np.testing.assert_allclose(one.log_p, expected.log_p, atol=1e-5)
+    for likelihood, expected in zip(texts, other.log_likelihood(TEXTS), strict=True):
+        assert likelihood.ids.tolist() == expected.ids.tolist()
+        assert likelihood.ends.tolist() == expected.ends.tolist()
+        assert likelihood.cut == expected.cut
+        np.testing.assert_allclose(likelihood.log_p, expected.log_p, atol=1e-5)
     same(other.words_after(TEXTS, [FRAMES[:2]] * len(TEXTS)), words)
     if texts[0].log_p.size:
         with pytest.raises(ValueError, match="read-only"):
@@ -254,34 +261,36 @@ def test_forgetting_texts_while_words_are_scored_changes_nothing(monkeypatch):
     order = TEXTS[::-1]
     words = model.words_after(order, [FRAMES[:2]] * len(order))
     same(words, other.words_after(order, [FRAMES[:2]] * len(order)))
-    for one, expected in zip(model.log_likelihood(TEXTS), other.log_likelihood(TEXTS), strict=True):
-        np.testing.assert_allclose(one.log_p, expected.log_p, atol=1e-5)
+    for likelihood, expected in zip(
+        model.log_likelihood(TEXTS), other.log_likelihood(TEXTS), strict=True
+    ):
+        np.testing.assert_allclose(likelihood.log_p, expected.log_p, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_of_a_text_too_long_for_its_frame_the_beginning_is_read_and_the_frame_is_cut(kind):
-    model, made = causal_model(kind, positions=24)
+    model, plain = causal_model(kind, positions=24)
     text, first = tiny.texts()[0], model._tokens.unscored
     frames = [Frame(" It was", (" good", " extraordinary")), Frame("", ("a",)), Frame(text, ("a",))]
-    found, short, empty = model.words_after([text, "a", ""], [frames, frames, frames])
-    assert (found.cut, short.cut, empty.cut) == (
+    long_text, short, empty = model.words_after([text, "a", ""], [frames, frames, frames])
+    assert (long_text.cut, short.cut, empty.cut) == (
         [True] * 3,
         [False, False, True],
         [False, False, True],
     )
     whole = model.token_ids([text])[0]
-    for frame, of_frame in zip(frames, found.log_p, strict=True):
+    for frame, frame_log_p in zip(frames, long_text.log_p, strict=True):
         between, *words = model.token_ids([frame.between, *frame.words])
         between = between[-12:]
         longest = min(12, max(map(len, words)))
         begin = whole[: 24 + first - len(between) - longest]
-        for ids, log_p in zip(words, of_frame, strict=True):
-            given = opened(kind, [*begin, *between])
-            expected = plain_log_p(made, given, ids[:12])[: len(log_p)]
+        for ids, log_p in zip(words, frame_log_p, strict=True):
+            prefix = opened(kind, [*begin, *between])
+            expected = plain_log_p(plain, prefix, ids[:12])[: len(log_p)]
             assert len(log_p) == min(len(ids), 12)
             np.testing.assert_allclose(log_p, expected, atol=1e-5)
     alone = model.words_after([text], [frames[1:2]])[0]
-    np.testing.assert_allclose(alone.log_p[0][0], found.log_p[1][0], atol=1e-5)
+    np.testing.assert_allclose(alone.log_p[0][0], long_text.log_p[1][0], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "opt", "bloom"])
@@ -297,13 +306,13 @@ def test_a_prefix_is_read_once_for_all_texts_that_follow_it(kind, monkeypatch):
     expected = model.log_likelihood_after(["It was. " * 6], TEXTS)
     monkeypatch.setattr(model, "_body", counted)
     likelihoods = [
-        of_text
+        likelihood
         for half in (TEXTS[:4], TEXTS[4:])
-        for of_text in model.log_likelihood_after(["It was. " * 6], half)[0]
+        for likelihood in model.log_likelihood_after(["It was. " * 6], half)[0]
     ]
     assert max(read) <= max(map(len, model.token_ids(TEXTS)))
-    for of_text, whole in zip(likelihoods, expected[0], strict=True):
-        np.testing.assert_allclose(of_text.log_p, whole.log_p, atol=1e-5)
+    for likelihood, whole in zip(likelihoods, expected[0], strict=True):
+        np.testing.assert_allclose(likelihood.log_p, whole.log_p, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -329,16 +338,21 @@ def test_prefixes_that_were_used_long_ago_are_forgotten(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_a_text_too_long_behind_its_prefix_is_cut_and_of_a_long_prefix_the_end_is_read(kind):
-    model, made = causal_model(kind, positions=24)
+    model, plain = causal_model(kind, positions=24)
     text = tiny.texts()[0]
     whole, few = model.token_ids([text, "It was. "])
-    of_few, of_whole = model.log_likelihood_after(["It was. ", text], [text, "a"])
-    assert [one.cut for one in (*of_few, *of_whole)] == [True, False, True, True]
-    for before, one in ((few, of_few[0]), (whole[-12:], of_whole[0])):
-        assert one.ids.tolist() == whole[: 24 - len(before)]
-        assert len(one.ends) == len(one.ids)
-        expected = plain_log_p(made, opened(kind, before), one.ids.tolist())
-        np.testing.assert_allclose(one.log_p, expected, atol=1e-5)
+    short_prefix, long_prefix = model.log_likelihood_after(["It was. ", text], [text, "a"])
+    assert [likelihood.cut for likelihood in (*short_prefix, *long_prefix)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    for before, likelihood in ((few, short_prefix[0]), (whole[-12:], long_prefix[0])):
+        assert likelihood.ids.tolist() == whole[: 24 - len(before)]
+        assert len(likelihood.ends) == len(likelihood.ids)
+        expected = plain_log_p(plain, opened(kind, before), likelihood.ids.tolist())
+        np.testing.assert_allclose(likelihood.log_p, expected, atol=1e-5)
 
 
 def test_nothing_asked_is_nothing_answered():

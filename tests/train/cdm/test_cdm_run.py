@@ -96,11 +96,11 @@ def silent(_what: str, _total: int | None) -> Iterator[Callable[[int], object]]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    wanted = ("model.safetensors", "negatives.jsonl", "tokenizer.json")
+    names = ("model.safetensors", "negatives.jsonl", "tokenizer.json")
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.name in wanted
+        if path.name in names
     }
 
 
@@ -111,30 +111,30 @@ class Killed(BaseException):
 @pytest.mark.slow
 def test_the_whole_runs_and_a_run_that_was_killed_gives_the_same(plan, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    said: list[str] = []
-    history = run_cdm(load_cdm_plan(plan), whole, notes=said.append, bar=silent)
+    notes: list[str] = []
+    history = run_cdm(load_cdm_plan(plan), whole, notes=notes.append, bar=silent)
     assert 0 <= history[-1].validation["accuracy"] <= 1
     assert {"amateur", "expert", "negatives.jsonl", "discriminator"} <= {
         path.name for path in whole.iterdir()
     }
-    assert "12 texts manipulated" in " ".join(said)
+    assert "12 texts manipulated" in " ".join(notes)
 
     for stage in ("amateur", "expert", "negatives", "discriminator"):
 
         @contextlib.contextmanager
-        def breaking(what: str, _total: int | None) -> Iterator[Callable[[int], object]]:
+        def breaking(task: str, _total: int | None) -> Iterator[Callable[[int], object]]:
             def progress(n: int) -> None:
-                if what == stage and n:  # noqa: B023
+                if task == stage and n:  # noqa: B023
                     raise Killed
 
             yield progress
 
         with pytest.raises(Killed):
-            run_cdm(load_cdm_plan(plan), killed, notes=said.append, bar=breaking)
-    run_cdm(load_cdm_plan(plan), killed, notes=said.append, bar=silent)
+            run_cdm(load_cdm_plan(plan), killed, notes=notes.append, bar=breaking)
+    run_cdm(load_cdm_plan(plan), killed, notes=notes.append, bar=silent)
     assert files(whole) == files(killed)
     before = files(whole)
-    run_cdm(load_cdm_plan(plan), whole, notes=said.append, bar=silent)
+    run_cdm(load_cdm_plan(plan), whole, notes=notes.append, bar=silent)
     assert files(whole) == before
 
 
@@ -147,8 +147,8 @@ def test_without_gamma_no_expert_is_trained(plan, tmp_path):
 
 def test_models_of_two_vocabularies_are_refused(plan, tmp_path, tiny_folders):
     text = plan.read_text()
-    at, end = text.index("[expert]"), text.index("[negatives]")
-    plan.write_text(f'{text[:at]}[expert]\nmodel = "{tiny_folders["t5"]}"\n\n{text[end:]}')
+    begin, end = text.index("[expert]"), text.index("[negatives]")
+    plan.write_text(f'{text[:begin]}[expert]\nmodel = "{tiny_folders["t5"]}"\n\n{text[end:]}')
     with pytest.raises(ModelError, match="vocabular"):
         run_cdm(load_cdm_plan(plan), tmp_path / "out", notes=lambda _: None, bar=silent)
 
@@ -161,9 +161,9 @@ def test_all_mistakes_of_a_plan_are_named_at_once(tmp_path):
     )
     with pytest.raises(InputError) as caught:
         load_cdm_plan(file)
-    said = str(caught.value)
+    message = str(caught.value)
     for part in ("nowhere.txt", "colour", "use start", "gamma", "locator 'amr'", "verses"):
-        assert part in said
+        assert part in message
     with pytest.raises(UserError, match="can't be read"):
         load_cdm_plan(tmp_path / "none.toml")
     file.write_text("corpus = [")

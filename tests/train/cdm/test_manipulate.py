@@ -124,24 +124,24 @@ def test_edits_one_after_the_other_lead_from_the_positive_to_the_negative(
     document: Document, name: str
 ):
     writer = Writer(lambda _, key: f"new {key[1]}")
-    (found,) = run([document], writer, name)
+    (manipulated,) = run([document], writer, name)
     now = list(document)
-    for (turn, begin, end), old, new in found.edits:
+    for (turn, begin, end), old, new in manipulated.edits:
         assert now[turn][begin:end] == old
         now[turn] = now[turn][:begin] + new + now[turn][end:]
-    assert tuple(now) == found.turns
-    assert len(found.turns) == len(document)
-    assert len(found.edits) <= (1 if name.endswith("single") else 4)
-    assert bool(found.edits) == any(turn.strip() for turn in document)
+    assert tuple(now) == manipulated.turns
+    assert len(manipulated.turns) == len(document)
+    assert len(manipulated.edits) <= (1 if name.endswith("single") else 4)
+    assert bool(manipulated.edits) == any(turn.strip() for turn in document)
 
 
 def test_multi_manipulates_one_to_four_times_equally_often():
-    found = run([DIALOGUE] * 2000, Writer(lambda _, key: f"new {key}"), "mixed-multi")
-    times = Counter(len(one.edits) for one in found)
+    documents = run([DIALOGUE] * 2000, Writer(lambda _, key: f"new {key}"), "mixed-multi")
+    times = Counter(len(document.edits) for document in documents)
     assert times.keys() == {1, 2, 3, 4}
     assert chisquare(list(times.values())).pvalue > 1e-3
     single = run([DIALOGUE] * 50, Writer(lambda _, key: f"new {key}"), "mixed-single")
-    assert {len(one.edits) for one in single} == {1}
+    assert {len(document.edits) for document in single} == {1}
 
 
 def test_what_is_written_again_word_for_word_is_tried_again_and_then_left_and_marked():
@@ -150,41 +150,41 @@ def test_what_is_written_again_word_for_word_is_tried_again_and_then_left_and_ma
 
     writer = Writer(echo)
     texts = [("Same",), ("Same",)]
-    never, at_last = run(texts, writer, "utterance-single", tries=5)
+    never, finally_changed = run(texts, writer, "utterance-single", tries=5)
     assert never == Manipulated(("Same",), (Edit(Cut(0, 0, 4), "Same", "Same"),))
-    assert at_last.turns == ("other words",)
+    assert finally_changed.turns == ("other words",)
     assert [key for _, key in writer.asked if key[0] == 0] == [(0, 0, t) for t in range(5)]
     assert [key for _, key in writer.asked if key[0] == 1] == [(1, 0, t) for t in range(4)]
 
 
 @pytest.mark.parametrize("nothing", ["", "  ", "\nA turn of its own"])
 def test_writing_nothing_leaves_the_text(nothing: str):
-    (found,) = run([("Some words here",)], Writer(lambda *_: nothing), "segment-single")
-    assert found.turns == ("Some words here",)
-    assert found.edits[0].old == found.edits[0].new
+    (document,) = run([("Some words here",)], Writer(lambda *_: nothing), "segment-single")
+    assert document.turns == ("Some words here",)
+    assert document.edits[0].old == document.edits[0].new
 
 
 def test_other_blanks_between_the_same_words_are_no_change():
     document = ("Same  words\there",)
-    (found,) = run([document], Writer(lambda *_: "Same words here"), "utterance-single")
-    assert found.turns == document
+    (manipulated,) = run([document], Writer(lambda *_: "Same words here"), "utterance-single")
+    assert manipulated.turns == document
 
 
 def test_what_is_written_stays_within_its_turn():
-    (found,) = run([("Some",)], Writer(lambda *_: "x y\nz"), "utterance-single")
-    assert found.turns == ("x y",)
-    (found,) = run(
+    (document,) = run([("Some",)], Writer(lambda *_: "x y\nz"), "utterance-single")
+    assert document.turns == ("x y",)
+    (document,) = run(
         [("Some",)], Writer(lambda *_: "x y</UTT>z"), "utterance-single", separator="</UTT>"
     )
-    assert found.turns == ("x y",)
+    assert document.turns == ("x y",)
 
 
 def test_sentences_joined_by_a_blank_are_written_again_whole():
     writer = Writer(lambda *_: "Several new words.")
-    (found,) = run([("One. ", "Two.")], writer, "utterance-single", separator=" ", indices=[3])
-    assert "Several new words." in found.turns
-    (found,) = run([("Some", "words")], writer, "utterance-single", separator="")
-    assert "Several new words." in found.turns
+    (document,) = run([("One. ", "Two.")], writer, "utterance-single", separator=" ", indices=[3])
+    assert "Several new words." in document.turns
+    (document,) = run([("Some", "words")], writer, "utterance-single", separator="")
+    assert "Several new words." in document.turns
 
 
 def test_a_model_that_reads_the_left_side_only_writes_as_many_words_as_were_there():
@@ -195,10 +195,10 @@ def test_a_model_that_reads_the_left_side_only_writes_as_many_words_as_were_ther
 
     for index in range(20):
         blind = Writer(endless, sees_right=False)
-        (found,) = run([text], blind, "segment-single", indices=[index])
-        assert len(found.turns[0].split()) == 40
-    (found,) = run([text], Writer(endless, sees_right=False), "utterance-single")
-    assert found.turns == (" ".join(["x"] * 60),)
+        (document,) = run([text], blind, "segment-single", indices=[index])
+        assert len(document.turns[0].split()) == 40
+    (document,) = run([text], Writer(endless, sees_right=False), "utterance-single")
+    assert document.turns == (" ".join(["x"] * 60),)
 
 
 def test_a_document_is_manipulated_alike_whatever_others_are_with_it():
@@ -223,7 +223,7 @@ def test_other_packages_bring_locators_by_entry_points(monkeypatch: pytest.Monke
 
     def installed(group: str, name: str | None = None) -> list[EntryPoint]:
         assert group == "levelfield.locators"
-        return [one for one in (entry, broken) if name in (None, one.name)]
+        return [point for point in (entry, broken) if name in (None, point.name)]
 
     monkeypatch.setattr(module, "entry_points", installed)
     assert strategy("amr-multi") == Strategy("amr-multi", utterance, 4)

@@ -28,7 +28,7 @@ TEXTS = [
 
 
 class Counting:
-    """Writes the seed and the key; is killed after so many calls."""
+    """Writes the seed and the key; is killed after a number of calls."""
 
     sees_right = True
 
@@ -58,16 +58,16 @@ def test_every_document_has_a_line_and_unchanged_ones_are_counted(tmp_path: Path
     assert make(out, progress=done.append) == Negatives(out, documents=7, unchanged=1)
     assert done == [2, 2, 2, 1]
     lines = [json.loads(line) for line in out.read_bytes().splitlines()]
-    assert [(one["id"], tuple(one["positive"])) for one in lines] == TEXTS
-    assert [one["id"] for one in lines if one["unchanged"]] == ["c"]
-    for one in lines:
-        now = list(one["positive"])
-        for cut in one["cuts"]:
+    assert [(entry["id"], tuple(entry["positive"])) for entry in lines] == TEXTS
+    assert [entry["id"] for entry in lines if entry["unchanged"]] == ["c"]
+    for entry in lines:
+        now = list(entry["positive"])
+        for cut in entry["cuts"]:
             turn = now[cut["turn"]]
             assert turn[cut["begin"] : cut["end"]] == cut["old"]
             now[cut["turn"]] = turn[: cut["begin"]] + cut["new"] + turn[cut["end"] :]
-        assert now == one["negative"]
-        assert one["unchanged"] == (one["positive"] == one["negative"])
+        assert now == entry["negative"]
+        assert entry["unchanged"] == (entry["positive"] == entry["negative"])
     assert lines[2] == {"id": "c", "positive": [], "negative": [], "cuts": [], "unchanged": True}
 
 
@@ -196,8 +196,8 @@ def test_real_samplers_give_the_same_bytes_when_killed(tmp_path: Path, family: s
     )
     sampler = ContrastSampler(amateur, expert, 1.0)
     whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
-    found = make(whole, sampler, max_tokens=12)
-    assert found.unchanged == 1
+    negatives = make(whole, sampler, max_tokens=12)
+    assert negatives.unchanged == 1
 
     def interrupted() -> Iterator[Any]:
         yield from TEXTS[:5]

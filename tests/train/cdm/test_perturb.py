@@ -51,24 +51,24 @@ texts = st.one_of(
 
 @given(texts, st.integers(0, 2**32), st.lists(st.sampled_from(ALL), min_size=1, unique=True))
 def test_a_negative_is_never_its_positive_and_names_what_was_done(text, seed, kinds):
-    made, applied = perturb(text, rng(seed), kinds, times=3, other=OTHER)
-    assert (made is None) == (not applied)
-    assert made != text
+    negative, applied = perturb(text, rng(seed), kinds, times=3, other=OTHER)
+    assert (negative is None) == (not applied)
+    assert negative != text
     assert set(applied) <= set(kinds)
     assert len(applied) <= 3
 
 
 @given(texts, st.integers(0, 2**32))
 def test_every_perturbation_takes_any_text_and_gives_the_same_for_the_same_seed(text, seed):
-    for one in (shuffle, drop, repeat, negate):
-        assert one(text, rng(seed)) == one(text, rng(seed))
+    for perturbation in (shuffle, drop, repeat, negate):
+        assert perturbation(text, rng(seed)) == perturbation(text, rng(seed))
     assert substitute(text, rng(seed), other=OTHER) == substitute(text, rng(seed), other=OTHER)
 
 
 @given(texts, st.integers(0, 2**32))
 def test_shuffling_keeps_every_character(text, seed):
-    made = shuffle(text, rng(seed))
-    assert made is None or Counter(made) == Counter(text)
+    shuffled = shuffle(text, rng(seed))
+    assert shuffled is None or Counter(shuffled) == Counter(text)
 
 
 @given(texts, st.integers(0, 2**32))
@@ -80,8 +80,8 @@ def test_repeating_adds_and_dropping_takes_away(text, seed):
 
 
 def test_shuffling_reaches_every_other_order_and_leaves_the_blanks_where_they_were():
-    made = outcomes(shuffle, "One. Two.   Three.")
-    assert made == {
+    texts = outcomes(shuffle, "One. Two.   Three.")
+    assert texts == {
         "One. Three.   Two.",
         "Two. One.   Three.",
         "Two. Three.   One.",
@@ -97,7 +97,7 @@ def test_what_has_no_two_different_units_is_not_shuffled(text):
 
 def test_the_units_of_a_dialogue_are_its_turns():
     turns = DIALOGUE.split("\n")
-    assert {frozenset(made.split("\n")) for made in outcomes(shuffle, DIALOGUE)} == {
+    assert {frozenset(dialogue.split("\n")) for dialogue in outcomes(shuffle, DIALOGUE)} == {
         frozenset(turns)
     }
     assert outcomes(drop, DIALOGUE) == {f"{turns[0]}\n{turns[2]}"}
@@ -110,8 +110,8 @@ def test_only_sentences_that_others_stand_around_are_dropped():
 
 
 def test_a_repeated_sentence_or_run_of_words_stands_behind_itself():
-    made = outcomes(repeat, "We ate. Then we slept well.", 2000)
-    assert made == {
+    texts = outcomes(repeat, "We ate. Then we slept well.", 2000)
+    assert texts == {
         "We ate. We ate. Then we slept well.",
         "We ate. Then we slept well. Then we slept well.",
         "We We ate. Then we slept well.",
@@ -133,8 +133,8 @@ def test_where_a_script_has_no_blanks_none_are_put_in():
 
 
 def test_a_substitute_is_a_sentence_of_the_other_text_in_the_place_of_one():
-    made = outcomes(substitute, "We ate. We slept.", other=OTHER)
-    assert made == {
+    texts = outcomes(substitute, "We ate. We slept.", other=OTHER)
+    assert texts == {
         "Snow fell on the roofs. We slept.",
         "Nobody spoke. We slept.",
         "We ate. Snow fell on the roofs.",
@@ -194,9 +194,9 @@ def test_what_the_rules_do_not_know_is_left_alone(text):
 
 def test_a_kind_that_does_not_apply_gives_way_to_one_that_does():
     for seed in range(20):
-        made, applied = perturb("The dog barked.", rng(seed), ALL, other=OTHER)
+        negative, applied = perturb("The dog barked.", rng(seed), ALL, other=OTHER)
         assert applied == ("repeat",)
-        assert made
+        assert negative
     assert perturb("The dog barked.", rng(), ("negate", "shuffle")) == (None, ())
 
 
@@ -209,18 +209,18 @@ def test_the_number_of_perturbations_is_uniform_from_one_to_times():
 
 def test_a_twin_depends_on_the_seed_its_place_and_the_document_before_only():
     documents = [(str(i), f"{TEXT} Number {i} came last.") for i in range(12)]
-    made = list(make_perturbed(documents, ALL, seed=1, times=2))
-    assert made == list(make_perturbed(iter(documents), ALL, seed=1, times=2))
-    assert made != list(make_perturbed(documents, ALL, seed=2, times=2))
-    assert made[:7] == list(make_perturbed(documents[:7], ALL, seed=1, times=2))
-    assert [(one.id, one.positive) for one in made] == documents
-    assert all(one.negative not in (None, one.positive) for one in made)
+    twins = list(make_perturbed(documents, ALL, seed=1, times=2))
+    assert twins == list(make_perturbed(iter(documents), ALL, seed=1, times=2))
+    assert twins != list(make_perturbed(documents, ALL, seed=2, times=2))
+    assert twins[:7] == list(make_perturbed(documents[:7], ALL, seed=1, times=2))
+    assert [(twin.id, twin.positive) for twin in twins] == documents
+    assert all(twin.negative not in (None, twin.positive) for twin in twins)
 
 
 def test_documents_that_can_not_be_perturbed_are_there_without_a_negative():
-    made = list(make_perturbed([("a", "Ha."), ("a", TEXT), ("", "")], ["shuffle"], seed=0))
-    assert [one.negative is None for one in made] == [True, False, True]
-    assert made[0] == ("a", "Ha.", None, ())
+    twins = list(make_perturbed([("a", "Ha."), ("a", TEXT), ("", "")], ["shuffle"], seed=0))
+    assert [twin.negative is None for twin in twins] == [True, False, True]
+    assert twins[0] == ("a", "Ha.", None, ())
 
 
 def test_the_first_document_takes_its_substitute_from_the_second():
@@ -263,7 +263,9 @@ def test_the_command_writes_negatives_and_counts_what_it_left_out(tmp_path: Path
         [("0", TEXT), ("1", "Ha."), ("2", DIALOGUE)], ["shuffle", "drop"], seed=3
     )
     assert rows == [
-        {**one._asdict(), "kinds": list(one.kinds)} for one in expected if one.negative is not None
+        {**twin._asdict(), "kinds": list(twin.kinds)}
+        for twin in expected
+        if twin.negative is not None
     ]
     assert [row["id"] for row in rows] == ["0", "2"]
     assert "nothing can be perturbed: 1" in ran.stderr

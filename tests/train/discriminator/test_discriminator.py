@@ -66,8 +66,8 @@ def planted(path: Path, n: int = 60) -> Path:
 
 def spec(steps: int = 6, **options: object) -> DiscriminatorSpec:
     recipe = Recipe(steps=steps, learning_rate=3e-3, warmup=2, every=2, seed=1)
-    given = {"start": "", "size": SMALL, "vocabulary": 330, "batch": 8, "window": 32, **options}
-    return DiscriminatorSpec(recipe, loading=Loading("cpu"), **given)  # type: ignore[arg-type]
+    chosen = {"start": "", "size": SMALL, "vocabulary": 330, "batch": 8, "window": 32, **options}
+    return DiscriminatorSpec(recipe, loading=Loading("cpu"), **chosen)  # type: ignore[arg-type]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -95,9 +95,9 @@ def test_rows_that_teach_nothing_are_left_out_and_counted(tmp_path):
         {"positive": "e", "negative": " "},
         {"positive": "f", "negative": "a"},
     ]
-    found = read_rows([write(tmp_path / "a.jsonl", rows)])
-    assert found.pairs == (("a", "b"), ("c", "d"))
-    assert found.skipped == {
+    rows_read = read_rows([write(tmp_path / "a.jsonl", rows)])
+    assert rows_read.pairs == (("a", "b"), ("c", "d"))
+    assert rows_read.skipped == {
         "the negative is the positive": 1,
         "a text is empty": 2,
         "the negative is another row's positive": 1,
@@ -158,16 +158,21 @@ def reader(window: int, side: str) -> TorchClassifier:
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_pairs_that_differ_only_where_the_model_does_not_read_are_left_out(side):
     same = "the lake was so clear this morning that we could count the pebbles"
-    at_begin, at_end = (
+    differs_first, differs_last = (
         TrainingPair(f"good {same}", f"bad {same}"),
         TrainingPair(f"{same} good", f"{same} bad"),
     )
     rows = TrainingPairs(
-        (at_begin, at_end, TrainingPair("we swam", "we sank"), TrainingPair("it was", "it is")),
+        (
+            differs_first,
+            differs_last,
+            TrainingPair("we swam", "we sank"),
+            TrainingPair("it was", "it is"),
+        ),
         {"x": 1},
     )
     pairs, left = encode(rows, reader(10, side))
-    assert left.pairs == ((at_end if side == "left" else at_begin), *rows.pairs[2:])
+    assert left.pairs == ((differs_last if side == "left" else differs_first), *rows.pairs[2:])
     assert left.skipped == {"x": 1, "they differ only where the model does not read": 1}
     assert pairs.cut == 2
     assert len(pairs.positive[0]) == 10
@@ -193,18 +198,18 @@ def says(texts) -> torch.Tensor:
 def task(n: int, batch: int, *, held: int = 2, seed: int = 0) -> Discrimination:
     """Pair i: its positive is i + 5 tokens of it, its negative one more."""
     ids = [np.full(5 + i % 7, i, np.int32) for i in range(n)]
-    longer = [np.append(one, one[0]) for one in ids]
+    longer = [np.append(ids_of_text, ids_of_text[0]) for ids_of_text in ids]
     out = np.arange(n) < held
     return Discrimination(EncodedPairs(ids, longer, out, 0), batch, seed, says, "")
 
 
 @pytest.mark.parametrize(("n", "batch"), [(3, 8), (40, 1), (100, 8), (700, 3)])
 def test_every_pass_sees_every_pair_once_and_none_that_is_held_out(n, batch):
-    made = task(n, batch)
+    discrimination = task(n, batch)
     counts: Counter[int] = Counter()
     for pool in range(4):
-        batches = made._pool(pool)
-        assert [len(rows) for rows in batches] == [batch] * made.POOL
+        batches = discrimination._pool(pool)
+        assert [len(rows) for rows in batches] == [batch] * discrimination.POOL
         counts.update(itertools.chain.from_iterable(rows.tolist() for rows in batches))
         seen = [counts[i] for i in range(2, n)]
         assert max(seen) - min(seen) <= 1
@@ -212,29 +217,33 @@ def test_every_pass_sees_every_pair_once_and_none_that_is_held_out(n, batch):
 
 
 def test_every_pass_has_an_order_of_its_own():
-    made = task(66, 2)  # a pool is a pass
-    first, second = ({frozenset(rows.tolist()) for rows in made._pool(pool)} for pool in (0, 1))
+    discrimination = task(66, 2)  # a pool is a pass
+    first, second = (
+        {frozenset(rows.tolist()) for rows in discrimination._pool(pool)} for pool in (0, 1)
+    )
     assert set().union(*first) == set().union(*second)
     assert first != second
 
 
 def test_a_batch_depends_on_seed_and_step_only():
-    one, again, other = task(100, 4), task(100, 4), task(100, 4, seed=1)
+    first, again, other = task(100, 4), task(100, 4), task(100, 4, seed=1)
     late = again._pool(3)
-    assert all((a == b).all() for a, b in zip(one._pool(3), late, strict=True))
+    assert all((a == b).all() for a, b in zip(first._pool(3), late, strict=True))
     assert any((a != b).any() for a, b in zip(other._pool(3), late, strict=True))
 
 
 def test_loss_and_validation_are_their_formulas():
     z_positive, z_negative = np.array([3, 0, -1, 2]), np.array([-2, 0, 1, -5])
     texts = [[np.full(2 + z % 3, z, np.int32) for z in side] for side in (z_positive, z_negative)]
-    made = Discrimination(EncodedPairs(*texts, np.array([True] * 3 + [False]), 0), 2, 0, says, "")
-    found = made.validation(None)
+    discrimination = Discrimination(
+        EncodedPairs(*texts, np.array([True] * 3 + [False]), 0), 2, 0, says, ""
+    )
+    figures = discrimination.validation(None)
     right = np.array([3, 0, -1, 2, 0, -1])
-    assert found["loss"] == pytest.approx(np.mean(np.log(1 + np.exp(-right))))
-    assert found["accuracy"] == 2 / 6  # no decision is not a right one
-    assert found["auc"] == pytest.approx((3 + 0.5 + 1 + 1) / 9)
-    loss = made.loss(None, 0)  # both pairs of the batch are the one that is not held out
+    assert figures["loss"] == pytest.approx(np.mean(np.log(1 + np.exp(-right))))
+    assert figures["accuracy"] == 2 / 6  # no decision is not a right one
+    assert figures["auc"] == pytest.approx((3 + 0.5 + 1 + 1) / 9)
+    loss = discrimination.loss(None, 0)  # both pairs of the batch are the one that is not held out
     assert loss.count == 4
     assert float(loss.total) == pytest.approx(2 * (np.log1p(np.exp(-2)) + np.log1p(np.exp(-5))))
 
@@ -245,8 +254,8 @@ numbers = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 @given(numbers, numbers)
 def test_auc_is_the_share_of_pairs_in_the_right_order_with_ties_half(positive, negative):
     wins = [(p > n) + (p == n) / 2 for p in positive for n in negative]
-    found = auc(np.array(positive, float), np.array(negative, float))
-    assert found == pytest.approx(sum(wins) / len(wins))
+    area = auc(np.array(positive, float), np.array(negative, float))
+    assert area == pytest.approx(sum(wins) / len(wins))
 
 
 # -- from rows to a model folder
@@ -275,12 +284,12 @@ def test_what_is_planted_is_learnt_and_told_of_new_texts(learnt):
 
 def test_the_card_says_data_licence_and_how_well_it_does(learnt):
     card = (learnt / "README.md").read_text(encoding="utf-8")
-    for said in (
+    for phrase in (
         "made up, CC0",
         "| Pairs | 60, of which 6 are held out |",
         "random weights, seed 1",
     ):
-        assert said in card
+        assert phrase in card
     assert "| AUC | " in card
     assert not (learnt / "training").exists()
 
@@ -330,10 +339,10 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(rows_file, tmp_path, k
 def test_a_finished_model_is_left_as_it_is_and_another_run_is_refused(rows_file, tmp_path):
     out = tmp_path / "model"
     first = build_discriminator([rows_file], spec(2), out, sources=())
-    before, said = contents(out), []
-    assert build_discriminator([rows_file], spec(2), out, sources=(), notes=said.append) == first
+    before, notes = contents(out), []
+    assert build_discriminator([rows_file], spec(2), out, sources=(), notes=notes.append) == first
     assert contents(out) == before
-    assert said == [f"{out} already holds this model"]
+    assert notes == [f"{out} already holds this model"]
     other = planted(tmp_path / "other.jsonl", 30)
     for files, chosen in (([other], spec(2)), ([rows_file], spec(4))):
         with pytest.raises(UserError, match="is not empty and holds no run of this kind"):

@@ -34,7 +34,7 @@ def test_sentences_are_a_sample_of_those_that_are_whole():
     assert len(set(sample)) == 100
     assert sample == sorted(sample, key=many.index)
     assert sample == some_sentences(many, 100, 20, 0) != some_sentences(many, 100, 20, 1)
-    assert 120 < np.mean([many.index(one) for one in sample]) < 280
+    assert 120 < np.mean([many.index(sentence) for sentence in sample]) < 280
 
 
 # -- corruption
@@ -97,7 +97,7 @@ def test_an_insertion_is_asked_for_exactly_where_tokens_are_missing():
 
 
 def test_a_word_grows_from_its_beginning():
-    """Pieces of a word stand behind its first piece, and one that is begun goes on next."""
+    """Pieces of a word follow its first piece, and a word that has begun is continued next."""
     begun = 0
     for sentence, e in examples():
         if Action.REPLACE in e.actions or IGNORED in e.actions:
@@ -116,18 +116,18 @@ def test_a_word_grows_from_its_beginning():
 def test_a_batch_is_padded_with_the_special_tokens_around_each_text():
     tokenizer = tiny.tokenizer("bart")
     tokens = EditorTokens(tokenizer, tiny.model("bart", len(tokenizer)).config)
-    (_, one), (_, two) = [e for e in examples(50) if len(e[1].source) > 1][:2]
-    batch = padded([one, two], tokens)
-    n, m = len(one.source), len(one.filled)
-    assert batch.source[0, : n + 2].tolist() == [0, *one.source, 2]
-    assert batch.actions[0, : n + 2].tolist() == [0, *one.actions]
-    assert batch.targets[0, : m + 2].tolist() == [0, *one.filled, 2]
-    shown = np.where(one.masked, tokens.mask, one.filled)
+    (_, first), (_, second) = [e for e in examples(50) if len(e[1].source) > 1][:2]
+    batch = padded([first, second], tokens)
+    n, m = len(first.source), len(first.filled)
+    assert batch.source[0, : n + 2].tolist() == [0, *first.source, 2]
+    assert batch.actions[0, : n + 2].tolist() == [0, *first.actions]
+    assert batch.targets[0, : m + 2].tolist() == [0, *first.filled, 2]
+    shown = np.where(first.masked, tokens.mask, first.filled)
     assert batch.inputs[0, : m + 2].tolist() == [2, 0, *shown]
-    assert batch.masked[0].sum() == one.masked.sum()
+    assert batch.masked[0].sum() == first.masked.sum()
     assert (batch.mask.sum(1) == (batch.actions != IGNORED).sum(1)).all() or IGNORED in [
-        *one.actions,
-        *two.actions,
+        *first.actions,
+        *second.actions,
     ]
 
 
@@ -186,7 +186,7 @@ def test_killed_and_run_again_leaves_the_same_bytes(tmp_path, tiny_folders):
         run(tmp_path / "b" / "m", 15)
     assert not (tmp_path / "b" / "m" / "model.safetensors").exists()
     run(tmp_path / "b" / "m", 1000)
-    weights = [(tmp_path / one / "m" / "model.safetensors").read_bytes() for one in "ab"]
+    weights = [(tmp_path / folder / "m" / "model.safetensors").read_bytes() for folder in "ab"]
     assert weights[0] == weights[1]
 
 

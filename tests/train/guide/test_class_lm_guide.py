@@ -53,10 +53,10 @@ def toy(n: int = 20) -> Labelled:
 
 
 def learner(base: LanguageModel, **settings) -> LearntClassLM:
-    one = LearntClassLM(base, codes_of(LABELS, base), ClassLMSettings(**settings), seed=0)
-    for up in one.adapter.up.values():
+    model = LearntClassLM(base, codes_of(LABELS, base), ClassLMSettings(**settings), seed=0)
+    for up in model.adapter.up.values():
         torch.nn.init.normal_(up, std=0.3)
-    return one
+    return model
 
 
 def spec(folder: Path, **settings) -> GuideSpec:
@@ -73,7 +73,7 @@ def test_the_sum_of_a_text_is_that_of_its_tokens_one_by_one(base: LanguageModel)
     model = learner(base, layers=1)
     texts = base.tokens.ids(["a fine day", "we hated it so much", "soup"])
     pairs = torch.tensor([[True, True], [False, True], [True, False]])
-    found = model.log_p(texts, pairs)
+    scores = model.log_p(texts, pairs)
     codes = list(codes_of(LABELS, base).values())
     for i, text in enumerate(texts):
         for c in range(2):
@@ -83,7 +83,7 @@ def test_the_sum_of_a_text_is_that_of_its_tokens_one_by_one(base: LanguageModel)
                 with torch.inference_mode(), model.adapter.on():
                     log_p = base.model(input_ids=ids).logits[0, -1].log_softmax(-1)
                 expected += float(log_p[token]) if pairs[i, c] else 0.0
-            assert float(found[i, c].detach()) == pytest.approx(expected, abs=1e-4)
+            assert float(scores[i, c].detach()) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_loss_is_the_formula_on_a_small_table(base: LanguageModel):
@@ -99,8 +99,8 @@ def test_the_loss_is_the_formula_on_a_small_table(base: LanguageModel):
     discriminative = norms[0] - first[0]
     discriminative += norms[1] - 0.25 * second[0] - 0.75 * second[1]
     for lam in (0.0, 0.8, 1.0):
-        found = float(class_lm_loss(model, log_p, targets, lengths, lam).detach())
-        assert found == pytest.approx(lam * generative + (1 - lam) * discriminative, abs=1e-5)
+        loss = float(class_lm_loss(model, log_p, targets, lengths, lam).detach())
+        assert loss == pytest.approx(lam * generative + (1 - lam) * discriminative, abs=1e-5)
 
 
 def test_labels_are_told_apart_on_a_separable_set(folder: Path, tmp_path: Path):
@@ -143,10 +143,10 @@ def test_lambda_1_scores_texts_under_their_own_label_only(base: LanguageModel):
 
 
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
-    one, other = (built(folder, tmp_path / name / "g") for name in "ab")
+    first, other = (built(folder, tmp_path / name / "g") for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):
-        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
-    assert one.checksum == other.checksum
+        assert (first.path / name).read_bytes() == (other.path / name).read_bytes()
+    assert first.checksum == other.checksum
 
 
 @pytest.mark.slow
@@ -157,10 +157,10 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     whole = built(folder, tmp_path / "whole" / "g")
     step = loop._step
 
-    def killed(model, task, recipe, optimizer, at):
-        if at == 6:
+    def killed(model, task, recipe, optimizer, number):
+        if number == 6:
             raise KeyboardInterrupt
-        return step(model, task, recipe, optimizer, at)
+        return step(model, task, recipe, optimizer, number)
 
     monkeypatch.setattr(loop, "_step", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -40,7 +40,12 @@ def folder(tmp_path_factory) -> Path:
 
 def toy(n: int = 20) -> Labelled:
     """Beginnings that say nothing of the label, and a last word that says all."""
-    texts = [f"{one} {i} {end}" for i in range(n) for one in BEGINNINGS for end in ("sad", "fine")]
+    texts = [
+        f"{beginning} {i} {end}"
+        for i in range(n)
+        for beginning in BEGINNINGS
+        for end in ("sad", "fine")
+    ]
     return Labelled(tuple(texts), np.eye(2)[[0, 1] * (len(texts) // 2)], LABELS)
 
 
@@ -58,11 +63,13 @@ def test_the_loss_is_that_of_every_beginning():
     rows = Labelled(("a", "b", "c"), targets, LABELS)
     loss = FutureLabels(rows, ids, BOS, batch=3, seed=0, read="").loss(model, 0)
     expected = 0.0
-    for text, of_text in zip(ids, targets, strict=True):
+    for text, text_targets in zip(ids, targets, strict=True):
         for length in range(len(text) + 1):
             beginning = torch.tensor([[BOS, *text[:length]]])
             log_p = model.whole(beginning)[0, -1].log_softmax(-1).tolist()
-            expected -= sum(target * value for target, value in zip(of_text, log_p, strict=True))
+            expected -= sum(
+                target * value for target, value in zip(text_targets, log_p, strict=True)
+            )
     assert loss.count == sum(len(text) + 1 for text in ids)
     assert float(loss.total.detach()) == pytest.approx(expected, rel=1e-5)
 
@@ -101,9 +108,9 @@ def test_figures_after_a_share_of_a_text_are_of_its_first_tokens():
 
 @pytest.mark.slow
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
-    one, other = (built(folder, tmp_path / name / "g", dropout=0.1) for name in "ab")
+    first, other = (built(folder, tmp_path / name / "g", dropout=0.1) for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):
-        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
+        assert (first.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -114,10 +121,10 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     whole = built(folder, tmp_path / "whole" / "g", dropout=0.1)
     step = loop._step
 
-    def killed(model, task, recipe, optimizer, at):
-        if at == 6:
+    def killed(model, task, recipe, optimizer, number):
+        if number == 6:
             raise KeyboardInterrupt
-        return step(model, task, recipe, optimizer, at)
+        return step(model, task, recipe, optimizer, number)
 
     monkeypatch.setattr(loop, "_step", killed)
     with pytest.raises(KeyboardInterrupt):

@@ -68,17 +68,19 @@ def held_out(labels: str, names=("negative", "positive"), attributes=()) -> Labe
 )
 def test_a_guide_that_is_right_no_more_often_than_a_guess_is_doubted(labels, accuracy, doubted):
     spec = GuideSpec(kind="vector", attribute="sentiment")
-    found = dict(doubtful_attributes({"accuracy": accuracy}, held_out(labels), spec))
-    assert bool(found) is doubted
+    doubts = dict(doubtful_attributes({"accuracy": accuracy}, held_out(labels), spec))
+    assert bool(doubts) is doubted
     if doubted:
-        assert found["sentiment"].startswith(f"it is right on {accuracy:.0%} of {len(labels)} held")
+        assert doubts["sentiment"].startswith(
+            f"it is right on {accuracy:.0%} of {len(labels)} held"
+        )
 
 
 def test_each_attribute_of_several_is_held_against_its_own_labels():
     spec = GuideSpec(kind="latent", attribute="mood,topic")
-    names, of = ("good", "bad", "sport", "law"), ("mood", "mood", "topic", "topic")
-    test = held_out("01" * 30 + "23" * 40, names, of)
-    found = dict(doubtful_attributes({"accuracy-mood": 0.5, "accuracy-topic": 0.7}, test, spec))
-    assert found.keys() == {"mood"}
-    assert "of 60 held-out texts" in found["mood"]
+    names, attributes = ("good", "bad", "sport", "law"), ("mood", "mood", "topic", "topic")
+    test = held_out("01" * 30 + "23" * 40, names, attributes)
+    doubts = dict(doubtful_attributes({"accuracy-mood": 0.5, "accuracy-topic": 0.7}, test, spec))
+    assert doubts.keys() == {"mood"}
+    assert "of 60 held-out texts" in doubts["mood"]
     assert not dict(doubtful_attributes({"perplexity": 3.0}, test, spec))

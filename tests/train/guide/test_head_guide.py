@@ -34,7 +34,12 @@ def folder(tmp_path_factory) -> Path:
 
 def toy(n: int = 20) -> Labelled:
     """One word says all."""
-    texts = [f"{one} {i} {end}" for i in range(n) for one in BEGINNINGS for end in ("sad", "fine")]
+    texts = [
+        f"{beginning} {i} {end}"
+        for i in range(n)
+        for beginning in BEGINNINGS
+        for end in ("sad", "fine")
+    ]
     return Labelled(tuple(texts), np.eye(2)[[0, 1] * (len(texts) // 2)], LABELS)
 
 
@@ -95,9 +100,9 @@ def test_more_l2_makes_smaller_weights(folder: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path, precision: str):
-    one, other = (built(folder, tmp_path / name / "g", precision) for name in "ab")
+    first, other = (built(folder, tmp_path / name / "g", precision) for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):
-        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
+        assert (first.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
 def test_a_run_that_was_killed_ends_as_one_that_was_not(

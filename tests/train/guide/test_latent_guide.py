@@ -81,7 +81,7 @@ def built(folder: Path, out: Path, attributes: str = BOTH, **settings) -> Guide:
 def task_and_model(folder: Path, **settings) -> tuple[LatentTask, LearntLatent]:
     base, labelled = language_model(str(folder)), rows()
     chosen = LatentSettings(**{**SETTINGS, "noise": 0.0, **settings})
-    ids = [one[:5] for one in base.tokens.ids(labelled.texts)]
+    ids = [row[:5] for row in base.tokens.ids(labelled.texts)]
     random = torch.Generator().manual_seed(0)
     vectors = torch.randn(len(labelled), 9, generator=random)
     model = LearntLatent(base, vectors, len(labelled.labels), chosen, seed=0)
@@ -93,7 +93,7 @@ def task_and_model(folder: Path, **settings) -> tuple[LatentTask, LearntLatent]:
 
 
 def plain_nats(model: LearntLatent, folder: Path, e: torch.Tensor, text: list[int]) -> float:
-    """−log P(text | prefix of e), token by token, each read anew."""
+    """Returns −log P(text | prefix of e), token by token, without a cache."""
     from transformers import DynamicCache
 
     base, prefix = language_model(str(folder)), model.decoder(e[None]).detach()[0]
@@ -115,7 +115,9 @@ def test_the_loss_is_that_of_the_paper(folder: Path, step: int):
     batch = task._batch(step)
     e = model.encoder(task.vectors[part.at[batch]]).detach()
     texts = [task.ids[i] for i in part.at[batch]]
-    nats = sum(plain_nats(model, folder, one, text) for one, text in zip(e, texts, strict=True))
+    nats = sum(
+        plain_nats(model, folder, latent, text) for latent, text in zip(e, texts, strict=True)
+    )
     reconstruction = nats / sum(map(len, texts))
     log_p = model.head(e)[:, part.block].log_softmax(-1).detach()
     labels = -sum(float(log_p[i, part.truth[b]]) for i, b in enumerate(batch)) / len(batch)
@@ -182,10 +184,10 @@ def test_the_loss_of_the_flow_is_that_of_its_density():
         assert float(torch.rand(())) > 0.2
         torch.manual_seed(1)
         loss = task.loss(model, 0)
-    at = torch.from_numpy(task._passes.rows(0))
-    assert loss.count == len(at) == len(task.label)
+    places = torch.from_numpy(task._passes.rows(0))
+    assert loss.count == len(places) == len(task.label)
     expected, double = 0.0, model.double()
-    for i in at.tolist():
+    for i in places.tolist():
         k, e = int(task.label[i]), task.latents[i].double()
         J = torch.autograd.functional.jacobian(lambda x: double.flow(x[None])[0][0], e)
         epsilon = double.flow(e[None])[0][0]
@@ -238,9 +240,9 @@ def test_latents_tell_labels_after_training(folder: Path, tmp_path: Path):
 
 @pytest.mark.slow
 def test_two_runs_leave_the_same_bytes(folder: Path, tmp_path: Path):
-    one, other = (built(folder, tmp_path / name / "g") for name in "ab")
+    first, other = (built(folder, tmp_path / name / "g") for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):
-        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
+        assert (first.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -253,10 +255,10 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     whole = built(folder, tmp_path / "whole" / "g", epochs=1.5)
     step = loop._step
 
-    def killed(model, task, recipe, optimizer, at):
-        if isinstance(model, kill[0]) and at == kill[1]:
+    def killed(model, task, recipe, optimizer, number):
+        if isinstance(model, kill[0]) and number == kill[1]:
             raise KeyboardInterrupt
-        return step(model, task, recipe, optimizer, at)
+        return step(model, task, recipe, optimizer, number)
 
     monkeypatch.setattr(loop, "_step", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -282,12 +284,12 @@ def test_the_card_has_figures(folder: Path, tmp_path: Path):
 
 
 def test_a_text_may_have_labels_of_some_attributes():
-    some = [
+    samples = [
         Sample("1", "one", control={"sentiment": "positive"}),
         Sample("2", "two", control={"topic": "World", "sentiment": "negative"}),
         Sample("3", "three", control={"topic": "Sports"}),
     ]
-    labelled = from_several_controls(some, ["sentiment", "topic"])
+    labelled = from_several_controls(samples, ["sentiment", "topic"])
     assert labelled.labels == ("negative", "positive", "Sports", "World")
     assert labelled.attributes == ("sentiment", "sentiment", "topic", "topic")
     assert labelled.targets.tolist() == [[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 1, 0]]
@@ -307,7 +309,7 @@ def test_at_most_so_many_texts_of_a_label_are_learnt_from():
 
 
 @pytest.mark.parametrize(
-    ("some", "why"),
+    ("samples", "reason"),
     [
         ([Sample("1", "one", control={"style": "x"})], r"sample '1' has no label; expected one in"),
         (
@@ -316,17 +318,17 @@ def test_at_most_so_many_texts_of_a_label_are_learnt_from():
         ),
     ],
 )
-def test_texts_without_labels_are_refused(some, why):
-    with pytest.raises(UserError, match=why):
-        from_several_controls(some, ["sentiment", "topic"])
+def test_texts_without_labels_are_refused(samples, reason):
+    with pytest.raises(UserError, match=reason):
+        from_several_controls(samples, ["sentiment", "topic"])
 
 
 def test_a_label_that_no_training_text_has_is_refused():
     held_out = [Sample("1", "one", control={"sentiment": "mixed"})]
     held_out += [Sample("2", "two", control={"topic": "World"})]
-    known = {"sentiment": ("negative", "positive"), "topic": ("Sports", "World")}
+    labels = {"sentiment": ("negative", "positive"), "topic": ("Sports", "World")}
     with pytest.raises(UserError, match="the label 'mixed', which no training text has"):
-        from_several_controls(held_out, list(known), known)
+        from_several_controls(held_out, list(labels), labels)
 
 
 def test_other_kinds_of_guides_have_one_attribute():
@@ -348,13 +350,13 @@ def test_texts_of_files_may_have_several_attributes(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "why"),
+    ("option", "value", "reason"),
     [
         ("kept", 0, "kept=0"),
         ("noise", -1.0, "noise=-1.0"),
         ("flow_blocks", 0, "flow_blocks=0"),
     ],
 )
-def test_settings_out_of_range_are_refused(option, value, why):
-    with pytest.raises(UserError, match=why):
+def test_settings_out_of_range_are_refused(option, value, reason):
+    with pytest.raises(UserError, match=reason):
         LatentSettings(**{option: value})

@@ -79,13 +79,13 @@ def test_held_out_figures_are_those_of_a_plain_loop(folder: Path, tmp_path: Path
         ]
     )
     tokens = sum(len(base.ids(text)) for text in split.texts)
-    own = split.targets.argmax(1)
-    places = np.arange(len(own))
-    expected = [nats[places, own], nats[places, 1 - own], nats[:, 2]]
+    labels = split.targets.argmax(1)
+    places = np.arange(len(labels))
+    expected = [nats[places, labels], nats[places, 1 - labels], nats[:, 2]]
     figures = guide.settings["figures"]
-    found = [figures[name] for name in ("perplexity", "perplexity-other", "perplexity-base")]
-    assert found == pytest.approx([np.exp(n.sum() / tokens) for n in expected], rel=1e-4)
-    assert figures["accuracy"] == pytest.approx(np.mean(nats[:, :2].argmin(1) == own), abs=1e-4)
+    perplexities = [figures[name] for name in ("perplexity", "perplexity-other", "perplexity-base")]
+    assert perplexities == pytest.approx([np.exp(n.sum() / tokens) for n in expected], rel=1e-4)
+    assert figures["accuracy"] == pytest.approx(np.mean(nats[:, :2].argmin(1) == labels), abs=1e-4)
 
 
 def test_without_a_step_that_counts_the_edits_change_nothing(folder: Path, tmp_path: Path):

@@ -76,7 +76,11 @@ def guide_of(kind: str) -> Guide:
 
 
 def rows(n: int = 12) -> Labelled:
-    texts = [f"{one} {i}" for i in range(n) for one in ("today the old lake was", "we saw it")]
+    texts = [
+        f"{beginning} {i}"
+        for i in range(n)
+        for beginning in ("today the old lake was", "we saw it")
+    ]
     return Labelled(tuple(texts), np.eye(2)[[0, 1] * n], LABELS)
 
 
@@ -121,9 +125,9 @@ def test_the_loss_is_that_of_the_formula():
         loss = cup_loss(logits, y, tau, weight)
         for row in range(3):
             x = [math.exp(z) for z in logits[row].tolist()]
-            x = [one / sum(x) for one in x]
-            good = [math.exp(one / tau) for one in y[row].tolist()]
-            bad = [math.exp((1 - one) / tau if one > 0 else 0) for one in y[row].tolist()]
+            x = [value / sum(x) for value in x]
+            good = [math.exp(value / tau) for value in y[row].tolist()]
+            bad = [math.exp((1 - value) / tau if value > 0 else 0) for value in y[row].tolist()]
             expected = -sum(g / sum(good) * math.log(p) for g, p in zip(good, x, strict=True))
             expected -= weight * sum(
                 b / sum(bad) * math.log(1 - p) for b, p in zip(bad, x, strict=True)
@@ -168,12 +172,12 @@ def test_a_step_sums_the_losses_of_every_position_and_label(normalised):
             prompted = with_prompts(lm, prompt, "").model
             virtual = range(vocabulary, vocabulary + 3)
             logits = prompted(input_ids=torch.tensor([[lm.bos_id, *virtual, *ids]])).logits[0, 4:]
-            p, of_label = plain.log_softmax(-1), y[..., label]
+            p, label_logits = plain.log_softmax(-1), y[..., label]
             if normalised == "candidates":
                 logits, p = logits.gather(-1, candidates), p.gather(-1, candidates)
             else:
-                of_label = torch.zeros_like(logits).scatter(-1, candidates, of_label)
-            expected += float(cup_loss(logits, of_label, 0.2, 1.0, 0.5 * p).sum())
+                label_logits = torch.zeros_like(logits).scatter(-1, candidates, label_logits)
+            expected += float(cup_loss(logits, label_logits, 0.2, 1.0, 0.5 * p).sum())
             n += len(ids)
     assert loss.count == n
     assert float(loss.total.detach()) == pytest.approx(expected, rel=1e-4)
@@ -184,7 +188,7 @@ def test_the_prompt_is_read_as_the_technique_reads_it(family):
     lm = language_model(tiny_model(family))
     task = distillation(lm)
     model = learner(lm)
-    texts = TextBatch.of([one[:n] for one, n in zip(task.ids, (3, 1, 5), strict=False)], lm)
+    texts = TextBatch.of([row_ids[:n] for row_ids, n in zip(task.ids, (3, 1, 5), strict=False)], lm)
     prompt = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
     logits = model.logits(texts, prompt)
     prompted = with_prompts(lm, prompt, "").model
@@ -319,9 +323,9 @@ def test_labels_of_a_teacher_may_be_in_another_order():
 
 
 def test_two_runs_leave_the_same_bytes(tmp_path: Path):
-    one, other = (built(tmp_path / name / "g") for name in "ab")
+    first, other = (built(tmp_path / name / "g") for name in "ab")
     for name in ("guide.json", "guide.safetensors", "README.md"):
-        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
+        assert (first.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
 @pytest.mark.slow
@@ -332,10 +336,10 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     whole = built(tmp_path / "whole" / "g")
     step = loop._step
 
-    def killed(model, task, recipe, optimizer, at):
-        if at == 3:
+    def killed(model, task, recipe, optimizer, number):
+        if number == 3:
             raise KeyboardInterrupt
-        return step(model, task, recipe, optimizer, at)
+        return step(model, task, recipe, optimizer, number)
 
     monkeypatch.setattr(loop, "_step", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -347,11 +351,11 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
 def test_the_guide_is_a_matrix_a_label_and_a_card(tmp_path: Path):
     guide = built(tmp_path / "g", prompt="positive=4,negative=6")
     tensors = safetensors.torch.load_file(guide.weights)
-    assert {name: tuple(one.shape) for name, one in tensors.items()} == {
+    assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == {
         "negative": (6, 16),
         "positive": (4, 16),
     }
-    assert {one.dtype for one in tensors.values()} == {torch.float16}
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
     card = (guide.path / "README.md").read_text(encoding="utf-8")
     assert SOURCE in card
     assert f"| Teacher | {guide.settings['teacher']}, of kind future |" in card

@@ -27,7 +27,7 @@ def test_an_example_is_a_window_with_a_segment_taken_out():
     text = corpus.ids.tolist()
     examples = draw(corpus, np.arange(len(corpus)), np.random.default_rng(0), 300, 24, task.ends)
     joined = ["".join(map(chr, [*e.left, *e.segment, *e.right])) for e in examples]
-    assert all(one in "".join(map(chr, text)) for one in joined)
+    assert all(document in "".join(map(chr, text)) for document in joined)
     assert all(len(e.segment) and (len(e.left) or len(e.right)) for e in examples)
     assert all(len(e.left) + len(e.segment) + len(e.right) <= 24 for e in examples)
     sentences = [e for e in examples if task.ends[e.segment[-1]]]
@@ -69,9 +69,9 @@ def test_causal_models_learn_all_but_the_markers():
 
 def test_a_tokenizer_without_the_markers_is_refused():
     _, _, tokenizer = infilling()
-    known = tokenizer.get_vocab()
-    known.pop("<extra_id_0>")
-    tokenizer.get_vocab = lambda: known
+    vocabulary = tokenizer.get_vocab()
+    vocabulary.pop("<extra_id_0>")
+    tokenizer.get_vocab = lambda: vocabulary
     with pytest.raises(ModelError, match="<extra_id_0>"):
         InfillingFormat(tokenizer, "t5")
 
@@ -84,8 +84,10 @@ def test_the_validation_loss_is_what_the_metrics_seam_says(tmp_path):
     total, count = 0.0, 0
     for document in DOCUMENTS[::50]:
         left, right = document.split(" Nobody ")
-        found = loaded.log_likelihood([Gapped(left + " ", "")], [[Target("Nobody " + right, True)]])
-        total, count = total - found.log_p[0][0].sum(), count + len(found.log_p[0][0])
+        likelihoods = loaded.log_likelihood(
+            [Gapped(left + " ", "")], [[Target("Nobody " + right, True)]]
+        )
+        total, count = total - likelihoods.log_p[0][0].sum(), count + len(likelihoods.log_p[0][0])
     assert history[-1].validation["loss"] < np.log(len(tokenizer))
     assert total / count == pytest.approx(history[-1].validation["loss"], rel=0.3)
 
@@ -101,9 +103,9 @@ def spec(**changes: Any) -> InfillerSpec:
 
 def test_a_model_folder_is_whole_and_says_what_it_is(tmp_path):
     out = tmp_path / "small"
-    said: list[str] = []
+    notes: list[str] = []
     build_infiller(
-        lambda: iter(DOCUMENTS), spec(half=True), out, sources=["ours: CC0"], notes=said.append
+        lambda: iter(DOCUMENTS), spec(half=True), out, sources=["ours: CC0"], notes=notes.append
     )
     card = (out / "README.md").read_text()
     assert "ours: CC0" in card
@@ -113,8 +115,8 @@ def test_a_model_folder_is_whole_and_says_what_it_is(tmp_path):
     with pytest.raises(UserError, match="not empty"):
         build_infiller(lambda: iter(DOCUMENTS), spec(), out, sources=[])
     before = sorted((p.name, p.read_bytes()) for p in out.iterdir())
-    build_infiller(lambda: iter(DOCUMENTS), spec(half=True), out, sources=[], notes=said.append)
-    assert "already" in said[-1]
+    build_infiller(lambda: iter(DOCUMENTS), spec(half=True), out, sources=[], notes=notes.append)
+    assert "already" in notes[-1]
     assert before == sorted((p.name, p.read_bytes()) for p in out.iterdir())
 
 
@@ -137,7 +139,7 @@ def test_a_build_that_was_killed_gives_the_same_files(tmp_path, family):
         build(tmp_path / "b" / "m", 15)
     assert not (tmp_path / "b" / "m" / "model.safetensors").exists()
     build(tmp_path / "b" / "m", 1000)
-    weights = [(tmp_path / one / "m" / "model.safetensors").read_bytes() for one in "ab"]
+    weights = [(tmp_path / run / "m" / "model.safetensors").read_bytes() for run in "ab"]
     assert weights[0] == weights[1]
 
 
@@ -145,8 +147,10 @@ def test_an_expert_takes_the_tokenizer_of_its_amateur(tmp_path):
     build_infiller(lambda: iter(DOCUMENTS), spec(), tmp_path / "amateur", sources=[])
     larger = spec(size=Size(32, 1, 64, head=8), tokenizer=str(tmp_path / "amateur"))
     build_infiller(lambda: iter(DOCUMENTS), larger, tmp_path / "expert", sources=[])
-    one, two = ((tmp_path / name / "tokenizer.json").read_text() for name in ("amateur", "expert"))
-    assert one == two
+    first, second = (
+        (tmp_path / name / "tokenizer.json").read_text() for name in ("amateur", "expert")
+    )
+    assert first == second
     with pytest.raises(UserError, match=r"no tokenizer\.json"):
         build_infiller(
             lambda: iter(DOCUMENTS), spec(tokenizer=str(tmp_path)), tmp_path / "x", sources=[]

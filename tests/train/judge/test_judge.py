@@ -38,7 +38,7 @@ from levelfield.train.labelled import Labelled, LabelledTexts, joined, merged, s
 
 
 class Killing:
-    """Counts steps, and stands for a kill after so many of them."""
+    """Counts steps and raises after a number of them, in place of a kill."""
 
     def __init__(self, after: int) -> None:
         self.after = after
@@ -84,15 +84,15 @@ def test_a_judge_is_trained_tried_and_votes_by_its_folder(tmp_path, architecture
     train, test = split(many(), 0.2, seed=0)
     spec = replace(SMALL, architecture=architecture)
     out = tmp_path / "mine"
-    found = build_judge(
+    test_figures = build_judge(
         LabelledTexts(train, test), spec, out, sources=["our own sentences: Apache-2.0"]
     )
-    assert found.accuracy > 0.9
-    assert np.sum(found.confusion) == found.n == len(test)
-    assert read_figures(out) == found
+    assert test_figures.accuracy > 0.9
+    assert np.sum(test_figures.confusion) == test_figures.n == len(test)
+    assert read_figures(out) == test_figures
     card = (out / "README.md").read_text()
     assert "our own sentences: Apache-2.0" in card
-    assert f"{found.accuracy:.4f} on {len(test):,} held-out texts" in card
+    assert f"{test_figures.accuracy:.4f} on {len(test):,} held-out texts" in card
     (judge,) = choose(str(out))
     assert judge.attribute == "sentiment"
     verdicts = load_judge(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
@@ -104,12 +104,12 @@ def tiny_encoder(tmp_path) -> str:
     """A random BERT that knows the words of these tests."""
     folder = tmp_path / "bert"
     words = sorted({word for text in (*GOOD, *BAD) for word in text.split()})
-    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *map(str, range(40))]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *map(str, range(40))]
     folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(known), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
     config = BertConfig(
-        vocab_size=len(known), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=24,
     )  # fmt: skip
     torch.manual_seed(0)
@@ -129,8 +129,8 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
         tuning=Tuning(epochs=10, batch=16, learning_rate=3e-3),
         start=tiny_encoder,
     )
-    found = build_judge(LabelledTexts(train, test), spec, tmp_path / "whole")
-    assert found.accuracy > 0.9
+    test_figures = build_judge(LabelledTexts(train, test), spec, tmp_path / "whole")
+    assert test_figures.accuracy > 0.9
     (judge,) = choose(str(tmp_path / "whole"))
     assert judge.attribute == "sentiment"
     verdicts = load_judge(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
@@ -138,18 +138,18 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
 
     steps = []
 
-    def killed(model, task, step, of=Classification.loss):
+    def killed(model, task, step, loss=Classification.loss):
         steps.append(step)
         if step == 100 and len(steps) <= 101:
             raise KeyboardInterrupt
-        return of(task, model, step)
+        return loss(task, model, step)
 
     monkeypatch.setattr(Classification, "loss", lambda task, model, step: killed(model, task, step))
     with pytest.raises(KeyboardInterrupt):
         build_judge(LabelledTexts(train, test), spec, tmp_path / "killed")
     again = build_judge(LabelledTexts(train, test), spec, tmp_path / "killed")
     assert steps[101] == 90  # where the checkpoint is
-    assert again == found
+    assert again == test_figures
     weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed")]
     assert weights[0] == weights[1]
 
@@ -256,11 +256,11 @@ def test_a_judge_of_ratings_ranks_texts(tmp_path):
     data = Labelled(many().texts, targets, ("informal", "formal"), rated=True)
     train, test = split(data, 0.2, seed=0)
     out = tmp_path / "mine"
-    found = build_judge(
+    test_figures = build_judge(
         LabelledTexts(train, test), replace(SMALL, attribute="formality"), out, sources=()
     )
-    assert found.spearman > 0.6
-    assert json.loads((out / "test.json").read_text())["spearman"] == found.spearman
+    assert test_figures.spearman > 0.6
+    assert json.loads((out / "test.json").read_text())["spearman"] == test_figures.spearman
 
 
 def test_one_text_with_two_labels_does_not_multiply_all_others_for_fasttext(monkeypatch, tmp_path):
@@ -298,7 +298,7 @@ def test_a_figure_that_is_no_number_is_null_in_the_file_and_no_number_again_when
         tmp_path / "j",
         sources=[],
     )
-    said = (tmp_path / "j" / "test.json").read_text()
-    assert "NaN" not in said
-    assert json.loads(said)["accuracy"] is None
+    document = (tmp_path / "j" / "test.json").read_text()
+    assert "NaN" not in document
+    assert json.loads(document)["accuracy"] is None
     assert np.isnan(read_figures(tmp_path / "j").accuracy)

@@ -11,21 +11,21 @@ from levelfield.train.labelled import Labelled, merged
 
 
 def test_equal_texts_with_different_labels_are_no_ratings():
-    both = merged(rows(["so", "so", "fine"], [0, 1, 1])).rows
-    assert both.targets[0].tolist() == [0.5, 0.5]
-    assert figures(np.full((2, 2), 0.5), both).spearman is None
+    merged_rows = merged(rows(["so", "so", "fine"], [0, 1, 1])).rows
+    assert merged_rows.targets[0].tolist() == [0.5, 0.5]
+    assert figures(np.full((2, 2), 0.5), merged_rows).spearman is None
 
 
 def test_figures_are_those_of_the_definitions():
     p = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.2, 0.8], [np.nan, np.nan]])
-    found = figures(p, rows(["a", "b", "c", "d", ""], [0, 0, 1, 1, 1]))
-    assert found.confusion == ((1, 1), (0, 2))
-    assert (found.n, found.undecided) == (5, 1)
-    assert found.accuracy == pytest.approx(3 / 5)  # undecided is wrong
+    test_figures = figures(p, rows(["a", "b", "c", "d", ""], [0, 0, 1, 1, 1]))
+    assert test_figures.confusion == ((1, 1), (0, 2))
+    assert (test_figures.n, test_figures.undecided) == (5, 1)
+    assert test_figures.accuracy == pytest.approx(3 / 5)  # undecided is wrong
     f1 = 2 * 1 / (2 + 1), 2 * 2 / (3 + 3)  # 2 TP / (right + said)
-    assert found.macro_f1 == pytest.approx(np.mean(f1))
-    assert found.brier == pytest.approx(2 * (0.1**2 + 0.6**2 + 0.3**2 + 0.2**2) / 4)
-    assert found.spearman is None
+    assert test_figures.macro_f1 == pytest.approx(np.mean(f1))
+    assert test_figures.brier == pytest.approx(2 * (0.1**2 + 0.6**2 + 0.3**2 + 0.2**2) / 4)
+    assert test_figures.spearman is None
 
 
 def test_calibration_error_is_the_gap_in_bins_of_equally_many():
@@ -39,7 +39,7 @@ def test_calibration_error_is_the_gap_in_bins_of_equally_many():
 def test_ratings_are_compared_by_rank_and_their_middle_is_of_no_label():
     targets = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
     p = np.array([[0.8, 0.2], [0.1, 0.9], [0.7, 0.3]])
-    found = figures(p, Labelled(("a", "b", "c"), targets, ("low", "high"), rated=True))
-    assert found.spearman == pytest.approx(0.5)
-    assert found.confusion == ((1, 0), (1, 0))
-    assert found.accuracy == pytest.approx(0.5)
+    test_figures = figures(p, Labelled(("a", "b", "c"), targets, ("low", "high"), rated=True))
+    assert test_figures.spearman == pytest.approx(0.5)
+    assert test_figures.confusion == ((1, 0), (1, 0))
+    assert test_figures.accuracy == pytest.approx(0.5)

@@ -13,9 +13,9 @@ from levelfield.train.labelled import apart
 
 
 def test_there_is_a_recipe_for_every_set_and_architecture():
-    found = recipes.names()
-    assert len(found) == 16
-    for name in found:
+    names = recipes.names()
+    assert len(names) == 16
+    for name in names:
         assert recipes.spec_of(name).architecture == name.rpartition("-")[2]
     with pytest.raises(UserError, match="did you mean sentiment-textcnn"):
         recipes.spec_of("sentimental-textcnn")
@@ -25,11 +25,11 @@ def test_there_is_a_recipe_for_every_set_and_architecture():
 @pytest.mark.usefixtures("rated_data")
 def test_what_may_ship_is_learnt_from_nothing_of_sst2():
     """Both sets come from the same reviews."""
-    found = recipes.texts_of("sentiment-nltk-linear")
-    assert len(found.test) == 1821
-    assert apart(found.train, found.test.texts)[1] == 0
-    assert all("CC BY 4.0" in source for source in found.sources)
-    assert found.facts["Left out"].startswith("1,686 texts")
+    texts = recipes.texts_of("sentiment-nltk-linear")
+    assert len(texts.test) == 1821
+    assert apart(texts.train, texts.test.texts)[1] == 0
+    assert all("CC BY 4.0" in source for source in texts.sources)
+    assert texts.facts["Left out"].startswith("1,686 texts")
 
 
 def test_the_figures_that_are_shown_are_those_of_recipes():

@@ -23,21 +23,21 @@ from levelfield.train.labelled import (
 
 def test_labels_are_the_controls_and_sorted():
     samples = [Sample(str(i), "x", control={"mood": m}) for i, m in enumerate(["sad", "glad "])]
-    found = from_controls(samples, "mood")
-    assert found.labels == ("glad", "sad")
-    assert found.targets.tolist() == [[0, 1], [1, 0]]
+    labelled = from_controls(samples, "mood")
+    assert labelled.labels == ("glad", "sad")
+    assert labelled.targets.tolist() == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(
-    ("control", "said"),
+    ("control", "message"),
     [
         ({}, "sample '7' has no label"),
         ({"mood": ("sad", "glad")}, "several labels: sad, glad"),
         ({"mood": "sad"}, "1 different labels"),
     ],
 )
-def test_samples_without_one_label_each_are_refused(control, said):
-    with pytest.raises(UserError, match=said):
+def test_samples_without_one_label_each_are_refused(control, message):
+    with pytest.raises(UserError, match=message):
         from_controls([Sample("7", "x", control=control)], "mood")
 
 
@@ -49,11 +49,11 @@ def test_a_held_out_label_that_is_never_learnt_is_refused():
 def test_ratings_become_shares_of_two_labels_within_the_scale():
     scale = RatingScale("formality", "informal", "formal", -3, 3)
     ratings = [{"a": -3.0}, {"a": 0.0, "b": 1.0}, {"a": 3.0}, {"a": 9.0}]
-    found = from_ratings(
+    labelled = from_ratings(
         [Sample(str(i), "x", ratings={"formality": r}) for i, r in enumerate(ratings)], scale
     )
-    np.testing.assert_allclose(found.targets[:, 1], [0, 3.5 / 6, 1, 1])
-    np.testing.assert_allclose(found.targets.sum(axis=1), 1)
+    np.testing.assert_allclose(labelled.targets[:, 1], [0, 3.5 / 6, 1, 1])
+    np.testing.assert_allclose(labelled.targets.sum(axis=1), 1)
 
 
 def test_a_scale_with_equal_ends_is_refused():
@@ -62,21 +62,23 @@ def test_a_scale_with_equal_ends_is_refused():
 
 
 def test_equal_texts_are_merged_with_the_mean_of_their_targets():
-    found = merged(
+    labelled = merged(
         rows(["It's fine .", "It 's FINE.", "other", " ", "it's fine."], [1, 0, 0, 1, 1])
     )
-    assert found.rows.texts == ("It's fine .", "other")
-    np.testing.assert_allclose(found.rows.targets, [[1 / 3, 2 / 3], [1, 0]])
-    assert (found.repeated, found.empty) == (2, 1)
+    assert labelled.rows.texts == ("It's fine .", "other")
+    np.testing.assert_allclose(labelled.rows.targets, [[1 / 3, 2 / 3], [1, 0]])
+    assert (labelled.repeated, labelled.empty) == (2, 1)
 
 
 @given(st.lists(st.text("ab ", max_size=4), max_size=12))
 def test_merging_keeps_the_mass_of_labels(texts):
     data = rows(texts, [len(t) % 2 for t in texts])
-    found = merged(data)
-    assert len(found.rows) + found.repeated + found.empty == len(texts)
-    assert len({t.split() and " ".join(t.split()) for t in found.rows.texts}) == len(found.rows)
-    np.testing.assert_allclose(found.rows.targets.sum(axis=1), 1)
+    labelled = merged(data)
+    assert len(labelled.rows) + labelled.repeated + labelled.empty == len(texts)
+    assert len({t.split() and " ".join(t.split()) for t in labelled.rows.texts}) == len(
+        labelled.rows
+    )
+    np.testing.assert_allclose(labelled.rows.targets.sum(axis=1), 1)
 
 
 def test_a_split_has_every_text_once_and_does_not_depend_on_order():

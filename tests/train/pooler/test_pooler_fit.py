@@ -22,7 +22,7 @@ def test_ridge_recovers_planted_weights():
     rng = np.random.default_rng(3)
     planted, bias = rng.normal(size=8), 1.5
     m = [rng.normal(size=8) for _ in range(400)]
-    ratings = [float(planted @ one + bias) for one in m]
+    ratings = [float(planted @ momentum + bias) for momentum in m]
     pooler = fit(m, ratings, kind="ridge", length=8, penalty=1e-9)
     np.testing.assert_allclose(pooler.weights / pooler.scale, planted, atol=1e-5)
     np.testing.assert_allclose(pooler.predict(m), ratings, atol=1e-5)
@@ -32,7 +32,7 @@ def test_logistic_recovers_the_direction_of_planted_weights():
     rng = np.random.default_rng(4)
     planted = np.array([3.0, -2.0, 0.0, 1.0])
     m = [rng.normal(size=4) for _ in range(4000)]
-    labels = [float(rng.random() < 1 / (1 + math.exp(-(planted @ one)))) for one in m]
+    labels = [float(rng.random() < 1 / (1 + math.exp(-(planted @ momentum)))) for momentum in m]
     pooler = fit(m, labels, kind="logistic", length=4, penalty=1e-4)
     np.testing.assert_allclose(pooler.weights / pooler.scale, planted, atol=0.3)
     assert ((pooler.predict(m) > 0) & (pooler.predict(m) < 1)).all()
@@ -42,9 +42,9 @@ def test_logistic_recovers_the_direction_of_planted_weights():
 @pytest.mark.parametrize("penalty", [0.01, 1.0])
 def test_no_nearby_weights_have_a_lower_penalised_loss(kind, penalty):
     m = drawn(50)
-    y = np.array([float(one.mean() > 0) for one in m])
+    y = np.array([float(momentum.mean() > 0) for momentum in m])
     pooler = fit(m, y.tolist(), kind=kind, length=4, penalty=penalty)
-    Z = (np.stack([resample(one, 4) for one in m]) - pooler.mean) / pooler.scale
+    Z = (np.stack([resample(momentum, 4) for momentum in m]) - pooler.mean) / pooler.scale
 
     def objective(w: Any, b: float) -> float:
         z = Z @ w + b
@@ -80,7 +80,7 @@ def test_a_logistic_pooler_wants_labels():
 
 def test_what_is_held_out_is_drawn_by_the_seed_and_by_group():
     m = drawn(60)
-    y = [float(one.max()) for one in m]
+    y = [float(momentum.max()) for momentum in m]
     groups = [i // 6 for i in range(60)]
     first, again, other = (
         select(m, y, kind="ridge", groups=groups, seed=seed) for seed in (1, 1, 2)
@@ -95,7 +95,7 @@ def test_noise_gets_the_strongest_penalty_and_signal_a_weak_one():
     m = drawn(300)
     noise = np.random.default_rng(9).normal(size=300).tolist()
     planted = np.linspace(-1, 1, 4)
-    signal = [float(planted @ resample(one, 4)) for one in m]
+    signal = [float(planted @ resample(momentum, 4)) for momentum in m]
     assert select(m, noise, kind="ridge", length=4).penalty == 10.0
     selected = select(m, signal, kind="ridge", length=4)
     assert selected.penalty == 0.001

@@ -27,7 +27,7 @@ def sources() -> list[str]:
 def copies(copier, texts: list[str], label: str = "formal") -> list[str]:
     ids = [copier.source(f"{label}: {text}")[0] for text in texts]
     written = write(copier, ids, [40] * len(ids))
-    return [copier.text(one.ids) for one in written]
+    return [copier.text(copy.ids) for copy in written]
 
 
 @pytest.mark.thinned
@@ -55,6 +55,6 @@ def test_a_copy_is_the_likely_text_and_another_is_not(copier):
 
 @pytest.mark.slow
 def test_equal_seeds_give_equal_weights():
-    one, two, other = (new_copier(seed)[0].state_dict() for seed in (0, 0, 1))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-    assert not torch.equal(one["shared.weight"], other["shared.weight"])
+    first, second, other = (new_copier(seed)[0].state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["shared.weight"], other["shared.weight"])

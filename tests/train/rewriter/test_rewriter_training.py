@@ -135,12 +135,12 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(base):
         begins = torch.tensor([[model.start, 0], *([model.start, a] for a in few)])
         logits = model.model(input_ids=ids, attention_mask=mask, decoder_input_ids=begins).logits
         chosen = logits[..., [model.end, *few]].log_softmax(-1)
-        of = {model.end: 0, **{a: n for n, a in enumerate(few, 1)}}
+        place = {model.end: 0, **{a: n for n, a in enumerate(few, 1)}}
         return torch.stack(
             [
-                chosen[0, 0, of[one[0]]]
-                + (chosen[of[one[0]], 1, of[one[1]]] if len(one) > 1 else 0.0)
-                for one in texts
+                chosen[0, 0, place[text[0]]]
+                + (chosen[place[text[0]], 1, place[text[1]]] if len(text) > 1 else 0.0)
+                for text in texts
             ]
         )
 
@@ -150,8 +150,8 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(base):
     expected = -gradient(model, (log_p().exp() * torch.tensor(reward)).sum())
     for baseline in (0.0, 0.4, 3.0):
         loss = policy_loss(log_p(), reward, np.full(len(texts), baseline))
-        found = gradient(model, (p * loss).sum())
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-6)
+        actual = gradient(model, (p * loss).sum())
+        torch.testing.assert_close(actual, expected, atol=1e-9, rtol=1e-6)
     assert len(sources) == len(p)
     assert float(expected.norm()) > 1e-3
 
@@ -235,10 +235,10 @@ def test_pairs_that_teach_nothing_are_refused(tmp_path):
     file = pair_file(tmp_path / "pairs.jsonl", ("hi", "Hello.", "formal"))
     with pytest.raises(UserError, match="needs two labels, and there are 1: formal"):
         rewriting_pairs([file], "formality", both_directions=True)
-    both = rewriting_pairs(
+    pairs = rewriting_pairs(
         [file], "formality", both_directions=True, labels=("formal", "informal"), share=0
     )
-    assert [pair.label for pair in both.train] == ["formal", "informal"]
+    assert [pair.label for pair in pairs.train] == ["formal", "informal"]
     with pytest.raises(UserError, match=r"expected one label in control.tone"):
         rewriting_pairs([file], "tone")
     with pytest.raises(UserError, match="the source is empty"):
