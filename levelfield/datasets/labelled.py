@@ -130,7 +130,7 @@ def _sentences(
 
 
 def _members(path: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of the files in an archive, sorted by name."""
+    """Yields name and text of the files in an archive, sorted by name."""
     with zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
             if not name.endswith("/"):

@@ -91,7 +91,7 @@ def _sentences(path: Path) -> Iterator[tuple[Key, int, float | None]]:
 
 
 def deam(parts: Parts) -> list[Sample]:
-    """Rated dialogues; one that was rated for several aspects is one sample.
+    """Returns rated dialogues; one that was rated for several aspects is one sample.
 
     The whole dialogue is rated, so `text` is all of it and `context` empty.
     """
@@ -213,7 +213,7 @@ def _sample(system: str, n: int, fields: list[str], path: Path) -> Sample:
 
 
 def _by_aspect(fields: list[str], path: Path, n: int) -> dict[str, dict[str, float]]:
-    """Content, style, fluency of the first rater, then of the second."""
+    """Returns content, style and fluency of the first rater, then of the second."""
     values = iter(number(field, path, n) for field in fields)
     ratings: dict[str, dict[str, float]] = {aspect: {} for aspect in ASPECTS}
     for rater in RATERS:

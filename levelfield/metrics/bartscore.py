@@ -75,7 +75,7 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
 
     @abc.abstractmethod
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
-        """What is scored of a sample: groups of directions, each of which is averaged."""
+        """Returns the directions that are scored of a sample, in groups that are averaged."""
 
     @property
     def _rule(self) -> Literal["mean", "max"]:

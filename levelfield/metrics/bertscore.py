@@ -35,7 +35,7 @@ class PRF(NamedTuple):
 
 
 def greedy(text: Weighted, other: Weighted) -> PRF:
-    """P, R and F by matching each token with the nearest of the other text's."""
+    """Returns P, R and F from matching each token with the nearest of the other text's."""
     cosine = text.states @ other.states.T  # (tokens of the text, tokens of the other)
     precision = float(np.average(cosine.max(axis=1), weights=text.weights))
     recall = float(np.average(cosine.max(axis=0), weights=other.weights))

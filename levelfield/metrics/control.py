@@ -256,8 +256,8 @@ class JudgedMetric(LoadingOptions, ChoiceSignature, abc.ABC):
 
     @staticmethod
     def _speaks_of(loaded: LoadedJudge, attribute: str) -> bool:
-        """Whether a judge judges an attribute. One whose labels don't tell which it judges may be
-        meant for any that we know no labels of."""
+        """Returns whether a judge votes on an attribute. A judge whose labels don't tell may be
+        meant for any attribute whose labels are unknown."""
         if loaded.attribute:
             return loaded.attribute == attribute
         return attribute not in {s.attribute for s in loaded.judge.spellings}

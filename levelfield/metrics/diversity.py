@@ -263,7 +263,7 @@ def expected_types(counts: Ints, m: int) -> float:
 
 
 def ngram_hashes(ids: Sequence[Hashes], n: int) -> Hashes:
-    """(n-grams,) a hash of every n-gram of these texts, whose tokens are given as ids."""
+    """Returns a hash of every n-gram of these texts, whose tokens are given as ids: (n-grams,)."""
     tokens = np.concatenate([np.empty(0, np.uint64), *ids])
     text = np.repeat(np.arange(len(ids)), [len(text_ids) for text_ids in ids])
     k = max(len(tokens) - n + 1, 0)
@@ -275,7 +275,7 @@ def ngram_hashes(ids: Sequence[Hashes], n: int) -> Hashes:
 
 
 def _mixed(x: Hashes) -> Hashes:
-    """A permutation of 64-bit numbers that looks random: the finalizer of SplitMix64."""
+    """Returns a permutation of 64-bit numbers that looks random: the finalizer of SplitMix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -153,7 +153,8 @@ def _weighted(text: TextStates, model: TokenEncoder, idf: Idf | None) -> Weighte
 
 
 def no_token(pair: ComparedTexts, *, text: bool) -> Undefined:
-    """Why a pair has no value when its text, or else what it is compared with, has no token."""
+    """Returns why a pair has no value if its text, or the text it is compared with, has no
+    token."""
     return Undefined(unreadable(pair.part) if text else UNREADABLE)
 
 

@@ -74,7 +74,7 @@ def slips(text: str) -> frozenset[Slip]:
 
 
 def _is_right(rule: str, passage: str, place: int) -> bool:
-    """Whether a rule is mistaken about what begins at a place, as it is time and again."""
+    """Returns whether a hit is one of the known false alarms of a rule."""
     if rule not in _NO_SLIPS:
         return False
     before, after = _NO_SLIPS[rule]

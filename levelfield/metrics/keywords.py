@@ -53,13 +53,13 @@ class _KeywordMetric(Options, ChoiceSignature, SampleMetric, abc.ABC):
 
     @abc.abstractmethod
     def _found(self, text: str, keywords: Sequence[str]) -> Found:
-        """Which of the keywords a text holds."""
+        """Returns which of the keywords a text holds."""
 
     def _value(self, coverage: Found) -> float:
         return sum(coverage.values()) / len(coverage)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        """A part is a keyword, its score 1 if it is there, else 0."""
+        """Returns the values; each keyword is a part, with score 1 if it is in the text, else 0."""
         return [self._sample_value(sample) for sample in samples]
 
     def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
@@ -196,7 +196,8 @@ class _LemmaCoverage(_KeywordMetric, abc.ABC):
         return {"lemmas": _lemminflect() if self.lemmas == "lemminflect" else _spacy()}
 
     def _tokens(self, text: str) -> list[tuple[str, str | None]]:
-        """The words of a text, each with the lemma that spaCy gives it; None if not asked."""
+        """Returns the words of a text, each with its lemma from spaCy, or None if lemmas are not
+        used."""
         if self.lemmas == "spacy":
             return [(token.text, token.lemma_) for token in _pipeline()(text)]
         return [(word, None) for word in words(text, fold=False)]
@@ -281,7 +282,7 @@ def _found_by_lemmas(text: str, spelled: Mapping[str, str], hyphens: Sequence[st
 
 
 def _in_a_row(phrase: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]) -> bool:
-    """Whether tokens one after the other share a lemma each with the words of a phrase."""
+    """Returns whether adjacent tokens each share a lemma with the words of a phrase."""
     return any(
         all(lemmas & tokens[i + j] for j, lemmas in enumerate(phrase))
         for i in range(len(tokens) - len(phrase) + 1)
@@ -290,7 +291,8 @@ def _in_a_row(phrase: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]
 
 @functools.lru_cache(maxsize=1 << 16)
 def _lemmas(word: str) -> frozenset[str]:
-    """Every lemma of a word; one that the dictionary lacks is itself, and inflected as a noun."""
+    """Returns every lemma of a word; an unknown word is its own lemma, and is inflected as a
+    noun."""
     from lemminflect import getAllLemmas, getAllLemmasOOV
 
     lemmas = getAllLemmas(word)
@@ -302,7 +304,8 @@ def _lemmas(word: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _first_lemmas(word: str, lemma: str | None) -> frozenset[str]:
-    """The first lemma of a word for each part of speech, and the given one; else the word."""
+    """Returns the first lemma of a word for each part of speech, and the given one; else the
+    word."""
     from lemminflect import getAllLemmas
 
     lemmas = {forms[0] for forms in getAllLemmas(word).values()}

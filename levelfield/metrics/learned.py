@@ -47,7 +47,7 @@ class _LearnedMetric(PairComparison, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, pairs: Sequence[ComparedTexts]) -> tuple[Floats, Bools]:
-        """A number for each, NaN where the model can't read it; and whether it was cut."""
+        """Returns a value for each, NaN if the model can't read it; and whether it was cut."""
 
     @property
     def _reference_choice(self) -> Mapping[str, object]:
@@ -143,7 +143,8 @@ _COMET_FILES = ("hparams.yaml", "checkpoints/model.ckpt")
 
 @functools.lru_cache(maxsize=8)
 def _checkpoint(name: str) -> Checkpoint:
-    """The files of a COMET model by name: a folder, or a hub name, optionally `name@revision`.
+    """Returns the files of a COMET model by name: a folder, or a hub name, optionally
+    `name@revision`.
 
     Raises:
         ModelError: no such model, no network, or no COMET model.
@@ -205,7 +206,7 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
 
     @abc.abstractmethod
     def _read(self, pair: ComparedTexts, references: str) -> dict[str, str]:
-        """What the model reads; references: `required`, `optional`, or `none` if it takes none."""
+        """Returns the texts that the model reads; references: `required`, `optional`, or `none`."""
 
     def _values(self, pairs: Sequence[ComparedTexts]) -> tuple[Floats, Bools]:
         worker, references = _comet(*self._found)
@@ -272,7 +273,7 @@ _RUNNING: dict[tuple[Any, ...], tuple[Worker, str]] = {}
 
 
 def _comet(environment: Environment, checkpoint: Checkpoint) -> tuple[Worker, str]:
-    """A worker with the checkpoint loaded, and whether it takes references.
+    """Returns a worker with the checkpoint loaded, and whether it takes references.
 
     Raises:
         ModelError: it does not start, or the checkpoint can't be loaded.

@@ -94,7 +94,7 @@ class LabelPrompt(NamedTuple):
 
 
 def label_prompts(aspect: Aspect) -> list[LabelPrompt]:
-    """Every prompt × verbalizer of an aspect whose gap follows the text."""
+    """Returns every prompt × verbalizer of an aspect whose gap follows the text."""
     prompts = []
     for prompt in aspect.prompts:
         left, _ = prompt.split(GAP)
@@ -122,7 +122,7 @@ class LabelContexts(NamedTuple):
 
 
 def label_contexts(aspect: Aspect) -> LabelContexts:
-    """All prompts whose gap precedes the text, filled and joined by one blank.
+    """Returns all prompts whose gap precedes the text, filled and joined by one blank.
 
     Prompt i has the word of verbalizer i mod (number of verbalizers), so that every verbalizer
     has its turn.
@@ -227,7 +227,7 @@ class LikelihoodScorer:
     def _priors(
         self, prompts_per_text: Sequence[Sequence[LabelPrompt]], normalize: Normalize
     ) -> dict[Frame, Floats]:
-        """log P of the words of each frame without a text before it: (words,)."""
+        """Returns log P of the words of each frame without a text before it: (words,)."""
         frames = list(dict.fromkeys(p.frame_alone for ps in prompts_per_text for p in ps))
         (likelihood,) = self._model.words_after([""], [frames])
         return {
@@ -269,7 +269,7 @@ class LikelihoodScorer:
 
 
 def _without_end(text: str) -> tuple[str, str]:
-    """A text without the white space at its end, and that white space."""
+    """Returns a text without the white space at its end, and that white space."""
     kept = text.rstrip()
     return kept, text[len(kept) :]
 

@@ -211,7 +211,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
         return map_defined((self._shown(sample) for sample in samples), rate)
 
     def _shown(self, sample: Sample) -> dict[str, str] | Undefined:
-        """What is shown of a sample."""
+        """Returns the fields of a sample that the prompt shows."""
         blocks = self._template.blocks(sample)
         missing = [field for field, block in blocks.items() if not block.strip()]
         if "text" in missing:
@@ -221,7 +221,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     # -- a model on this machine
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
-        """E(s) under P(s) of every number s of the scale."""
+        """Returns E(s) under P(s) of every number s of the scale."""
         model = load("choices", self.model, self.loading, bos=self.bos)
         numbers = self._template.scale
 
@@ -235,7 +235,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
         return map_defined((self._fit(blocks, model) for blocks in shown), expectations)
 
     def _fit(self, blocks: dict[str, str], model: ChoosingModel) -> tuple[str, bool] | Undefined:
-        """The prompt, and whether the end of its longest block was cut to make it fit."""
+        """Returns the prompt, and whether the end of its longest block was cut to make it fit."""
         held = [t for t in model.control_tokens if any(t in block for block in blocks.values())]
         if held:
             return Undefined(holds_control_token(held[0]))
@@ -262,7 +262,7 @@ class _LLMJudge(Options, ChoiceSignature, SampleMetric):
     # -- a server
 
     def _ask_server(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
-        """E(s) under what the answers, or the log-probabilities of their tokens, say."""
+        """Returns E(s) under the answers, or the log-probabilities of their tokens."""
         answers = _client(self).answers(
             [self._template.prompt(blocks) for blocks in shown],
             n=self._samples,
@@ -427,7 +427,7 @@ class LLMJudgeCommonsense(_LLMJudge):
 
 @functools.lru_cache(maxsize=16)
 def _client(metric: _LLMJudge) -> ChatModel:
-    """One client a metric, so that their costs are told apart."""
+    """Returns a client for this metric alone, so that its costs are counted separately."""
     asking = Asking(metric.model, metric.seed, metric.max_tokens, metric.top_logprobs)
     return ChatClient(metric._server, asking)
 

@@ -102,7 +102,7 @@ class Template:
         )
 
     def read(self, answer: str) -> re.Match[str] | None:
-        """The number of an answer that says one and nothing else, as the group `number`.
+        """Returns the number of an answer that is a number and nothing else, as the group `number`.
 
         `7`, `**7**`, `7.`, `Score: 7`, `7/10` and `7 out of 10` on a scale that ends with 10. None
         for words, for two numbers, for numbers that are not whole or not of the scale.
@@ -111,13 +111,14 @@ class Template:
         return number if number and int(number["number"]) in self.scale else None
 
     def masses(self, text: str, steps: Sequence[AnswerToken]) -> Masses | None:
-        """What the alternatives along an answer say of the scale; None if they are of other text.
+        """Returns the probability of each number from the alternatives of an answer; None if they
+        belong to another text.
 
         Where the number begins, every alternative that reads as a number counts with its
         probability. One such as `1`, which could go on to `10`, is split by the alternatives for
-        the token after it if the answer went that way; if the server tells nothing of that token,
-        the answer itself says how it went on. Else `1` is itself where `10` is a token of its own
-        in the same list, and otherwise unresolved.
+        the token after it if the answer went that way; if the server gives none for that token, the
+        answer itself shows how it went on. Otherwise `1` is itself if `10` is a token of the same
+        list, and else unresolved.
         """
         number = self.read(text)
         # the last place: some servers tell the tokens of thoughts too, which are not in the text

@@ -286,7 +286,7 @@ def _value(sample: Sample, field: str) -> str:
 
 
 def _share_a_beginning(question: YesNoQuestion, model: EncoderDecoderModel) -> bool:
-    """Whether both answers begin with the same token."""
+    """Returns whether both answers begin with the same token."""
     yes, no = model.token_ids([question.yes, question.no])
     if not yes or not no or yes == no:
         raise ModelError(

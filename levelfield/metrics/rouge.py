@@ -50,7 +50,7 @@ class Overlap(NamedTuple):
     reference: int
 
     def value(self, quantity: Value, beta: float | None) -> float | None:
-        """Precision m/text, recall m/reference, or F; None for 0/0.
+        """Returns precision m/text, recall m/reference, or F; None for 0/0.
 
         F = (1 + β²) P R / (R + β² P) = (1 + β²) m / (text + β² reference), which is defined as long
         as either has a unit. β = P/R if `beta` is None.
@@ -194,7 +194,8 @@ class ROUGE(Options, WordComparison, abc.ABC):
         return _joined(self._sentences(text))
 
     def _sentences(self, text: str) -> Sequence[Tokens]:
-        """Only variants of the package `rouge` cut a text into sentences; none without a token."""
+        """Returns the sentences of a text, empty without a token; only variants of the package
+        `rouge` split it."""
         if self.variant == "rouge-1.0":
             return split_at_full_stops(text.split())
         if self.variant == "lai-2022":
@@ -330,8 +331,8 @@ def lcs(a: Tokens, b: Tokens) -> list[str]:
 
 
 def split_at_full_stops(tokens: Sequence[str]) -> list[Tokens]:
-    """The sentences that the package `rouge` sees: it cuts at every full stop, in a word too, and
-    drops it. Only white space between two of them is a sentence with an empty word."""
+    """Returns the sentences of the package `rouge`: it splits at every full stop, also within a
+    word, and drops it. White space between two of them is a sentence with an empty word."""
     pieces = " ".join(tokens).split(".")
     return [tuple(piece.split()) or ("",) for piece in pieces if piece]
 

@@ -235,7 +235,8 @@ class WordComparison(TextComparison):
         """Returns the tokens that are compared."""
 
     def _sees(self, text: str) -> bool:
-        """Whether tokens are there and show what the text says; no tokens have their own reason."""
+        """Returns whether the tokens represent the words of the text; a text without tokens has its
+        own reason."""
         if text.isascii():
             return True
         tokens = self._tokens(text)

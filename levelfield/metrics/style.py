@@ -27,7 +27,7 @@ Kind = Literal["empty", "copy of the source", "one word"]
 
 
 def degenerate(text: str, source: str) -> Kind | None:
-    """What a text is in place of a rewrite of its source; None if it may be one.
+    """Returns the kind of a text that is not a rewrite of its source; None if it may be one.
 
     `empty`: nothing but white space. `copy of the source`: the same characters, white space and
     Unicode normalisation aside; a change of case or of punctuation is a rewrite, since some styles
@@ -149,7 +149,7 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
         }
 
     def _choices(self) -> Mapping[str, object]:
-        """Nothing is said of a model that reads BOS."""
+        """Returns the choices; BOS is one only of a model that does not read it."""
         choices = {}
         for label, metric in sorted(self._of.items()):
             model = resolve(metric.model, self.loading)
@@ -172,7 +172,7 @@ class StylePerplexity(LoadingOptions, ChoiceSignature, SampleMetric):
         return outcomes
 
     def _labels(self, sample: Sample) -> Iterator[str]:
-        """The wanted labels that have a model."""
+        """Yields the wanted labels that have a model."""
         for value in sample.control.values():
             if isinstance(value, str) and value.casefold() in self._of:
                 yield value.casefold()

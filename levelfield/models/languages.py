@@ -51,7 +51,7 @@ def model_languages(model: str) -> Languages | None:
 
 
 def languages_of_models(models: Iterable[str]) -> Mapping[str, Languages]:
-    """Model -> the languages that it reads, of those for which they are known."""
+    """Returns model -> the languages that it reads, for models whose languages are known."""
     read = {model: model_languages(model) for model in models}
     return {model: languages for model, languages in read.items() if languages}
 

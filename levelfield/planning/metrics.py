@@ -267,7 +267,7 @@ def _rows(p: _Expected, chosen: MetricPlanOptions) -> Iterator[dict[str, Any]]:
 def _pair_row(
     c: MetricComparison, pairs: list[MetricComparison], chosen: MetricPlanOptions
 ) -> dict[str, Any]:
-    """The row of two metrics of a pilot, whose difference is taken as true."""
+    """Returns the row of two metrics of a pilot, whose difference is taken as true."""
     level = chosen.alpha / sum(p.aspect == c.aspect for p in pairs)
     d, se, K = c.swapped.difference, c.swapped.se, c.swapped.clusters
     needed = None

@@ -104,7 +104,8 @@ _DRAWS = 512
 
 
 def _latin_hypercube(draws: int, dimensions: int) -> Floats:
-    """(draws, dimensions) shares, each dimension with one in every interval of 1 / draws."""
+    """Returns shares, (draws, dimensions), each dimension with one in every interval of 1 /
+    draws."""
     places = np.tile(np.arange(draws), (dimensions, 1))
     return (np.random.default_rng(0).permuted(places, axis=1).T + 0.5) / draws
 

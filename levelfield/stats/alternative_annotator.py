@@ -126,7 +126,8 @@ def alternative_annotator_test(
 
 
 def _distance(values: Floats, others: Floats, *, nominal: bool) -> Floats:
-    """(n,) mean squared distance to the others' ratings (n, m); of names, the share that differ."""
+    """Returns the mean squared distance to the others' ratings (n, m), or for names the share that
+    differ: (n,)."""
     difference = values[:, None] - others
     each = (difference != 0) & ~np.isnan(difference) if nominal else difference**2
     return np.asarray(

@@ -37,7 +37,7 @@ class Strengths:
     wins: Floats
 
     def why_undefined(self, system: int) -> str:
-        """Why a system has no strength; empty if it has one."""
+        """Returns why a system has no strength; empty if it has one."""
         if int((self.groups == self.groups[system]).sum()) > 1:
             return ""
         won, lost = self.wins[system].sum(), self.wins[:, system].sum()
@@ -48,7 +48,7 @@ class Strengths:
         return "never better" if not won else "no system has both beaten it and been beaten by it"
 
     def strength(self, system: int, *, level: float = 0.95) -> Estimate:
-        """The strength of a system among those of its group, with its interval.
+        """Returns the strength of a system among those of its group, with its interval.
 
         Undefined without a group.
         """
@@ -57,7 +57,7 @@ class Strengths:
         return self._estimate(contrast, system, self.why_undefined(system), level)[0]
 
     def difference(self, a: int, b: int, *, level: float = 0.95) -> tuple[Estimate, float]:
-        """The log-odds that a is better than b, with its interval, and p of their being equal.
+        """Returns the log-odds that a is better than b, with its interval, and the p of equality.
 
         Undefined between groups; p is NaN without an interval.
         """
@@ -131,7 +131,7 @@ def bradley_terry(a: Codes, b: Codes, outcomes: Floats, clusters: Codes, systems
 
 
 def _information(theta: Floats, wins: Floats) -> tuple[Floats, Floats]:
-    """The score (S,) and the information (S, S)."""
+    """Returns the score (S,) and the information (S, S)."""
     games = wins + wins.T
     p = scipy.special.expit(theta[:, None] - theta)
     weights = games * p * (1 - p)
@@ -139,7 +139,8 @@ def _information(theta: Floats, wins: Floats) -> tuple[Floats, Floats]:
 
 
 def _fit(wins: Floats) -> Floats:
-    """(S,) the strengths of strongly connected wins, by Newton's method with halved steps."""
+    """Returns the strengths (S,) of strongly connected wins, by Newton's method with halved
+    steps."""
 
     def likelihood(theta: Floats) -> float:
         return float((wins * np.logaddexp(0, theta - theta[:, None])).sum())

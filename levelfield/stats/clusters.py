@@ -31,7 +31,7 @@ BLOCK = 4096
 
 
 def coded(clusters: npt.ArrayLike) -> tuple[int, Codes]:
-    """The number of clusters, and the position of each sample's own, clusters in sorted order."""
+    """Returns the number of clusters and the index of each sample's cluster, in sorted order."""
     names = np.asarray(clusters)
     if names.dtype == np.intp and names.size > MANY and names.min() >= 0:
         most = int(names.max())
@@ -47,7 +47,7 @@ def coded(clusters: npt.ArrayLike) -> tuple[int, Codes]:
 def defined_rows(
     values: npt.ArrayLike, clusters: npt.ArrayLike
 ) -> tuple[Floats, npt.NDArray[np.generic]]:
-    """The values, or rows of values, without NaN, with their clusters."""
+    """Returns the values, or rows of values, without NaN, with their clusters."""
     v, c = np.asarray(values, dtype=np.float64), np.asarray(clusters)
     if v.ndim not in (1, 2) or v.shape[:1] != c.shape:
         raise ValueError(f"expected one cluster per value, got {c.shape} for {v.shape}")
@@ -56,14 +56,14 @@ def defined_rows(
 
 
 def cluster_sums(rows: Floats, code: Codes, K: int) -> Floats:
-    """(K,) or (K, p) sums over each cluster, from (n,) or (n, p)."""
+    """Returns (K,) or (K, p) sums over each cluster, from (n,) or (n, p)."""
     if rows.ndim == 1:
         return np.bincount(code, weights=rows, minlength=K).astype(np.float64)
     return np.stack([np.bincount(code, weights=c, minlength=K) for c in rows.T], axis=1)
 
 
 def cluster_sizes(code: Codes, K: int) -> Floats:
-    """(K,) the number of samples in each cluster."""
+    """Returns the number of samples in each cluster: (K,)."""
     return np.bincount(code, minlength=K).astype(np.float64)
 
 
@@ -87,7 +87,8 @@ def cluster_errors(S: Floats, W: Floats) -> tuple[Floats, Floats]:
 
 
 def cluster_draws(K: int, resamples: int, seed: int, *, width: int) -> Iterator[Floats]:
-    """How often each of K clusters was drawn, in chunks of (r, K) that add up to `resamples`.
+    """Yields how often each of K clusters was drawn, in chunks of (r, K) that add up to
+    `resamples`.
 
     Args:
         width: of the widest array that a chunk becomes; more of it means smaller chunks.
@@ -99,7 +100,7 @@ def cluster_draws(K: int, resamples: int, seed: int, *, width: int) -> Iterator[
 
 
 def _counts(rng: np.random.Generator, r: int, K: int) -> Floats:
-    """(r, K) how often each cluster is drawn; what is drawn does not depend on r."""
+    """Returns how often each cluster is drawn: (r, K). The draws do not depend on r."""
     drawn = rng.integers(K, size=(r, K))
     drawn += np.arange(r)[:, None] * K
     return np.bincount(drawn.ravel(), minlength=r * K).reshape(r, K).astype(np.float64)
@@ -124,7 +125,7 @@ def bayesian_draws(
 
 
 def shared_draws(K: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """What `cluster_draws` yields, in chunks of rows for one product with many columns."""
+    """Yields the draws of `cluster_draws` in chunks of rows for one product with many columns."""
     rng = np.random.default_rng(seed)
     step = max(1, _HELD // K)
     for start in range(0, resamples, step):
@@ -148,7 +149,7 @@ def held_together(chunks: Iterator[Bits], rows: int) -> Iterator[Bits]:
 
 
 def bits_times(bits: Bits, X: Floats) -> Floats:
-    """(r, p) the product of (r, K) bits and (K, p), without all bits as numbers at once."""
+    """Returns the product (r, p) of (r, K) bits and (K, p), without storing all bits as numbers."""
     total = np.zeros((len(bits), X.shape[1]))
     for start in range(0, len(X), BLOCK):
         block = slice(start, start + BLOCK)

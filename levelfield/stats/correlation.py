@@ -68,7 +68,7 @@ def tau_like(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 
 def pairwise_accuracy(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Pairwise accuracy with ties, `(C + T_xy) / (C + D + T_x + T_y + T_xy)`.
+    """Returns pairwise accuracy with ties, `(C + T_xy) / (C + D + T_x + T_y + T_xy)`.
 
     A pair counts if the metric orders it as the ratings do, ties included (Deutsch, Foster and
     Freitag 2023, "Ties Matter", section 4). A constant metric has one: the share of rated ties.
@@ -77,7 +77,7 @@ def pairwise_accuracy(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 
 def pair_counts(x: npt.ArrayLike, y: npt.ArrayLike) -> PairCounts:
-    """The pairs of samples, counted in n log n steps."""
+    """Returns the pairs of samples, counted in n log n steps."""
     x, y = ordered_pair(x, y)
     if x.size < 2:
         return PairCounts(0, 0, 0, 0, 0)
@@ -88,7 +88,7 @@ def pair_counts(x: npt.ArrayLike, y: npt.ArrayLike) -> PairCounts:
 def statistics(
     x: npt.ArrayLike, y: npt.ArrayLike, kinds: Sequence[Statistic] = (*CORRELATIONS, "accuracy")
 ) -> dict[Statistic, float]:
-    """Several statistics of the same samples; `calibrated` is not among them."""
+    """Returns several statistics of the same samples, except `calibrated`."""
     x, y = defined_pair(x, y)
     if x.size < 2:
         return dict.fromkeys(kinds, float("nan"))
@@ -135,7 +135,7 @@ def shared_estimates(
     ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> list[dict[Statistic, Estimate]]:
-    """`estimates` of several metrics and aspects on the same samples, which share draws.
+    """Returns `estimates` of several metrics and aspects on the same samples, with shared draws.
 
     Args:
         pairs: values and ratings, (n,) each.
@@ -188,7 +188,7 @@ def _drawn(
     kinds: Sequence[Statistic],
     resampling: Resampling,
 ) -> list[Mapping[Statistic, Floats]]:
-    """(resamples,) of every statistic of each pair, from the same draws of clusters."""
+    """Returns every statistic of each pair, (resamples,), from the same draws of clusters."""
     if not pairs:
         return []
     K, n, draws = int(code.max()) + 1, code.size, (resampling.resamples, resampling.seed)
@@ -218,7 +218,8 @@ def mean_over_groups(
     kinds: Sequence[Statistic],
     resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Floats]:
-    """(resamples,) means over groups of a statistic; one draw of clusters is for all groups.
+    """Returns the means over groups of a statistic, (resamples,), with the same draw of clusters
+    for all groups.
 
     Args:
         code: (n,) 0 to K − 1, the cluster. groups: (n,) 0 to G − 1, e.g. the system.

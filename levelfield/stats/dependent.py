@@ -187,7 +187,7 @@ def swap_tests(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> list[Swapped]:
-    """`swap_test` of several pairs of metrics, for which the same clusters are swapped.
+    """Returns `swap_test` of several pairs of metrics, with the same clusters swapped.
 
     A pair's sums after a swap follow from sums over the swapped clusters of each of the two
     metrics, so that these are taken once a metric. Where every group lies in one cluster, as where
@@ -215,7 +215,8 @@ def swap_tests(
     defined = [[s for s in sums if a in s.moments and b in s.moments] for a, b in pairs]
 
     def differences(swap: Bits) -> list[Floats]:
-        """(r,) of each pair, mean over its groups. swap: (r, K) 1 where a cluster is swapped."""
+        """Returns the differences (r,) of each pair, averaged over its groups. swap: (r, K), 1
+        where a cluster is swapped."""
         swapped = {id(s): s.swapped(swap) for s in sums if s.moments}
         return [
             np.asarray(
@@ -254,7 +255,7 @@ def swap_tests(
 
 
 def _nested(group: npt.NDArray[np.generic], cluster: Codes) -> bool:
-    """Whether every group lies in one cluster."""
+    """Returns whether every group lies in one cluster."""
     G, code = coded(group)
     first = np.zeros(G, np.intp)
     first[code] = cluster
@@ -271,7 +272,7 @@ def _sign_flips(
     ranks: bool,
     resampling: Resampling,
 ) -> list[Swapped]:
-    """`swap_tests` where every group lies in one cluster."""
+    """Returns `swap_tests` where every group lies in one cluster."""
     if not pairs:
         return []
     G, group = coded(groups)
@@ -319,21 +320,22 @@ class _SwapTally:
         self.squares += float(np.nansum(d**2))
 
     def se(self, K: int) -> float:
-        """Standard error of the difference; NaN for one cluster."""
+        """Returns the standard error of the difference; NaN for one cluster."""
         if K < 2 or not self.tried:
             return math.nan
         noise = self.squares / self.tried - self.observed**2 / K
         return math.sqrt(max(0.0, noise) * K / (K - 1))
 
     def p(self, *, exact: bool) -> tuple[float, float]:
-        """Two-sided and one-sided."""
+        """Returns p, two-sided and one-sided."""
         identity = int(not exact)
         total = max(1, self.tried + identity)
         return (self.two_sided + identity) / total, (self.greater + identity) / total
 
 
 def _swaps(K: int, permutations: int, seed: int, *, rows: int) -> Iterator[Bits]:
-    """(r, K) 1 where a cluster is swapped: every arrangement if there are so few, else random.
+    """Yields swaps (r, K), 1 where a cluster is swapped: every arrangement if they are few enough,
+    else random ones.
 
     Args:
         rows: put together at most.
@@ -351,7 +353,8 @@ def _swaps(K: int, permutations: int, seed: int, *, rows: int) -> Iterator[Bits]
 
 
 def _tilted(statistics: Sequence[_Swappable], observed: float, K: int, seed: int) -> float | None:
-    """Two-sided p of a difference that hardly any permutation reaches; None if it can't be told."""
+    """Returns the two-sided p of a difference that hardly any permutation reaches; None if it can't
+    be estimated."""
     sign = math.copysign(1, observed)
     slopes = sign * np.mean([s.slopes(K) for s in statistics], axis=0)
     active = slopes != 0
@@ -381,12 +384,13 @@ class _Swappable:
     statistic: Callable[[Floats], Floats]
 
     def __call__(self, swap: Floats) -> Floats:
-        """(r,) from (r, K), 1 where a cluster is swapped."""
+        """Returns the differences (r,) of swaps (r, K), 1 where a cluster is swapped."""
         flips = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
         return self.statistic(flips @ self.gap)
 
     def slopes(self, K: int) -> Floats:
-        """(K,) a of the linear part Σ a_k g_k in signs g_k, −1 where a cluster is swapped."""
+        """Returns the coefficients a (K,) of the linear part Σ a_k g_k in signs g_k, −1 where a
+        cluster is swapped."""
         half = self.gap.sum(axis=0) / 2
         steps = _STEP * np.diag(np.maximum(np.abs(self.gap).sum(axis=0), 1e-12))
         ends = self.statistic(np.concatenate([half + steps, half - steps]))
@@ -409,7 +413,7 @@ class _GroupSums:
     moments: Mapping[int, Floats]
 
     def swapped(self, swap: Bits) -> dict[int, Floats]:
-        """(r, 3) Σx, Σx² and Σxy of each metric over the clusters that are swapped."""
+        """Returns Σx, Σx² and Σxy of each metric over the swapped clusters: (r, 3)."""
         flips = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
         sums = bits_times(
             flips, np.concatenate([M[:, _OF_X] for M in self.moments.values()], axis=1)
@@ -417,7 +421,7 @@ class _GroupSums:
         return dict(zip(self.moments, np.split(sums, len(self.moments), axis=1), strict=True))
 
     def difference(self, a: int, b: int, swapped: Mapping[int, Floats], fisher: bool) -> Floats:
-        """(r,) r(A') − r(B')."""
+        """Returns r(A') − r(B'): (r,)."""
         gained = np.zeros((len(swapped[a]), 6))
         gained[:, _OF_X] = swapped[b] - swapped[a]
         return self._difference_of_gained(a, b, fisher)(gained)
@@ -440,7 +444,7 @@ class _GroupSums:
 
 
 def _group_sums(columns: Sequence[Floats], y: Floats, cluster: Codes, ranks: bool) -> _GroupSums:
-    """The sums of the metrics that have a correlation in a group."""
+    """Returns the sums of the metrics that have a correlation in a group."""
     if y.size < 2 or constant(y):
         return _GroupSums(np.empty(0, np.intp), {})
     mine, code = np.unique(cluster, return_inverse=True)

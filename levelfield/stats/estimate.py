@@ -72,12 +72,12 @@ def defined(value: float) -> float | None:
 
 
 def finite(value: float) -> float | None:
-    """A number as JSON has it: None if it is not finite."""
+    """Returns a number for JSON: None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
 def undefined(reason: str, *, n: int, clusters: int) -> Estimate:
-    """An estimate without a value."""
+    """Returns an estimate without a value."""
     return Estimate(math.nan, math.nan, math.nan, n, clusters, reason, reason)
 
 
@@ -93,7 +93,7 @@ def too_few_clusters(clusters: int) -> str:
 def estimate_of_mean(
     value: float, low: float, high: float, *, n: int, clusters: int, why_no_interval: str = ""
 ) -> Estimate:
-    """A mean with its interval.
+    """Returns a mean with its interval.
 
     Undefined without a value. No interval from one value, from `too_few_clusters`, or for the
     reason given.
@@ -154,7 +154,7 @@ def estimates_from_draws(
     reasons: Sequence[str],
     level: float = 0.95,
 ) -> list[Estimate]:
-    """`estimate_from_draws` of several statistics of equally many clusters.
+    """Returns `estimate_from_draws` of several statistics with the same number of clusters.
 
     Args:
         values: (statistics,).
@@ -182,7 +182,7 @@ def estimates_from_draws(
 
 
 def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, float]:
-    """The ends of the expanded percentile interval of a statistic (Hesterberg 2015).
+    """Returns the ends of the expanded percentile interval of a statistic (Hesterberg 2015).
 
     They are the quantiles at q and 1 − q of the resamples, with
     `q = Φ(−√(n / (n − 1)) t)`, n the number of clusters and t the quantile at (1 + level) / 2 of
@@ -206,7 +206,7 @@ def _expanded(level: float, clusters: int) -> list[float]:
 
 
 def too_few(n: int, unit: str = "sample") -> str:
-    """Why a statistic of two or more is undefined for n; empty if it is not.
+    """Returns why a statistic of two or more is undefined for n; empty if it is not.
 
     >>> too_few(0), too_few(1)
     ('no samples', 'one sample')

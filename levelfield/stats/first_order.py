@@ -26,7 +26,7 @@ MOST_COLUMNS = 14
 
 
 def first_order(n: int, K: int) -> bool:
-    """Whether resamples of n samples in K clusters are of first order."""
+    """Returns whether resamples of n samples in K clusters are of first order."""
     return n > MOST_EXACT and K >= FEWEST_CLUSTERS
 
 
@@ -59,7 +59,7 @@ class FirstOrder:
         )
 
     def values(self, counts: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
-        """(r,) of every statistic wanted, as `Reweighted.values`; counts: (r, K)."""
+        """Returns every statistic, (r,), as `Reweighted.values`. counts: (r, K)."""
         results = self.from_sums(counts @ self.gradients)
         return {s: results[s] for s in kinds}
 
@@ -81,7 +81,7 @@ class FirstOrder:
 
 
 def _rank_sums(pair: SortedPair) -> Floats:
-    """(n, 3) gradients of `Σ w R_x R_y`, `Σ w R_x²` and `Σ w R_y²` with centred ranks.
+    """Returns gradients of `Σ w R_x R_y`, `Σ w R_x²` and `Σ w R_y²` with centred ranks: (n, 3).
 
     `R_x(i) = Σ_j w_j (h(x_j, x_i) − ½)`, h 1 for a smaller x_j and ½ for an equal one.
     """
@@ -92,7 +92,7 @@ def _rank_sums(pair: SortedPair) -> Floats:
     R_x, R_y = rank_x[pair.x.of], rank_y[pair.rank_y]
 
     def above_x(v: Floats) -> Floats:
-        """Σ_i v_i (h(x_k, x_i) − ½) of every k."""
+        """Returns Σ_i v_i (h(x_k, x_i) − ½) of every k."""
         g = pair.x.sums(v[:, None])[:, 0]
         return np.asarray(g.sum() / 2 - np.cumsum(g) + g / 2)[pair.x.of]
 
@@ -111,7 +111,7 @@ def _rank_sums(pair: SortedPair) -> Floats:
 
 
 def _pair_counts(pair: SortedPair) -> Floats:
-    """(n, 5) in how many pairs C, D, T_x, T_y and T_xy each sample is."""
+    """Returns the number of pairs C, D, T_x, T_y and T_xy that each sample is in: (n, 5)."""
     n = pair.order.size
     ones = np.ones((n, 1))
     tied_x = pair.x.sums(ones)[:, 0][pair.x.of] - 1
@@ -123,7 +123,8 @@ def _pair_counts(pair: SortedPair) -> Floats:
 
 
 def _inversions_of_each(ranks: Codes, rows: Codes) -> Floats:
-    """(n,) how many inversions each sample is part of; see `reweighted._levels`."""
+    """Returns the number of inversions that each sample is part of, (n,); see
+    `reweighted._levels`."""
     inversions = np.zeros(ranks.size)
     order = np.arange(ranks.size)
     for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):

@@ -15,7 +15,7 @@ def group_rows(group: Codes, G: int) -> list[Codes]:
 
 
 def varies_within(v: Floats, group: Codes, G: int) -> Bools:
-    """(G,) whether values of a group differ."""
+    """Returns (G,) whether values of a group differ."""
     low, high = np.full(G, np.inf), np.full(G, -np.inf)
     np.minimum.at(low, group, v)
     np.maximum.at(high, group, v)
@@ -23,7 +23,8 @@ def varies_within(v: Floats, group: Codes, G: int) -> Bools:
 
 
 def standardised_within(v: Floats, group: Codes, G: int) -> Floats:
-    """(n,) values with mean 0 and standard deviation 1 in each group; 0 where they are equal."""
+    """Returns (n,) values with mean 0 and standard deviation 1 in each group; 0 where they are
+    equal."""
     size = np.maximum(np.bincount(group, minlength=G), 1)
 
     def mean(values: Floats) -> Floats:
@@ -57,7 +58,7 @@ def ranked_within(v: Floats, group: Codes) -> Floats:
 
 
 def r_within(x: Floats, y: Floats, group: Codes, G: int) -> Floats:
-    """(G,) Pearson's r within each group; NaN where one of the two is constant."""
+    """Returns (G,) Pearson's r within each group; NaN where one of the two is constant."""
     M = moments(standardised_within(x, group, G), standardised_within(y, group, G), group, G)
     varies = varies_within(x, group, G) & varies_within(y, group, G)
     r = r_of_moments(np.concatenate([np.maximum(M[:, :1], 1), M[:, 1:]], axis=1))

@@ -16,7 +16,7 @@ from levelfield.stats.reliability import TINY, checked_ratings, scaled, why_inco
 def intraclass(
     values: npt.ArrayLike, *, clusters: npt.ArrayLike | None = None, level: float = 0.95
 ) -> dict[str, Estimate]:
-    """The six intraclass correlations of Shrout and Fleiss (1979), with their F intervals.
+    """Returns the six intraclass correlations of Shrout and Fleiss (1979), with their F intervals.
 
     `ICC(1,·)`: each item has raters of its own; `ICC(2,·)`: the same raters, a sample of many,
     absolute agreement; `ICC(3,·)`: these raters and no others, consistency. `·` is 1 for the

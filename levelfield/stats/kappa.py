@@ -99,7 +99,7 @@ def cohen_kappa(
 
 
 def why_no_kappa(n: int, low: float, high: float) -> str:
-    """Why κ is undefined for n items rated from low to high; empty if it is not."""
+    """Returns why κ is undefined for n items rated from low to high; empty if it is not."""
     if n < 3:
         return f"{('no item', 'one item', 'two items')[n]} in common"
     return f"all ratings are {low:g}" if low == high else ""

@@ -77,7 +77,7 @@ def mean_alpha(
     level: Measurement = "interval",
     resampling: Resampling = DEFAULT,
 ) -> Estimate:
-    """Mean of Krippendorff's α over aspects, (1/A) Σ_a α_a, with its interval.
+    """Returns the mean of Krippendorff's α over aspects, (1/A) Σ_a α_a, with its interval.
 
     Ratings on several aspects in one table would agree on which aspect they are of. The interval
     draws clusters once for all aspects, as the aspects of a sample are not independent. An α that
@@ -147,7 +147,7 @@ def _has_two_values(v: Floats) -> bool:
 
 
 def _with_pseudo_items(v: Floats, code: Codes, K: int) -> tuple[Floats, Codes]:
-    """The ratings and two items more, each a cluster: see `krippendorff_alpha`."""
+    """Returns the ratings and two items more, each a cluster: see `krippendorff_alpha`."""
     unique, n = np.unique(v[~np.isnan(v)], return_counts=True)
     rarest, usual = unique[n.argmin()], unique[len(n) - 1 - n[::-1].argmax()]
     more = np.full((2, v.shape[1]), np.nan)
@@ -213,7 +213,7 @@ def _nominal(v: Floats, code: Codes, K: int) -> tuple[OfDraws, int]:
 
 
 def _within(v: Floats) -> tuple[Floats, Floats]:
-    """(items,) number of ratings and their sum of squares around their mean."""
+    """Returns (items,) number of ratings and their sum of squares around their mean."""
     m = (~np.isnan(v)).sum(axis=1).astype(np.float64)
     means = np.nansum(v, axis=1) / m
     return m, np.nansum((v - means[:, None]) ** 2, axis=1)

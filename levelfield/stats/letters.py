@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 
 def letter(position: int) -> str:
-    """The letters in order: a to z, then aa, ab, and so on.
+    """Returns the letters in order: a to z, then aa, ab, and so on.
 
     >>> letter(0), letter(25), letter(26), letter(52), letter(702)
     ('a', 'z', 'aa', 'ba', 'aaa')
@@ -18,7 +18,7 @@ def letter(position: int) -> str:
 
 
 def compact_letters(n: int, differ: Callable[[int, int], bool]) -> tuple[tuple[str, ...], ...]:
-    """The letters of n items: two items share a letter exactly if they do not differ.
+    """Returns the letters of n items: two items share a letter exactly if they do not differ.
 
     A letter stands for a set of items of which no two differ, a clique; together the cliques cover
     every pair that does not differ (Piepho 2004; the smallest number of cliques is hard to find).
@@ -55,7 +55,7 @@ def compact_letters(n: int, differ: Callable[[int, int], bool]) -> tuple[tuple[s
 
 
 def _largest(candidates: Sequence[int], alike: Sequence[Sequence[bool]]) -> list[int]:
-    """The candidates that are alike, each taken in its turn where it fits."""
+    """Returns the candidates that are alike, each taken in its turn where it fits."""
     clique: list[int] = []
     for k in candidates:
         if all(alike[k][member] for member in clique):
@@ -64,7 +64,7 @@ def _largest(candidates: Sequence[int], alike: Sequence[Sequence[bool]]) -> list
 
 
 def _needed(cliques: Sequence[list[int]], n: int) -> list[list[int]]:
-    """The cliques without those whose pairs are all in others."""
+    """Returns the cliques without those whose pairs are all in others."""
     times = [[0] * n for _ in range(n)]
     for clique in cliques:
         for a, b in itertools.product(clique, repeat=2):

@@ -36,7 +36,8 @@ _ROUNDING = 1e-12
 
 
 def natural_range(values: Floats) -> Range:
-    """The first of [0, 1], [−1, 1], [0, 100], [0, ∞) and (−∞, 0] that holds all defined values.
+    """Returns the first of [0, 1], [−1, 1], [0, 100], [0, ∞) and (−∞, 0] that holds all defined
+    values.
 
     A value outside it by rounding extends it.
 
@@ -53,7 +54,7 @@ def natural_range(values: Floats) -> Range:
 
 
 def within(ends: Range, limits: Range) -> Range:
-    """The part of an interval that lies within limits."""
+    """Returns the part of an interval that lies within limits."""
     return max(ends[0], limits[0]), min(ends[1], limits[1])
 
 
@@ -66,7 +67,7 @@ def cluster_mean(
     limits: Range = UNBOUNDED,
     level: float = 0.95,
 ) -> Estimate:
-    """Mean with Student's interval from sums over clusters; of shares, with Wilson's.
+    """Returns the mean with Student's interval from sums over clusters; of shares, with Wilson's.
 
     With S_k and n_k the sum and the number of values in cluster k of K, the mean is
     `m = Σ S_k / Σ n_k`, its variance `K / (K − 1) Σ_k (S_k − n_k m)² / (Σ n_k)²` (a ratio of means;

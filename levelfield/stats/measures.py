@@ -54,7 +54,7 @@ def pair_statistics(
 
 
 def why_undefined(statistic: Statistic, x: npt.ArrayLike, y: npt.ArrayLike) -> str:
-    """Why a statistic is NaN for these values; empty if it is not."""
+    """Returns why a statistic is NaN for these values; empty if it is not."""
     x, y = defined_pair(x, y)
     if few := too_few(x.size):
         return few
@@ -67,7 +67,7 @@ def why_undefined(statistic: Statistic, x: npt.ArrayLike, y: npt.ArrayLike) -> s
 
 
 def constant(v: Floats) -> bool:
-    """Whether all of some values are equal."""
+    """Returns whether all values are equal."""
     return bool(np.all(v == v[0]))
 
 
@@ -98,7 +98,7 @@ def defined_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def ordered_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Finite values in the same order: ranks instead, where one is infinite."""
+    """Returns finite values in the same order: ranks if one is infinite."""
     x, y = defined_pair(x, y)
     if np.isfinite(x).all() and np.isfinite(y).all():
         return x, y

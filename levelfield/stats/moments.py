@@ -15,7 +15,7 @@ LARGE = 1e300
 
 
 def standardised(x: Floats) -> Floats:
-    """Mean 0 and standard deviation 1 (with n); all 0 if the values are equal."""
+    """Returns values with mean 0 and standard deviation 1 (with n); all 0 if they are equal."""
     if not x.size or constant(x):
         return np.zeros_like(x)
     d = x / 4 if np.abs(x).max() > LARGE else x
@@ -39,5 +39,5 @@ def r_of_moments(M: Floats) -> Floats:
 
 
 def moments(x: Floats, y: Floats, code: Codes, K: int) -> Floats:
-    """(K, 6) sums per cluster for `r_of_moments`."""
+    """Returns sums per cluster for `r_of_moments`: (K, 6)."""
     return cluster_sums(np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y]), code, K)

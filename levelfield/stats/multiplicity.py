@@ -15,7 +15,7 @@ FAMILY_NAMES: Mapping[Family, str] = {"metric": "a metric", "run": "the run", "f
 
 
 def adjustment(family: Family, names: Mapping[Family, str] = FAMILY_NAMES) -> str:
-    """What adjusts p over what, in words.
+    """Returns the words for what adjusts p, and over what.
 
     >>> adjustment("metric")
     'Holm over the comparisons of a metric'

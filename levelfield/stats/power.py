@@ -21,7 +21,8 @@ MOST = 10**7
 
 
 def t_power(noncentrality: float, df: float, alpha: float) -> float:
-    """Power of a two-sided t test at `alpha`: the chance that |T| exceeds its critical value.
+    """Returns the power of a two-sided t test at `alpha`: the chance that |T| exceeds its critical
+    value.
 
     T has Student's noncentral t distribution with `df` degrees of freedom, the noncentrality being
     the true difference over its standard error (Cohen 1988, section 2.2).

@@ -66,7 +66,7 @@ class PoweredEstimate:
 def powered_mean(
     ratings: Floats, scores: Floats, clusters: Codes, weights: Floats | None = None
 ) -> PoweredMean:
-    """The mean rating of all texts, of which some are rated and all are scored.
+    """Returns the mean rating of all texts, of which some are rated and all are scored.
 
     With ȳ and f̄_r the means of the ratings y and of the scores f over the rated texts, and f̄ the
     mean score of all N texts,
@@ -118,7 +118,7 @@ def powered_mean(
 
 
 def _values(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """(…, 2) means, (…) weights and f̄ − f̄_r, from (…, 7) sums."""
+    """Returns means (…, 2), weights (…) and f̄ − f̄_r, from sums (…, 7)."""
     N, F, W, Y, G, GG, YG = np.moveaxis(sums, -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         y, f, f_r = Y / W, F / N, G / W
@@ -129,7 +129,8 @@ def _values(sums: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _variance(changes: Floats) -> float:
-    """The jackknife variance (K − 1) / K Σ change², of a value that each of K clusters changes."""
+    """Returns the jackknife variance (K − 1) / K Σ change², of a value that each of K clusters
+    changes."""
     K = changes.size
     return (K - 1) / K * float(np.square(changes).sum()) if K else math.nan
 
@@ -146,7 +147,7 @@ def estimate_of(mean: PoweredMean, *, level: float = 0.95) -> PoweredEstimate:
 
 
 def difference_of(a: PoweredMean, b: PoweredMean, *, level: float = 0.95) -> PoweredEstimate:
-    """The difference a − b, with clusters that both have left out of both at once.
+    """Returns the difference a − b; the jackknife leaves the clusters of both out of both at once.
 
     Degrees of freedom are those of the mean with fewer.
     """
@@ -201,7 +202,8 @@ def _estimate(
 
 
 def allocation(texts: Codes, rated: Codes, spreads: Floats, draws: int) -> Codes:
-    """(strata,) how many texts to draw of each stratum, so that means have the smallest variance.
+    """Returns the number of texts to draw of each stratum for means of the smallest variance:
+    (strata,).
 
     Neyman allocation in whole numbers (Wright 2012): the stratum with the largest
     `W_h σ_h / √(n_h (n_h + 1))` has the next text, n_h those rated or drawn so far.

@@ -284,7 +284,7 @@ class _Ranked:
         return _Sums(np.moveaxis(moments, 1, -1), ranks, alike)
 
     def _rank_sums(self, w: Floats) -> Floats:
-        """(3, pairs, resamples)."""
+        """Returns the sums of ranks: (3, pairs, resamples)."""
         a, b = self._a, self._b
         R = np.empty((len(self._ranks), len(w), self._code.size))
         w = np.asfortranarray(w)  # sparse products copy its transpose otherwise
@@ -324,7 +324,7 @@ def _spread(v: Floats, counts: npt.NDArray[np.number]) -> tuple[_Spread, Floats]
 
 
 def _within_range(v: Floats) -> Floats:
-    """Ratings, or a part of them where their differences may overflow."""
+    """Returns the ratings, scaled down if their differences may overflow."""
     return v / 4 if np.abs(v).max() > LARGE else v
 
 

@@ -37,7 +37,7 @@ def resampled(
     resampling: Resampling,
     pseudo: int = 0,
 ) -> Estimate:
-    """The statistic at w = 1 and over the resamples.
+    """Returns the statistic at w = 1 and over the resamples.
 
     Args:
         width: of the widest array that the statistic makes.
@@ -80,7 +80,7 @@ def checked_ratings(
 
 
 def why_incomparable(pairable: Floats, raters: int) -> str:
-    """Why raters can't be compared over these items with two ratings or more."""
+    """Returns why raters can't be compared over these items with two ratings or more."""
     if raters < 2:
         return "one rater only" if raters else "no ratings"
     if not len(pairable):
@@ -105,13 +105,14 @@ def scaled(v: Floats) -> Floats:
 
 
 def ratio(top: Floats, bottom: Floats) -> Floats:
-    """top / bottom; NaN where bottom is 0 up to rounding."""
+    """Returns top / bottom; NaN where bottom is 0 up to rounding."""
     quotient: Floats = np.full(bottom.shape, np.nan)
     return np.divide(top, bottom, out=quotient, where=bottom > TINY)
 
 
 def value_counts(category: Codes, code: Codes, V: int, K: int) -> scipy.sparse.csr_array:
-    """(V, K): how often each of V values occurs in each cluster; most values occur in few."""
+    """Returns how often each of V values occurs in each cluster, (V, K); most values occur in
+    few."""
     return scipy.sparse.csr_array((np.ones(len(category)), (category, code)), shape=(V, K))
 
 

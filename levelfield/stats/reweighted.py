@@ -29,7 +29,7 @@ class Reweighted:
         self._levels = _levels(*pair.inverted)
 
     def values(self, counts: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
-        """(r,) of every statistic wanted; counts: (r, K)."""
+        """Returns every statistic, (r,). counts: (r, K)."""
         results: dict[Statistic, Floats] = {}
         if "pearson" in kinds:
             results["pearson"] = r_of_moments(counts @ self._moments)
@@ -41,7 +41,7 @@ class Reweighted:
         return results
 
     def pairs(self, counts: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """C, D, T_x, T_y, T_xy, each (r,), without pairs of a sample with itself."""
+        """Returns C, D, T_x, T_y and T_xy, each (r,), without pairs of a sample with itself."""
         W = self._weights(counts)
 
         def pairs_within(weights: Floats) -> Floats:
@@ -114,7 +114,7 @@ class EqualRuns:
         self.of: Codes = np.cumsum(first) - 1
 
     def sums(self, W: Floats) -> Floats:
-        """(runs, r) the weights of each run."""
+        """Returns the weights of each run: (runs, r)."""
         return W if self.n == W.shape[0] else np.add.reduceat(W, self._starts, axis=0)
 
 
@@ -161,7 +161,7 @@ def _levels(ranks: Codes, rows: Codes) -> list[_Level]:
 
 
 def _inversions(levels: Sequence[_Level], W: Floats) -> Floats:
-    """(r,) weights of the inverted pairs."""
+    """Returns the weights of the inverted pairs: (r,)."""
     total = np.zeros(W.shape[1])
     for level in levels:
         if not level.zeros.size:

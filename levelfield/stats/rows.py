@@ -12,7 +12,7 @@ from levelfield.stats.measures import pair_statistics
 
 
 def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
-    """(r,) Pearson's (or Spearman's) r of each row of X (r, S) with Y, (S,) or (r, S)."""
+    """Returns (r,) Pearson's (or Spearman's) r of each row of X (r, S) with Y, (S,) or (r, S)."""
     Y = np.broadcast_to(Y, X.shape)
     if ranks:
         from scipy.stats import rankdata
@@ -27,7 +27,7 @@ def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
 
 
 def row_statistics(X: Floats, Y: Floats, kinds: Sequence[Statistic]) -> dict[Statistic, Floats]:
-    """(r,) statistics of the rows of X and Y, both (r, S); NaN where a row holds NaN.
+    """Returns (r,) statistics of the rows of X and Y, both (r, S); NaN where a row holds NaN.
 
     Means that are equal but for rounding are tied.
     """

@@ -352,7 +352,7 @@ class _Clusters(NamedTuple):
         return np.bincount(self.cluster_strata, minlength=self.D).astype(np.float64)
 
     def variances(self, z: Floats) -> Floats:
-        """(D,) `K_d / (K_d − 1) Σ_{k∈d} (z_k − z̄_d)²` of (K,); 0 if K_d is 1."""
+        """Returns (D,) `K_d / (K_d − 1) Σ_{k∈d} (z_k − z̄_d)²` of (K,); 0 if K_d is 1."""
         cluster = self.cluster_strata
         centred = z - (cluster_sums(z, cluster, self.D) / self.sizes)[cluster]
         return self._factors * cluster_sums(centred**2, cluster, self.D)

@@ -14,7 +14,8 @@ MOST_VOTES = 12
 
 
 def votes_of(values: Floats) -> int:
-    """Of how many votes values are shares, as those of judges: 1 if they are 0 or 1; 0 if none.
+    """Returns the number of votes that values are shares of, as those of judges: 1 if they are 0 or
+    1; 0 if none.
 
     >>> votes_of(np.array([0.0, 1.0, 1.0])), votes_of(np.array([0.0, 0.5, 1.0]))
     (1, 2)
@@ -42,7 +43,7 @@ def share_ends(
     df: float | None = None,
     votes: int = 1,
 ) -> tuple[float, float]:
-    """The ends of Wilson's interval of a share, with the effective number of values.
+    """Returns the ends of Wilson's interval of a share, with the effective number of values.
 
     The ends are the shares π with `|p − π| = z √(π (1 − π) / n_e)` (Wilson 1927), where
     `n_e = p (1 − p) / variance`, at most the number of votes, counts how many independent votes
@@ -81,7 +82,8 @@ def share_ends(
 def equal_difference_ends(
     d: float, *, n: float, clusters: float, level: float, votes: int = 1
 ) -> tuple[float, float]:
-    """The ends of Tango's interval of a difference of paired shares that is the same on all inputs.
+    """Returns the ends of Tango's interval of a difference of paired shares that is the same on all
+    inputs.
 
     The ends are the differences δ whose score statistic (Tango 1998, "Equivalence test and
     confidence interval for the difference in proportions for the paired-sample design") is z in
@@ -107,7 +109,7 @@ def equal_difference_ends(
 
 
 def _quantile(n: float, clusters: float, level: float, df: float | None, votes: int) -> float:
-    """Normal where every value is one vote and a cluster, else Student's."""
+    """Returns the normal quantile if every value is one vote and a cluster, else Student's."""
     if clusters >= n and votes == 1:
         return float(scipy.special.ndtri((1 + level) / 2))
     return float(scipy.special.stdtrit(clusters - 1 if df is None else df, (1 + level) / 2))

@@ -30,7 +30,7 @@ _SIGNS = 1 << 22
 
 
 def paired_differences(x: Floats, y: Floats) -> Floats:
-    """x − y, 0 where the two are equal but for rounding."""
+    """Returns x − y, 0 where the two are equal up to rounding."""
     d = x - y
     d[np.abs(d) <= _EQUAL * np.maximum(np.abs(x), np.abs(y))] = 0.0
     return d
@@ -138,7 +138,8 @@ def _tested(
     *,
     exact: bool,
 ) -> tuple[Floats, Floats, Floats, npt.NDArray[np.intp]]:
-    """p, low, high and how many patterns reach the observed statistic, each (comparisons,)."""
+    """Returns p, low, high and how many patterns reach the observed statistic, each
+    (comparisons,)."""
     sign = np.where(S.sum(axis=0) < 0, -1.0, 1.0)
     S = S * sign
     total, weight, tie = S.sum(axis=0), W.sum(axis=0), _TIE * np.abs(S).sum(axis=0)
@@ -178,7 +179,8 @@ def _tested(
 def _sums_of_many(
     patterns: Iterator[Bits], S: Floats, W: Floats
 ) -> Iterator[tuple[Floats, Floats]]:
-    """(r, comparisons) sums of S and of W over the clusters with a +, equal columns of W once."""
+    """Yields the sums of S and of W over the clusters with a +, (r, comparisons); equal columns of
+    W are summed once."""
     columns: dict[bytes, int] = {}
     first = [columns.setdefault(w.tobytes(), j) for j, w in enumerate(W.T)]
     columns_used = list(columns.values())
@@ -190,7 +192,7 @@ def _sums_of_many(
 
 
 def _random(K: int, resampling: Resampling) -> Iterator[Bits]:
-    """Random patterns in chunks of (r, K), 1 for a + and 0 for a −."""
+    """Yields random patterns in chunks of (r, K), 1 for a + and 0 for a −."""
     rng = np.random.default_rng(resampling.seed)
     step = max(1, _SIGNS // K)
     for start in range(0, resampling.permutations, step):
@@ -199,7 +201,7 @@ def _random(K: int, resampling: Resampling) -> Iterator[Bits]:
 
 
 def _enumerated(active: Bools, used: Bools, resampling: Resampling) -> Iterator[Bits]:
-    """All patterns of the active clusters; those that change no p at δ = 0 are random."""
+    """Yields all patterns of the active clusters; those that change no p at δ = 0 are random."""
     columns = np.flatnonzero(active)
     every = 1 << columns.size
     idle = bool((used & ~active).any())
@@ -215,6 +217,6 @@ def _enumerated(active: Bools, used: Bools, resampling: Resampling) -> Iterator[
 
 
 def _bits(rng: np.random.Generator, rows: int, columns: int) -> Bits:
-    """(rows, columns) of 0 and 1 at random."""
+    """Returns random bits: (rows, columns)."""
     bits = np.frombuffer(rng.bytes(-(-rows * columns // 8)), np.uint8)
     return np.unpackbits(bits, count=rows * columns).reshape(rows, columns)

@@ -63,7 +63,7 @@ def soft_pairwise_accuracy(
 
 
 def _p_values(differences: Floats, resampling: Resampling) -> Floats:
-    """(pairs,) one-sided p of (K, pairs) differences of clusters."""
+    """Returns the one-sided p of (K, pairs) differences of clusters: (pairs,)."""
     observed = differences.sum(axis=0)
     tie = _TIE * np.abs(differences).sum(axis=0)
     reached = np.zeros(observed.size)

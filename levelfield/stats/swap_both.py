@@ -30,7 +30,7 @@ def swap_both(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> Swapped:
-    """The permutation test PERM-BOTH of Deutsch, Dror and Roth 2021, section 4.
+    """Tests two metrics by PERM-BOTH of Deutsch, Dror and Roth 2021, section 4.
 
     Both metrics are standardised. In a permutation the values of each system are exchanged or not,
     then those of each source, so that a value changes sides if one of the two does and the other

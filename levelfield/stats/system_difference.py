@@ -38,7 +38,7 @@ def swap_systems(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> Swapped:
-    """`swap_test` of the means of systems, each system a cluster: for systems like these.
+    """Returns `swap_test` of the means of systems, each system a cluster: for systems like these.
 
     The systems are the sample, so with S of them p is never below 2 / 2^S; fewer than 6 have no
     test. It assumes that a system's two standardised means are exchangeable (Deutsch,
@@ -131,7 +131,8 @@ def corrected_r(
 
 
 def _tail(drawn: Floats, df: int) -> float:
-    """Share of draws at or below 0; a small one by Student's t between the median and 0.5 %."""
+    """Returns the share of draws at or below 0; a small one by Student's t between the median and
+    0.5 %."""
     share = float(np.mean(drawn <= 0))
     if share >= _RARE:
         return share
@@ -139,6 +140,7 @@ def _tail(drawn: Floats, df: int) -> float:
 
 
 def _scale(drawn: Floats, df: int) -> float:
-    """Of Student's t with the median and the 0.5 % of the drawn differences."""
+    """Returns the scale of Student's t with the median and the 0.5 % quantile of the drawn
+    differences."""
     middle, low = np.quantile(drawn, [0.5, _RARE])
     return float((middle - low) / -scipy.special.stdtrit(df, _RARE))

@@ -54,7 +54,7 @@ _BLOCK = 100_000
 
 
 def too_few_systems(S: int) -> str:
-    """Why S systems allow no claim about systems like these; empty if they do."""
+    """Returns why S systems allow no claim about systems like these; empty if they do."""
     if S >= FEWEST_LIKE_THESE:
         return ""
     return f"{S} systems, and a claim about systems like these needs {FEWEST_LIKE_THESE}"
@@ -177,7 +177,7 @@ def _ends(
 def _drawn_r(
     moments: SystemMeans, draws: int, systems: Systems, rng: np.random.Generator
 ) -> Floats:
-    """(draws,) Pearson's r; NaN where a variance is not positive."""
+    """Returns Pearson's r of each draw, (draws,); NaN where a variance is not positive."""
     if systems == "these":
         return np.asarray(
             r_of_covariances(covariances(drawn_true_means(moments, draws, rng)))[:, 0, 1]
@@ -195,7 +195,8 @@ def normal_statistic(s: Statistic, ρ: float) -> float:
 
 
 def _copula_ends(value: float, spearman: bool, S: int, level: float) -> tuple[float, float]:
-    """The lowest and the highest ρ under which the value is neither too high nor too low."""
+    """Returns the lowest and the highest ρ under which the value is neither too high nor too
+    low."""
     low, high = _copula_quantiles(S, level)[int(not spearman)].T
     kept = np.flatnonzero((low <= value + 1e-9) & (value - 1e-9 <= high))
     if not kept.size:  # between two correlations of the grid
@@ -206,7 +207,7 @@ def _copula_ends(value: float, spearman: bool, S: int, level: float) -> tuple[fl
 
 @functools.lru_cache(maxsize=8)
 def _copula_quantiles(S: int, level: float) -> Floats:
-    """(2, grid, 2) low and high quantiles of Spearman's ρ and of τ of S normal pairs.
+    """Returns the low and high quantiles of Spearman's ρ and of τ of S normal pairs: (2, grid, 2).
 
     Of many systems, those of 50 are drawn: quantiles are nearer to the population by √(50 / S).
     """

@@ -47,7 +47,7 @@ class SystemMeans:
         return int(self.clusters.min()) - 1
 
     def indistinct(self, names: Sequence[str], level: float) -> str:
-        """Why the true means may be equal, by F = C / E; empty if they are told apart.
+        """Returns why the true means may be equal, by F = C / E; empty if they are told apart.
 
         F has S − 1 and (S − 1) / S × f degrees of freedom, f Satterthwaite's of S variances that
         are proportional to 1 / K_s: S (K − 1) where every system has all K clusters.
@@ -94,14 +94,15 @@ def system_means(values: Sequence[Floats], cluster: Codes, system: Codes) -> Sys
 
 
 def means_of(values: npt.ArrayLike, systems: npt.ArrayLike) -> Floats:
-    """(S,) means of the systems, in sorted order; those equal but for rounding are equal."""
+    """Returns the means of the systems, (S,), in sorted order; those equal up to rounding are
+    equal."""
     _, system = coded(systems)
     means = np.bincount(system, weights=np.asarray(values)) / np.bincount(system)
     return np.asarray(rounded(means[None])[0], dtype=np.float64)
 
 
 def drawn_true_means(moments: SystemMeans, draws: int, rng: np.random.Generator) -> Floats:
-    """(draws, S, v) true means of these systems, given the observed ones."""
+    """Returns (draws, S, v) true means of these systems, given the observed ones."""
     T, E = drawn_covariances(moments, draws, rng)
     V = _nonnegative(T - E)
     shrink = V @ np.linalg.inv(V + E + JITTER * np.eye(len(moments.C)))
@@ -116,7 +117,7 @@ def drawn_true_means(moments: SystemMeans, draws: int, rng: np.random.Generator)
 def drawn_covariances(
     moments: SystemMeans, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """(draws, v, v) covariance matrices of observed means, and of their noise."""
+    """Returns (draws, v, v) covariance matrices of observed means, and of their noise."""
     v, df = len(moments.C), len(moments.means) - 1
     L = np.linalg.cholesky(moments.C + JITTER * np.eye(v))
     A = np.tril(rng.normal(size=(draws, v, v)), -1)  # Bartlett's decomposition of a Wishart matrix
@@ -128,19 +129,19 @@ def drawn_covariances(
 
 
 def _nonnegative(V: Floats) -> Floats:
-    """Symmetric matrices without their negative eigenvalues."""
+    """Returns symmetric matrices with their negative eigenvalues set to 0."""
     w, U = np.linalg.eigh(V)
     return np.asarray((U * np.maximum(w, 0.0)[:, None, :]) @ U.transpose(0, 2, 1))
 
 
 def covariances(M: Floats) -> Floats:
-    """(…, v, v) covariance matrices of (…, S, v) across the S."""
+    """Returns (…, v, v) covariance matrices of (…, S, v) across the S."""
     M = M - M.mean(axis=-2, keepdims=True)
     return np.asarray(np.swapaxes(M, -1, -2) @ M / (M.shape[-2] - 1), dtype=np.float64)
 
 
 def r_of_covariances(V: Floats) -> Floats:
-    """(…, v, v) correlations of covariance matrices, in [−1, 1]; NaN without a variance."""
+    """Returns (…, v, v) correlations of covariance matrices, in [−1, 1]; NaN without a variance."""
     variance = np.diagonal(V, axis1=-2, axis2=-1)
     scale = np.sqrt(np.where(variance > 0, variance, np.nan))
     r = np.clip(V / (scale[..., :, None] * scale[..., None, :]), -1.0, 1.0)

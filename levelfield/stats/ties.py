@@ -41,7 +41,8 @@ def best_threshold(
     tied: Bools,
     weights: Floats | None = None,
 ) -> float:
-    """The ε >= 0 with the most pairs right when |x_i − x_j| <= ε counts as a tie of the metric.
+    """Returns the ε >= 0 with the most pairs right when |x_i − x_j| <= ε counts as a tie of the
+    metric.
 
     Args:
         d: (p,) |x_i − x_j|. concordant, tied: (p,) the metric orders the pair as the ratings do;
@@ -68,7 +69,8 @@ def calibrated(
     ties: TieChoice = "held-out",
     resampling: Resampling = DEFAULT,
 ) -> Calibrated:
-    """Pairwise accuracy with ties after tie calibration, on pairs that did not choose the tie.
+    """Returns pairwise accuracy with ties after tie calibration, on pairs that did not choose the
+    tie.
 
     A metric with continuous values never ties, people on a scale of five often do. Deutsch,
     Foster and Freitag 2023 (section 5) call a pair tied by the metric if `|x_i − x_j| <= ε` and
@@ -128,7 +130,7 @@ def calibrated(
 
 
 def _in_sample(x: Floats, y: Floats, K: int, seed: int) -> Calibrated:
-    """The accuracy on the pairs that choose the threshold."""
+    """Returns the accuracy on the pairs that choose the threshold."""
     n, nan = x.size, math.nan
     if reason := too_few(n):
         return Calibrated(undefined(reason, n=n, clusters=K), (nan, nan))
@@ -162,7 +164,7 @@ class _HalfPairs:
         return best_threshold(np.abs(dx), dx * dy > 0, dy == 0)
 
     def right(self, threshold: float) -> Floats:
-        """(k, k) how many ordered pairs between two clusters the metric gets right."""
+        """Returns how many ordered pairs between two clusters the metric gets right: (k, k)."""
         dx = self._x[:, None] - self._x
         sign = np.where(np.abs(dx) <= threshold, 0, np.sign(dx))
         good = (sign == np.sign(self._y[:, None] - self._y)).astype(np.float64)
@@ -179,7 +181,7 @@ def calibrated_within(
     ties: TieChoice = "held-out",
     seed: int = 0,
 ) -> tuple[dict[object, float], tuple[float, float]]:
-    """Calibrated accuracy among the samples of each group, e.g. the outputs for one source.
+    """Returns calibrated accuracy among the samples of each group, e.g. the outputs for one source.
 
     Half of the groups choose the threshold for the other half and the other way round; in the
     choice every group weighs the same. With ties `in-sample`, all groups choose one threshold for

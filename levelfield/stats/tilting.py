@@ -36,7 +36,7 @@ _LARGEST = 0.05
 
 
 def is_rare(reached: int, tried: int) -> bool:
-    """Whether so few random patterns reach a statistic that p is to be estimated; never of fewer
+    """Returns whether a statistic is reached by too few random patterns to count p; never of fewer
     than 200 patterns, of which none may reach a statistic whose p is large."""
     return tried >= 1 / RARE and reached < RARE * tried
 
@@ -46,7 +46,8 @@ Reaches = Callable[[Bools], Bools]
 
 
 def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: int) -> float | None:
-    """Two-sided p of a statistic T of K random signs with T(−g) = −T(g), by importance sampling.
+    """Returns the two-sided p of a statistic T of K random signs with T(−g) = −T(g), by importance
+    sampling.
 
     Signs are drawn with `P(g_k = 1) = 1 / (1 + e^(−2 θ a_k))`, θ such that `Σ a_k tanh(θ a_k)`, the
     mean of the linear statistic Σ a_k g_k, is the observed one. A pattern that reaches it weighs
@@ -73,7 +74,7 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
 
 
 def small_p_of_sum(a: Floats, tie: float, *, seed: int) -> float | None:
-    """Small two-sided p of `|Σ a_k g_k|` of random signs.
+    """Returns a small two-sided p of `|Σ a_k g_k|` of random signs.
 
     Of more than 64 coefficients it is that of `saddlepoint_p`, where that is defined, and a
     twentieth more, so that its error makes p too large rather than too small; else that of
@@ -93,7 +94,7 @@ def small_p_of_sum(a: Floats, tie: float, *, seed: int) -> float | None:
 
 
 def saddlepoint_p(a: Floats) -> float | None:
-    """Two-sided p of `|Σ a_k g_k|` of K random signs, by a saddlepoint approximation.
+    """Returns the two-sided p of `|Σ a_k g_k|` of K random signs, by a saddlepoint approximation.
 
     `C(θ) = Σ log cosh(θ a_k)` is the logarithm of the sum's moment generating function. With θ such
     that `C'(θ) = x`, `r = √(2 (θ x − C(θ)))` and `v = sinh(θ m) / m √C''(θ)`, p is
@@ -142,12 +143,12 @@ class _Tilt:
         self.chance: Floats = scipy.special.expit(2 * scaled)
 
     def weights(self, plus_sums: Floats) -> Floats:
-        """(r,) of patterns whose coefficients with a + have these sums."""
+        """Returns the weights (r,) of patterns whose coefficients with a + have these sums."""
         return np.asarray(np.exp(self.log_norm - self.theta * (2 * plus_sums - self._total)))
 
 
 def _p_of(weights: Floats) -> float | None:
-    """p from the weights of the draws, 0 where one does not reach the statistic."""
+    """Returns p from the weights of the draws, 0 where one does not reach the statistic."""
     if np.count_nonzero(weights) < _FEWEST:
         return None
     error = weights.std() / np.sqrt(_DRAWS)
@@ -155,7 +156,7 @@ def _p_of(weights: Floats) -> float | None:
 
 
 def _theta(a: Floats, aim: float) -> float:
-    """θ with Σ a_k tanh(θ a_k) = aim."""
+    """Returns θ with Σ a_k tanh(θ a_k) = aim."""
     from scipy.optimize import brentq
 
     scale = 1 / float(np.abs(a).max())

@@ -65,7 +65,7 @@ class Crossed:
 
     @classmethod
     def of(cls, systems: npt.ArrayLike, sources: npt.ArrayLike) -> Crossed:
-        """From anything that sorts, (n,) each."""
+        """Returns the crossing of systems and sources, (n,) each, of anything that sorts."""
         _, system = coded(systems)
         K, source = coded(sources)
         return cls(system, source, coded(system * max(K, 1) + source)[1])
@@ -105,7 +105,7 @@ class Deleted:
     cells: Floats
 
     def minus(self, other: Deleted) -> Deleted:
-        """The difference of two statistics of the same units, in z."""
+        """Returns the difference of two statistics of the same units, in z."""
         return Deleted(
             self.value - other.value,
             self.z - other.z,
@@ -115,7 +115,7 @@ class Deleted:
         )
 
     def variance(self) -> Variance:
-        """The two-way jackknife variance of z.
+        """Returns the two-way jackknife variance of z.
 
         `V = V_system + V_source − V_cell`, each `(g − 1) / g Σ (z_(−j) − z̄)²` over g units
         (MacKinnon, Nielsen and Webb 2024, "Jackknife inference with two-way clustering"; Cameron,
@@ -263,7 +263,7 @@ class _Statistics:
         self.value = {s: math.nan if s in self._undefined else float(values[s][0]) for s in kinds}
 
     def without(self, code: Codes, N: int) -> dict[Statistic, Floats]:
-        """(N,) of every statistic without each unit."""
+        """Returns every statistic without each unit: (N,)."""
         if N < 2:
             return {s: np.full(N, np.nan) for s in self._kinds}
         if N <= _EXACT:
@@ -286,7 +286,7 @@ class _Statistics:
 def _mean_over(
     whole: Floats, units: Sequence[_Units], crossed: Crossed, statistic: Statistic
 ) -> Deleted:
-    """The mean over groups, and without each unit."""
+    """Returns the mean over groups, and without each unit."""
     n = crossed.system.size
     defined = ~np.isnan(whole)
     total, count = float(whole[defined].sum()), int(defined.sum())
@@ -441,7 +441,7 @@ def crossed_tests(
     *,
     ranks: bool = False,
 ) -> list[Swapped]:
-    """Do two metrics agree equally well with people, for systems and sources like these?
+    """Tests whether two metrics agree equally well with people, for systems and sources like these.
 
     `t = (z_A − z_B) / √V`, z = atanh r (of the mean r over groups), V the two-way jackknife
     variance of the difference and t with its degrees of freedom (`Deleted.variance`). Metrics that

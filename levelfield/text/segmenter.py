@@ -49,8 +49,8 @@ def label(language: str) -> str:
 
 
 def languages_read(language: str) -> Mapping[str, frozenset[str]]:
-    """The segmenter -> the language that it reads, as `Metric.languages` has it; nothing for
-    `auto`, which reads all."""
+    """Returns the language of a segmenter, as for `Metric.languages`; nothing for `auto`, which
+    reads all."""
     return {f"language={language}": frozenset({CODES[language]})} if language in CODES else {}
 
 

@@ -125,7 +125,7 @@ def keyword_pattern(spelling: str, *, whole: bool) -> regex.Pattern[str]:
 
 
 def _bounded(spelling: str, phrase: str, ignored: str) -> regex.Pattern[str]:
-    """The phrase where no letter or digit of a script with blanks is next to its own."""
+    """Returns a pattern for a phrase that no letter or digit of a script with blanks adjoins."""
     before = rf"(?<!{_SPACED}{ignored})" if regex.match(rf"(?V1){_SPACED}", spelling) else ""
     spaced = regex.search(rf"(?V1){_SPACED}\Z", spelling)
     after = rf"(?!{ignored}{_SPACED})" if spaced else r"(?!\p{M})"

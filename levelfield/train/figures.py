@@ -103,7 +103,7 @@ def figures(p: Floats, rows: Labelled) -> Figures:
 
 
 def calibration_error(confidence: Floats, right: Bools, bins: int = BINS) -> float:
-    """Expected calibration error over bins of equally many texts; NaN without texts.
+    """Returns the expected calibration error over bins of equally many texts; NaN without texts.
 
     >>> calibration_error(np.array([0.5, 0.5]), np.array([True, False]), bins=1)
     0.0

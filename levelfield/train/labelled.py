@@ -255,8 +255,8 @@ def merged(rows: Labelled) -> Merged:
 
 
 def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
-    """Distinct texts to train on and texts held out: those whose hashes with the seed are smallest,
-    whatever the order of the rows.
+    """Returns distinct texts to train on and texts held out: those whose hashes with the seed are
+    smallest, whatever the order of the rows.
 
     Raises:
         UserError: one side would be empty.

@@ -87,7 +87,8 @@ def select(
     length: int = LENGTH,
     seed: int = 0,
 ) -> Selected:
-    """`fit` with the penalty that predicts best a held-out fifth of the groups, drawn by the seed.
+    """Returns `fit` with the penalty that predicts best a held-out fifth of the groups, drawn by
+    the seed.
 
     Args:
         groups: sequences of one group are held out together or not at all, since what they share

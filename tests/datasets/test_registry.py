@@ -15,7 +15,7 @@ from levelfield.core.errors import UserError
 from levelfield.models.files import IWF_PEGASUS
 
 SETS = [datasets.dataset(name) for name in datasets.names()]
-EACH = pytest.mark.parametrize("known", SETS, ids=datasets.names())
+EACH = pytest.mark.parametrize("data_set", SETS, ids=datasets.names())
 
 
 @EACH

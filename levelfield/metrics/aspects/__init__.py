@@ -62,21 +62,21 @@ class Aspect(Options):
         return hashlib.sha256(repr(fields).encode()).hexdigest()[:12]
 
     def label(self, value: object) -> str | None:
-        """The label that a control's value means, whatever its case; None if there is none."""
+        """Returns the label that a control's value means, ignoring case; None if there is none."""
         folded = value.strip().casefold() if isinstance(value, str) else None
         return next((label for label in self.labels if label.casefold() == folded), None)
 
 
 @functools.cache
 def shipped() -> Mapping[str, Aspect]:
-    """The aspects that come with the package, by attribute."""
+    """Returns the aspects that come with the package, by attribute."""
     files = [f for f in resources.files(__name__).iterdir() if f.name.endswith(".toml")]
     aspects = [_parse(f.name, read_toml(f)) for f in sorted(files, key=lambda f: f.name)]
     return {aspect.attribute: aspect for aspect in aspects}
 
 
 def load_aspect(name: str) -> Aspect:
-    """A shipped aspect by its attribute, or the one in a TOML file.
+    """Returns a shipped aspect by its attribute, or the one in a TOML file.
 
     Raises:
         UserError: there is none, or the file is not an aspect; names the file, the field, the mend.

@@ -134,7 +134,7 @@ class StandardPart:
         return self.component.ingredient.weight
 
     def standard_score(self, x: float, label: str) -> float:
-        """(x − μ) / σ with the scale of a wanted label."""
+        """Returns (x − μ) / σ with the scale of a label."""
         scale = self.scales[label if self.component.ingredient.by_label else ""]
         return (x - scale.mean) / scale.sd
 

@@ -64,7 +64,8 @@ class MeasuredScale(NamedTuple):
 
 
 def scale_key(signature: str, attribute: str = "", label: str = "") -> str:
-    """What determines the values of a component, for one wanted label where there is one.
+    """Returns the key of the choices that determine the values of a component, with the label if
+    its scale depends on one.
 
     >>> scale_key("ctrleval.coherence|model:m@1|dtype:float32|v:0.1.0")
     'ctrleval.coherence|model:m@1'
@@ -117,7 +118,7 @@ def _parsed(name: str, data: Mapping[str, Any]) -> Scales:
 
 
 def scales_text(header: str, facts: Mapping[str, object], scales: Sequence[MeasuredScale]) -> str:
-    """A file of scales.
+    """Returns the text of a file of scales.
 
     Args:
         header: lines of comment.

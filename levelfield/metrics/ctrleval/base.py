@@ -92,7 +92,7 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
         return _READ_AS[resolved.kind]
 
     def _chosen_form(self) -> str:
-        """The form by which a causal model scores; empty for other models.
+        """Returns the form by which a causal model scores; empty for other models.
 
         Raises:
             UserError: the model is not causal, or an option that the form leaves without meaning
@@ -117,7 +117,7 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
 
     @abc.abstractmethod
     def _without_meaning(self, form: str) -> Sequence[str]:
-        """The options that a causal model leaves without meaning."""
+        """Returns the options that have no effect with a causal model."""
 
     def _default(self, option: str) -> object:
         return next(field.default for field in fields(self) if field.name == option)
@@ -152,8 +152,8 @@ class CTRLEvalMetric(LoadingOptions, ChoiceSignature, SampleMetric, abc.ABC):
 def _scorer_of(
     name: str, loading: Loading, infills: bool, patterns: Patterns, normalize: Normalize
 ) -> Scorer:
-    """The scorer of these choices. A process keeps the last ones with their models: a scorer
-    remembers embeddings of prompts, and word frequencies are cached by it."""
+    """Returns the scorer of these choices. A process keeps the last ones with their models: a
+    scorer remembers embeddings of prompts, and word frequencies."""
     if not infills:
         return EmbeddingScorer(load("encoder", name, loading))
     return InfillingScorer(load("infilling", name, loading), patterns, normalize)

@@ -312,7 +312,7 @@ def _frequencies(choice: str, source: str, scorer: Scorer) -> iwf_lists.InverseW
 def span_values(
     texts: Sequence[TextSpans], form: Form, scorer: LikelihoodScorer
 ) -> list[SampleValue | Undefined]:
-    """The value of each text.
+    """Returns the value of each text.
 
     Of a text longer than the model takes, the spans that it reads make the value: the last of
     them may be the beginning of one, which is then compared with the same beginning alone.

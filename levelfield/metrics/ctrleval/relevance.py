@@ -203,7 +203,7 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             )
 
     def _no_number(self, aspect: Aspect, scorer: Scorer | LikelihoodScorer) -> str:
-        """Why a word or a text has no log P."""
+        """Returns why a word or a text has no log P."""
         words = [word for verbalizer in aspect.verbalizers for word in verbalizer.values()]
         if isinstance(scorer, LikelihoodScorer) and all(scorer.token_ids(words)):
             return PROBABILITIES_NOT_NUMBERS
@@ -240,7 +240,7 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
 
 
 def wanted_label(sample: Sample, attribute: str) -> tuple[Aspect, str] | Undefined:
-    """The label that a sample's control wants, and the aspect that has it; or why there is none.
+    """Returns the aspect and the label that a sample's control asks for, or why it has none.
 
     Args:
         attribute: as in the option of the metric.

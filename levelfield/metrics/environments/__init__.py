@@ -230,7 +230,7 @@ class Worker:
             ) from error
 
     def ask(self, message: Mapping[str, object]) -> dict[str, Any]:
-        """The answer to a message. After an error of the pipe the worker is closed.
+        """Returns the answer to a message. An error of the pipe closes the worker.
 
         Raises:
             ModelError: the script says why, or has died, or answers with something else.

@@ -22,7 +22,7 @@ from typing import Any
 
 
 def load(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The model of a checkpoint, and what it is."""
+    """Returns the model of a checkpoint, and its description."""
     comet = importlib.import_module("comet")
     model = comet.load_from_checkpoint(request["load"], local_files_only=request["offline"])
     return model, {
@@ -32,7 +32,7 @@ def load(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def references(model: Any) -> str:
-    """Whether a reference is `required`, `optional` or none is read (`none`)."""
+    """Returns whether a reference is `required`, `optional` or none is read (`none`)."""
     if model.requires_references():
         return "required"
     # models that read one sequence name what may be in it
@@ -40,7 +40,7 @@ def references(model: Any) -> str:
 
 
 def score(model: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """A value a sample, and whether the model saw less than all of it."""
+    """Returns a value for each sample, and whether the model read less than all of it."""
     samples = request["score"]
     prediction = model.predict(
         samples, batch_size=request["batch"], progress_bar=False, num_workers=0,
@@ -50,7 +50,7 @@ def score(model: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def devices(device: str) -> dict[str, Any]:
-    """The device as `predict` wants it named."""
+    """Returns the device as arguments of `predict`."""
     import torch
 
     if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
@@ -60,8 +60,8 @@ def devices(device: str) -> dict[str, Any]:
 
 
 def cut(model: Any, samples: list[dict[str, str]]) -> list[bool]:
-    """Whether a text is longer than the encoder reads, or all of a sample's texts together are
-    where the model reads them in one sequence."""
+    """Returns whether a text exceeds the encoder's limit, or all texts of a sample together do if
+    the model reads them in one sequence."""
     encoder = model.encoder
     together = hasattr(model, "concat_inputs")
     cuts = []

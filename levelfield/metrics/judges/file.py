@@ -256,7 +256,7 @@ def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
 
 
 def _on_the_spot(model: str, loading: Loading) -> list[Judge]:
-    """The judges that a model named without a file is."""
+    """Returns the judges of a model that is named without a file."""
     resolved = resolve(model, loading)
     if resolved.kind == "classifier":
         return [Judge(resolved.name, attribute_of(resolved), model=model)]

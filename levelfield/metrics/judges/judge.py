@@ -47,7 +47,8 @@ class Judge:
     spellings: tuple[Spelling, ...] = ()
 
     def label(self, word: str, attribute: str = "") -> str:
-        """The label that a word means: one that is spelled so, else the word case-folded."""
+        """Returns the label that a word means: the one with this spelling, else the case-folded
+        word."""
         word, attribute = word.strip(), attribute or self.attribute
         labels = (s.label for s in self.spellings if s[:2] == (attribute, word.casefold()))
         return next(labels, word.casefold())
@@ -149,7 +150,7 @@ def _key(text: str) -> bytes:
 
 
 def vote(p: Floats, labels: Sequence[str]) -> str | None:
-    """The likeliest label; None if it is not alone at the top, or nothing is known.
+    """Returns the likeliest label; None if several are equally likely or nothing is known.
 
     >>> vote(np.array([0.2, 0.8]), ("negative", "positive"))
     'positive'

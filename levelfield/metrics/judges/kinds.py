@@ -21,7 +21,8 @@ from levelfield.models.resolve import resolve
 
 
 def describe(judges: Sequence[Judge], loading: Loading = AS_USUAL) -> str:
-    """The judges as signatures name them: their models with revisions, and a digest of the rest.
+    """Returns the judges as signatures name them: their models with revisions, and a digest of the
+    rest.
 
     A missing model is `unavailable`: not every run needs all judges of a preset, and one that does
     fails.
@@ -102,7 +103,7 @@ GENERIC_PROMPT = f"{TEXT} It is about {GAP}."
 
 
 def load(judge: Judge, judges: Sequence[Judge], loading: Loading) -> LoadedJudge:
-    """One of some judges with its model, loaded once a process.
+    """Returns one of several judges with its model, loaded once a process.
 
     Raises:
         ModelError: its model is not available (or was not when `describe` asked for those of all
@@ -236,7 +237,7 @@ def _zero_shot(judge: Judge, loading: Loading) -> LoadedJudge:
 
 
 def _aspect_of_words(judge: Judge) -> Aspect:
-    """One prompt that fits any labels, with the judge's words for them."""
+    """Returns an aspect with one prompt that fits any labels, and the judge's words for them."""
     labels, _ = _labels_and_words(judge, "encoder")
     prompt = judge.template if GAP in judge.template else GENERIC_PROMPT
     return Aspect(judge.attribute, labels, (prompt,), (dict(judge.words),))

@@ -360,7 +360,7 @@ class ContrastSampler:
         return drawn
 
     def _probabilities(self, logits: Sequence[torch.Tensor], allowed: torch.Tensor) -> torch.Tensor:
-        """p⁻ of the next token: (rows, vocabulary), float64."""
+        """Returns p⁻ of the next token: (rows, vocabulary), float64."""
         width = len(allowed)
         log_p = negative_log_p([scores[:, :width] for scores in logits], self._gamma)
         p = log_p.masked_fill(~allowed, -torch.inf).softmax(-1)
@@ -370,7 +370,7 @@ class ContrastSampler:
 
 
 def negative_log_p(logits: Sequence[torch.Tensor], gamma: float) -> torch.Tensor:
-    """log p⁻ = log p_a − γ (log p_e − log p_a) − log Z: (rows, vocabulary), float64.
+    """Returns log p⁻ = log p_a − γ (log p_e − log p_a) − log Z: (rows, vocabulary), float64.
 
     Args:
         logits: the amateur's, and the expert's unless γ = 0; (rows, vocabulary) each.

@@ -132,7 +132,7 @@ def utterance(dialogue: Document, rng: np.random.Generator) -> Cut | None:
 
 
 def mixed(dialogue: Document, rng: np.random.Generator) -> Cut | None:
-    """`segment` or `utterance`, equally likely."""
+    """Returns the cut of `segment` or of `utterance`, with equal probability."""
     return (segment, utterance)[int(rng.integers(2))](dialogue, rng)
 
 

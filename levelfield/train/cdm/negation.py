@@ -12,7 +12,8 @@ import numpy as np
 
 
 def negate(text: str, rng: np.random.Generator) -> str | None:
-    """With one negation more or one less, all places equally likely; None where there is none.
+    """Returns the text with one negation more or one fewer, all places equally likely; None if no
+    place allows it.
 
     English only, by rules and without a parser. Taken out are `not`, `never`, `n't` and what is
     left of do-support (`didn't see` becomes `saw`). Put in is `not` after forms of be, modal verbs

@@ -197,7 +197,7 @@ def repeat(text: str, rng: np.random.Generator) -> str | None:
 
 
 def substitute(text: str, rng: np.random.Generator, *, other: str) -> str | None:
-    """With one unit of another text in place of one of its own.
+    """Returns the text with one unit of another text in place of one of its own.
 
     None with fewer than two units (nothing would be left that it does not fit), and where the
     other text has nothing else to say.

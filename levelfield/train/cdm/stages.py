@@ -30,7 +30,7 @@ SEPARATORS = {"turns": "\n", "sentences": " "}
 def run_cdm(
     plan: CDMPlan, out: Path, *, notes: Callable[[str], object], bar: Bar
 ) -> list[HistoryRow]:
-    """Algorithm 1; gives the discriminator's history, which ends with its held-out accuracy.
+    """Runs Algorithm 1; returns the discriminator's history, which ends with its held-out accuracy.
 
     Raises:
         UserError, ModelError: what a stage can't do: vocabularies that differ, an empty corpus, a

@@ -137,7 +137,7 @@ class Discrimination:
         return " ".join(["discrimination", self.pairs.digest, str(self.batch), self.start])
 
     def loss(self, _: Any, step: int) -> Loss:
-        """Cross-entropy of a batch's labels, in nats."""
+        """Returns the cross-entropy of a batch's labels, in nats."""
         pool, index = divmod(step, self.POOL)
         rows = self._pool(pool)[index].tolist()
         texts = [ids[i] for ids in (self.pairs.negative, self.pairs.positive) for i in rows]
@@ -160,7 +160,7 @@ class Discrimination:
         }
 
     def _margins(self, texts: Sequence[VocabularyIds]) -> Floats:
-        """log P(positive) − log P(negative): (texts,)."""
+        """Returns log P(positive) − log P(negative): (texts,)."""
         z = np.zeros(len(texts))
         for rows, batch in batches(texts, VALIDATION_TOKENS):
             logits = self.logits(batch).double().cpu().numpy()
@@ -186,7 +186,7 @@ class Discrimination:
 
 
 def auc(positive: Floats, negative: Floats) -> float:
-    """P(positive > negative) + P(positive = negative) / 2 over all pairs of the two."""
+    """Returns P(positive > negative) + P(positive = negative) / 2 over all pairs of the two."""
     from scipy.stats import rankdata
 
     n, m = len(positive), len(negative)
@@ -263,7 +263,7 @@ def build_discriminator(
 
 
 def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tuple[Any, Any]:
-    """Model and tokenizer before the first step; the same ones every time."""
+    """Returns model and tokenizer before the first step, which are always the same."""
     with seeded(spec.recipe.seed):
         if spec.start:
             resolved = resolve(spec.start, spec.loading)

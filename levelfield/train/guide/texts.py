@@ -67,7 +67,7 @@ def guide_texts(
     chosen: GuideData | None = None,
     **words: Any,
 ) -> LabelledTexts:
-    """Labelled texts of sets by name and of files, and those held out.
+    """Returns labelled texts of sets by name and of files, and those held out.
 
     Of a set by name all parts are learnt from but `test`; its sentences are written as people write
     them; a review is cut into passages of one sentence or several.

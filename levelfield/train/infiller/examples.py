@@ -78,8 +78,8 @@ def _segment(ids: VocabularyIds, ends: Bools, rng: np.random.Generator) -> tuple
 
 
 def sentence_ends(tokenizer: Any, vocabulary: int) -> Bools:
-    """(vocabulary,) whether a token ends a sentence or a turn: it ends with `.`, `!`, `?` or a
-    line break."""
+    """Returns whether each token ends a sentence or a turn, that is with `.`, `!`, `?` or a line
+    break: (vocabulary,)."""
     many = min(vocabulary, len(tokenizer))
     ends = np.zeros(vocabulary, bool)
     texts = tokenizer.batch_decode([[id] for id in range(many)])
@@ -139,7 +139,8 @@ class InfillingFormat:
         return [prefix, *left, suffix, *right, middle, *segment], 1
 
     def batch(self, examples: Sequence[InfillingExample], start: int | None) -> Batch:
-        """Padded on the right. `start` is the token a decoder begins with, None for causal."""
+        """Returns a batch padded on the right. `start` is the token a decoder begins with, None for
+        causal."""
         targets = [self.target(example) for example in examples]
         full = padded([ids for ids, _ in targets], self.pad)
         labels = padded([ids for ids, _ in targets], IGNORED)

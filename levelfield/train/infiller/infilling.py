@@ -115,12 +115,13 @@ class Infilling:
         return " ".join(["infilling", *map(str, choices)])
 
     def loss(self, model: Any, step: int) -> Loss:
-        """Cross-entropy of the segments of one batch, in nats."""
+        """Returns the cross-entropy of the segments of one batch, in nats."""
         pool, index = divmod(step, self.POOL)
         return _loss(model, self._pool(pool)[index])
 
     def validation(self, model: Any) -> Mapping[str, float]:
-        """Mean loss a token over held-out documents; the same examples at every step."""
+        """Returns the mean loss a token over held-out documents; the same examples at every
+        step."""
         total, count = 0.0, 0
         for batch in self._held_out:
             loss = _loss(model, batch)

@@ -137,7 +137,7 @@ class Classification:
         return f"judge {self.rows.digest} {self.read} {self.batch}"
 
     def loss(self, _: Any, step: int) -> Loss:
-        """Cross-entropy with the targets, in nats."""
+        """Returns the cross-entropy with the targets, in nats."""
         rows = self._passes.rows(step)
         logits = self.logits([self.ids[i] for i in rows])
         targets = torch.from_numpy(self.rows.targets[rows]).float().to(logits.device)
@@ -145,7 +145,7 @@ class Classification:
         return Loss(total, len(rows))
 
     def validation(self, _: Any) -> Mapping[str, float]:
-        """Nothing: held-out texts decide nothing, and are tried once, at the end."""
+        """Returns nothing: held-out texts decide nothing, and are tested once, at the end."""
         return {}
 
     @functools.cached_property

@@ -160,7 +160,7 @@ class JudgeOptions(HeldOutOptions):
 
 
 def _flag(key: str) -> str:
-    """An option as users write it."""
+    """Returns an option as users write it."""
     for cls in (JudgeOptions, JudgeSpec):
         if key in choices(cls):
             return choices(cls)[key].flags[0]
