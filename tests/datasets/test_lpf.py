@@ -49,7 +49,7 @@ def test_a_run_is_what_its_folder_says(files, tmp_path):
     assert lpf.runs(tmp_path, control="topic") == [first]
 
 
-def test_what_is_no_run_is_one_line(files, tmp_path):
+def test_what_is_not_a_run_is_an_error_of_one_line(files, tmp_path):
     with pytest.raises(UserError, match="no run of sentiment, topic"):
         lpf.runs(tmp_path)
     with pytest.raises(UserError, match="there are sentiment, topic, keywords, multiple"):
@@ -169,7 +169,7 @@ def test_the_prompt_of_a_text_is_the_content_prefix(
     assert sample.id == f"{folder}:1"
 
 
-def test_files_that_are_no_texts_are_not_read_as_such(files):
+def test_files_that_are_not_texts_are_not_read_as_such(files):
     folder = "gedi-pplm_prompts-topic-None-len100-789"
     parts = files(topic=processed(folder, "topic", ""), topic_results=results(folder, "topic"))
     assert lpf.texts(parts) == []

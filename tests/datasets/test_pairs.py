@@ -159,7 +159,7 @@ def test_pplm_answers_are_choices_and_a_blank_one_is_none(files):
     assert {(c.aspect, c.prompt) for c in choices} == {("control", "The road")}
 
 
-def test_a_first_row_that_names_files_is_no_header(files):
+def test_a_first_row_that_names_files_is_not_a_header(files):
     wide = [*FILES, *[""] * 15]
     two = pairs.pplm_choices(files(positive=ablation([wide, *ROWS])))
     named = [FILES[0], "", *ROWS[0][2:]]

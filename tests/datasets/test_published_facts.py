@@ -21,7 +21,7 @@ from levelfield.io.fetch import local_copy
 pytestmark = pytest.mark.usefixtures("rated_data")
 
 
-def have(name: str, *parts: str):
+def require(name: str, *parts: str):
     """The samples of these parts, or a skip."""
     data_set = datasets.dataset(name)
     for part in parts or data_set.default:
@@ -39,7 +39,7 @@ def correlation(samples, first, second) -> float:
     ("part", "rows", "prompts"), [("sentiment", 360, "sentiment"), ("topic", 960, "topic")]
 )
 def test_ctrleval_has_its_rows_and_the_prompts_of_pplm(part, rows, prompts):
-    samples = have("ctrleval", part)
+    samples = require("ctrleval", part)
     assert len(samples) == rows
     assert {s.prompt for s in samples} == set(datasets.prompts(prompts))
     for sample in samples:
@@ -52,7 +52,7 @@ def test_ctrleval_has_its_rows_and_the_prompts_of_pplm(part, rows, prompts):
 )
 def test_judges_of_concept_sets_agree_with_the_classes_as_published(judge, raw, binary, published):
     """The score stays as it is; the class is 1, 0.5, 0 first, then good (1) or not (0)."""
-    samples = have("commongen-trinity", judge)
+    samples = require("commongen-trinity", judge)
     assert len(samples) == 8975
 
     def score(sample):
@@ -65,7 +65,7 @@ def test_judges_of_concept_sets_agree_with_the_classes_as_published(judge, raw, 
 
 
 def test_concepts_are_in_the_good_sentences_of_their_set():
-    samples = have("commongen-trinity", "gpt-4")
+    samples = require("commongen-trinity", "gpt-4")
     good = [s for s in samples if s.extra["class"] == "good"]
     assert len({s.extra["concept_set"] for s in samples}) == 1497
     assert Counter(Counter(s.extra["concept_set"] for s in good).values()) == {2: 1490, 1: 7}
@@ -86,7 +86,7 @@ def test_concepts_are_in_the_good_sentences_of_their_set():
 
 @pytest.mark.parametrize(("aspect", "published"), [("coherence", 0.4682), ("overall", 0.5472)])
 def test_deam_agrees_with_people_on_fed_as_published(aspect, published):
-    samples = have("deam", "fed")
+    samples = require("deam", "fed")
     assert len(samples) == 125
     assert all(s.extra["deam"]["coherence"] == s.extra["deam"]["overall"] for s in samples)
     agreement = correlation(
@@ -96,7 +96,7 @@ def test_deam_agrees_with_people_on_fed_as_published(aspect, published):
 
 
 def test_the_same_dialogues_have_the_ratings_of_the_originals():
-    originals, others = have("deam", "fed"), have("deam", "fed-same")
+    originals, others = require("deam", "fed"), require("deam", "fed-same")
     assert [s.ratings for s in originals] == [s.ratings for s in others]
     assert [len(s.extra["turns"]) for s in originals] == [len(s.extra["turns"]) for s in others]
     assert [s.text for s in originals] != [s.text for s in others]
@@ -116,7 +116,7 @@ TABLE_11 = {
 
 
 def test_means_of_the_systems_are_those_of_the_thesis():
-    samples = have("formality-judgements", "ratings")
+    samples = require("formality-judgements", "ratings")
     systems = defaultdict(list)
     for sample in samples:
         systems[sample.system].append(sample)
@@ -128,7 +128,7 @@ def test_means_of_the_systems_are_those_of_the_thesis():
 
 
 def test_surveys_have_twenty_sources_each():
-    samples = have("formality-judgements", "ratings")
+    samples = require("formality-judgements", "ratings")
     assert Counter(s.extra["survey"] for s in samples) == dict.fromkeys("1245", 180)
     assert all(len(s.ratings[aspect]) == 2 for s in samples for aspect in s.ratings)
 
@@ -136,7 +136,9 @@ def test_surveys_have_twenty_sources_each():
 def test_columns_of_content_metrics_are_named_right():
     """A text equal to its source has chrF, BLEU and ROUGE 1 and word mover's distance 0."""
     samples = [
-        s for s in have("formality-judgements", "content-src") if s.text.split() == s.source.split()
+        s
+        for s in require("formality-judgements", "content-src")
+        if s.text.split() == s.source.split()
     ]
     assert len(samples) > 10
     for sample in samples:
@@ -147,7 +149,7 @@ def test_columns_of_content_metrics_are_named_right():
 
 
 def test_references_compared_with_themselves_show_the_same_columns():
-    samples = [s for s in have("formality-judgements", "content-ref") if s.system == "REF"]
+    samples = [s for s in require("formality-judgements", "content-ref") if s.system == "REF"]
     for sample in samples:
         values = sample.extra["content.ref"]
         assert values["WMD"] == pytest.approx(0, abs=1e-3)
@@ -155,7 +157,7 @@ def test_references_compared_with_themselves_show_the_same_columns():
 
 
 def test_z_scores_are_the_ratings_of_one_rater_on_another_scale():
-    samples = have("formality-judgements", "content-src")
+    samples = require("formality-judgements", "content-src")
     for rater in ("1", "2"):
         for aspect in ("content", "style", "fluency"):
             for survey in "1245":
@@ -246,7 +248,7 @@ def test_the_rule_for_finding_a_prompt_gives_the_prompts_of_pplm(monkeypatch):
     ],
 )
 def test_labelled_sets_have_their_labels(name, labels):
-    samples = have(name)
+    samples = require(name)
     assert Counter(label for s in samples for label in s.control.values()) == labels
     assert len(samples) == datasets.dataset(name).rows
     assert len({s.id for s in samples}) == len(samples)
@@ -255,7 +257,7 @@ def test_labelled_sets_have_their_labels(name, labels):
 @pytest.mark.thinned
 @pytest.mark.parametrize("name", ["ag-news-dev", "pt16", "yelp-sentences", "topical-persona-chat"])
 def test_other_sets_have_as_many_rows_as_the_registry_says(name):
-    samples = have(name)
+    samples = require(name)
     assert len(samples) == datasets.dataset(name).rows
     assert all(s.text.strip() for s in samples)
     if name == "pt16":
@@ -265,7 +267,7 @@ def test_other_sets_have_as_many_rows_as_the_registry_says(name):
 def test_the_test_part_of_pt16_is_another_collection():
     moments = {}
     for part in ("train", "tune", "test"):
-        rows = [s for s in have("pt16") if s.id.startswith(f"{part}:")]
+        rows = [s for s in require("pt16") if s.id.startswith(f"{part}:")]
         ratings = np.array([s.ratings["formality"]["mean"] for s in rows])
         moments[part] = (round(ratings.mean(), 2), round(ratings.var(ddof=1), 2))
     assert moments == {"train": (-0.73, 1.71), "tune": (-0.72, 1.64), "test": (0.17, 0.71)}
@@ -290,7 +292,7 @@ def test_word_lists_have_no_marks_of_a_terminal():
 
 def choices_of(name: str, part: str):
     """The samples of a part by id, and the choices between them, or a skip."""
-    samples = {sample.id: sample for sample in have(name, part)}
+    samples = {sample.id: sample for sample in require(name, part)}
     return samples, datasets.choices(name, part=part)
 
 

@@ -57,7 +57,7 @@ def test_concepts_belong_to_the_groups_between_blank_lines(trinity):
     assert keywords["A song birds."] == keywords["A bird sings."] == ("bird", "sing")
 
 
-def test_a_score_that_is_not_there_is_no_rating(trinity):
+def test_a_missing_score_is_not_a_rating(trinity):
     samples = {s.text: s for s in rated.commongen(trinity)}
     assert samples["On the mat."].ratings == {"commonsense": {"gpt-4": 4.0}}
     assert samples["The mat sits on song."].ratings == {"commonsense": {"gpt-4": 1.0}}
@@ -70,7 +70,7 @@ def test_a_part_alone_has_its_judge_alone(trinity):
     assert samples[0].ratings == {"commonsense": {"flan-t5": 0.9}}
 
 
-def test_a_score_that_is_no_number_is_said_with_its_line(files):
+def test_a_score_that_is_not_a_number_is_an_error_that_names_its_line(files):
     base = {AT + f"test{s}.txt": "A.\tmuch\n" for s in ("", "_med", "_bad")}
     parts = files(gpt_4={**base, AT + "keys.txt": "a\n"})
     with pytest.raises(InputError, match=r"commongen_test.txt:1: expected a number, found 'much'"):

@@ -78,7 +78,7 @@ def test_the_registry_and_the_list_of_what_was_collected_agree(rated_data: Path)
         }
 
 
-def test_offline_it_is_said_how_to_go_without_what_is_missing(
+def test_offline_the_error_names_what_works_without_the_missing_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))

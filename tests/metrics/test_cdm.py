@@ -126,7 +126,7 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
 @pytest.mark.thinned
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("gap", [True, False])
-def test_the_conditional_form_shows_what_stands_before(folders, family, gap):
+def test_the_conditional_form_shows_what_precedes(folders, family, gap):
     metric = CDMMomentum(*folders[family], task="dialogue", form="conditional", gap=gap)
     momentum = units_of(metric, dialogue())
     for j, (unit, turn) in enumerate(zip(momentum, TURNS, strict=True)):
@@ -311,7 +311,7 @@ def test_the_last_turn_alone_is_the_last_of_all_turns(folders, family, form):
     assert last.requires == {"text", "context"}
 
 
-def test_the_separator_is_what_stands_between_turns(folders):
+def test_the_separator_is_between_turns(folders):
     metric = CDMMomentum(*folders["t5"], task="dialogue", separator=" | ", form="conditional")
     *_, unit = units_of(metric, dialogue())
     expected = plain_difference(folders, "t5", f"{TURNS[0]} | {TURNS[1]} | <extra_id_0>", TURNS[2])
@@ -352,7 +352,7 @@ def test_what_can_not_be_scored_says_why(folders, samples, sample, reason):
     assert set(scores.parts["id"]) == {"good"}
 
 
-def test_one_sentence_has_a_value_where_something_stands_before_it(folders):
+def test_one_sentence_has_a_value_if_something_precedes_it(folders):
     scores = CDMMomentum(*folders["t5"]).score([Sample("a", "The lake froze.", prompt="The lake")])
     assert not scores.undefined
 
@@ -384,7 +384,7 @@ def test_a_unit_without_tokens_makes_a_text_undefined(folders, put_model):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_momentum_that_is_no_number_makes_a_text_undefined(folders, put_model, bad):
+def test_momentum_that_is_not_a_number_makes_a_text_undefined(folders, put_model, bad):
     metric = CDMMomentum(*folders["t5"], task="dialogue", pooling="max")
 
     def spoil(log_p):

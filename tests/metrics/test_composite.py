@@ -153,7 +153,7 @@ def test_a_metric_can_be_sent_to_another_process(aspect, scales):
 # -- undefined
 
 
-def test_one_reason_of_all_parts_stands_alone(scales):
+def test_a_reason_that_all_parts_share_is_given_once(scales):
     scores = CompositeCoherence(scales=scales).score([Sample("1", " ")])
     assert scores.undefined == {"1": "empty text"}
 
@@ -341,7 +341,7 @@ def test_scales_that_a_metric_does_not_use_leave_its_signature(tmp_path, scales)
         ("[[scales]]\nmean = 1\nsd = 1", r"component: expected a string"),
     ],
 )
-def test_a_file_that_is_no_file_of_scales_is_an_error(content, message, tmp_path, monkeypatch):
+def test_a_file_without_scales_is_an_error(content, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("own.toml").write_text(content)
     with pytest.raises(UserError, match=message):
@@ -375,7 +375,7 @@ def test_without_the_embedded_model_the_error_says_what_works(monkeypatch):
         _ = CompositeCoherence(model="other/lm").signature
 
 
-def test_every_component_is_told_how_models_are_loaded():
+def test_every_component_loads_models_as_chosen():
     loading = Loading(device="cpu", dtype="bfloat16", batch_tokens=7, allow_pickle=True)
     for aspect in ASPECTS:
         for component in aspect(loading=loading).components():

@@ -303,7 +303,7 @@ def test_an_empty_output_is_wrong_under_every_metric_and_no_judge_reads_it(bench
         assert parts["part"].to_list() == ["sentiment/majority: (empty)", "topic/majority: (empty)"]
 
 
-def test_a_system_that_leaves_texts_empty_is_no_better_for_it(bench):
+def test_empty_texts_do_not_improve_a_system(bench):
     """A is right on 60 prompts and empty on 40, B is right on 80 of 100."""
     bench(a="sentiment")
     metrics = (ControlAverage(), ControlMajority(), ControlBalancedAccuracy())
@@ -404,7 +404,7 @@ def test_judges_read_the_whole_text_or_what_follows_the_prompt(bench):
     assert "prompt" not in ControlAverage().requires
 
 
-def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench):
+def test_a_wanted_value_may_have_another_spelling_or_be_the_only_one_of_a_list(bench):
     bench(a="topic")
     for control in ("Science/Technology", "sci/tech", ("Sci/Tech",)):
         assert value(ControlAverage(), "a=Sci/Tech", {"topic": control}) == 1
@@ -553,7 +553,7 @@ def test_metrics_are_picklable_before_and_after_they_scored(three):
     np.testing.assert_array_equal(used.score([sample]).values, expected)
 
 
-def test_a_wrong_judge_is_said_before_anything_is_scored():
+def test_an_unknown_judge_is_an_error_before_anything_is_scored():
     with pytest.raises(UserError, match="there is no judge 'papers'; did you mean paper"):
         _ = ControlAverage(judges="papers").signature
 

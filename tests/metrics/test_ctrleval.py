@@ -363,7 +363,7 @@ def test_word_frequencies_that_are_not_there_are_an_error(choice):
         iwf.read(choice, iwf.source_of(choice, "bert"), 10, lambda texts: [[] for _ in texts])
 
 
-def test_what_ctrleval_can_not_use_is_said(tmp_path):
+def test_what_ctrleval_can_not_use_is_an_error(tmp_path):
     with pytest.raises(UserError, match="needs an encoder-decoder"):
         _ = CTRLEvalCoherence(patterns="ppl-gpt").signature
     (tmp_path / "config.json").write_text(

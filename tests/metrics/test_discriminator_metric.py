@@ -43,7 +43,7 @@ def texts(n: int) -> list[str]:
     return [" ".join(text.split()[: 2 + i]) for i, text in enumerate(tiny.texts()[:n])]
 
 
-def one(folder: Path, sample: Sample, **options: str) -> float:
+def single_value(folder: Path, sample: Sample, **options: str) -> float:
     return DiscriminatorScore(model=str(folder), value="logit", **options).score([sample]).values[0]
 
 
@@ -68,7 +68,7 @@ def test_the_labels_may_be_in_either_order(folder, tmp_path):
     config |= {"label2id": {"positive": 0, "negative": 1}}
     (turned / "config.json").write_text(json.dumps(config))
     sample = Sample("a", "It rained.")
-    assert one(turned, sample) == pytest.approx(-one(folder, sample), abs=1e-5)
+    assert single_value(turned, sample) == pytest.approx(-single_value(folder, sample), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -93,26 +93,28 @@ def test_what_has_no_value_has_a_reason(folder, options, text, prompt, reason):
 
 @pytest.mark.parametrize("text", ["🙂", "word", "是的", "It  rained \n again"])
 def test_short_texts_and_other_scripts_have_a_value(folder, text):
-    assert np.isfinite(one(folder, Sample("a", text)))
+    assert np.isfinite(single_value(folder, Sample("a", text)))
 
 
 def test_a_continuation_is_read_without_its_prompt(folder):
-    rest = one(folder, Sample("a", "rained all week."))
+    rest = single_value(folder, Sample("a", "rained all week."))
     sample = Sample("a", "It rained all week.", prompt="It")
-    assert one(folder, sample, text="continuation") == pytest.approx(rest, abs=1e-6)
-    assert one(folder, sample) != pytest.approx(rest, abs=1e-6)
+    assert single_value(folder, sample, text="continuation") == pytest.approx(rest, abs=1e-6)
+    assert single_value(folder, sample) != pytest.approx(rest, abs=1e-6)
 
 
 def test_a_dialogue_is_its_context_and_its_text_a_turn_a_line(tmp_path):
     folder = tiny_classifier.save(tmp_path / "m", ("negative", "positive"), family="bert")
     turns = Sample("a", " No. ", context=("Did you swim?", " ", "I did.</UTT>Was it cold?"))
     whole = Sample("a", "Did you swim?\nI did.\nWas it cold?\nNo.")
-    expected = one(folder, whole)
-    assert one(folder, turns, task="dialogue") == pytest.approx(expected, abs=1e-6)
-    assert one(folder, whole, task="dialogue") == pytest.approx(expected, abs=1e-6)
+    expected = single_value(folder, whole)
+    assert single_value(folder, turns, task="dialogue") == pytest.approx(expected, abs=1e-6)
+    assert single_value(folder, whole, task="dialogue") == pytest.approx(expected, abs=1e-6)
     marked = Sample("a", "Did you swim?</UTT> I did. </UTT>Was it cold?</UTT>No.")
-    assert one(folder, marked, task="dialogue") == pytest.approx(expected, abs=1e-6)
-    assert one(folder, turns) == pytest.approx(one(folder, Sample("a", "No.")), abs=1e-6)
+    assert single_value(folder, marked, task="dialogue") == pytest.approx(expected, abs=1e-6)
+    assert single_value(folder, turns) == pytest.approx(
+        single_value(folder, Sample("a", "No.")), abs=1e-6
+    )
     assert fields_read(DiscriminatorScore(task="dialogue")) == {"text", "context"}
 
 
@@ -125,8 +127,12 @@ def test_a_text_that_is_cut_is_counted_and_read_from_the_side_that_training_kept
         scores = DiscriminatorScore(model=str(model), value="logit").score(samples)
         assert scores.truncated == {"a", "b"}
         assert scores.values[0] == pytest.approx(scores.values[1], abs=1e-6)
-    assert one(folder, Sample("a", long)) != pytest.approx(one(end, Sample("a", long)), abs=1e-6)
-    assert one(folder, Sample("a", long)) == pytest.approx(log_odds(folder, long), abs=1e-4)
+    assert single_value(folder, Sample("a", long)) != pytest.approx(
+        single_value(end, Sample("a", long)), abs=1e-6
+    )
+    assert single_value(folder, Sample("a", long)) == pytest.approx(
+        log_odds(folder, long), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("model", ["", " "])
@@ -136,7 +142,7 @@ def test_without_a_model_it_says_how_to_make_one(model):
     assert "\n" not in str(raised.value)
 
 
-def test_models_that_are_no_discriminators_are_refused(tmp_path, causal_folders):
+def test_models_that_are_not_discriminators_are_refused(tmp_path, causal_folders):
     stars = tiny_classifier.save(tmp_path / "stars", ("1 star", "5 stars"))
     for wrong, complaint in (
         (stars, "not a discriminator: its labels are 1 star, 5 stars"),

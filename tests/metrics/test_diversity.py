@@ -113,7 +113,7 @@ def test_floor_cuts_and_never_rounds():
     assert by_floor == {None: 0.375, 0: 0.0, 1: 0.3, 2: 0.37, 3: 0.375, 15: 0.375}
 
 
-def test_a_floor_that_is_no_number_of_decimals_is_the_users_mistake():
+def test_a_floor_that_is_not_a_number_of_decimals_is_the_users_mistake():
     with pytest.raises(UserError, match=r"floor=-1: expected a whole number from 0 to 15, or none"):
         Distinct1(floor=-1)
     with pytest.raises(UserError, match=r"draws=0: expected a whole number from 1 on"):

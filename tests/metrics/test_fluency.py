@@ -489,7 +489,7 @@ def test_slor_counts_texts_that_are_handed_to_it_unless_it_has_a_corpus_or_needs
         assert metric.counting(["It rained."]) is metric
 
 
-def test_counts_of_another_tokenizer_are_no_corpus(gpt2, causal_folders):
+def test_counts_of_another_tokenizer_are_not_a_corpus(gpt2, causal_folders):
     tokens = load("causal-tokens", str(causal_folders["bloom"]))
     assert tokens.vocabulary_size == load("causal-tokens", gpt2).vocabulary_size
     counts = unigram.count(["It rained."], tokens)

@@ -27,7 +27,7 @@ def overlap(text, prompt=""):
     return len(words & set(text.split())) / len(words) if words else None
 
 
-def test_parameters_are_fields_and_none_is_no_value():
+def test_parameters_are_fields_and_none_is_not_a_value():
     instance = overlap()
     check_metric(instance)
     assert (instance.requires, instance.reads) == ({"text"}, {"prompt"})
@@ -61,7 +61,7 @@ def test_another_body_has_another_signature():
     assert first.startswith("words|function:")
 
 
-def test_a_parameter_that_is_no_field_is_refused():
+def test_a_parameter_that_is_not_a_field_is_refused():
     with pytest.raises(
         UserError, match=r"metric 'bad': txt: not a field of samples; parameters can be "
     ):

@@ -75,7 +75,7 @@ def test_errors_are_counted_per_hundred_words_with_a_part_a_category(text, categ
     assert set(parts.values()) == {0}
 
 
-def test_matters_of_style_are_no_errors():
+def test_matters_of_style_are_not_errors():
     text = "She said angrily that he saw the door open."
     assert {hit.category for hit in quire.check(text)} == {"style"}
     assert value(text) == 0
@@ -137,7 +137,7 @@ def test_a_correct_text_may_be_cut_off_anywhere(text, data):
     "text",
     ["It is hard to breath", "He could loose", "Their is", "It was a on", "We saw the the"],
 )
-def test_the_half_word_that_a_text_is_cut_off_in_is_no_error(text):
+def test_a_half_word_at_the_end_of_a_cut_text_is_not_an_error(text):
     assert value(text) == 0
     assert value(f"{text} end") > 0
     assert value(f"{text}.") > 0

@@ -136,7 +136,7 @@ def test_of_binary_classifiers_the_one_surest_of_its_label_wins(tmp_path):
         assert verdict.vote == TOPICS[yes.argmax()]  # also where all four say no
 
 
-def test_the_label_can_stand_in_what_binary_classifiers_read(tmp_path):
+def test_a_binary_classifier_may_read_the_label_in_its_input(tmp_path):
     template = 'template = "<label>[SEP]<text>"\nwords = { World = "lake" }\n'
     (verdict,) = loaded(binary(tmp_path, template)).verdicts(["<label> froze"])
     read = [f"{word}[SEP]<label> froze" for word in ("lake", *TOPICS[1:])]
@@ -271,7 +271,7 @@ def test_figures_are_published_for_the_papers_judges_and_measured_for_the_offlin
         ("./nowhere", "there is no model folder './nowhere'"),
     ],
 )
-def test_what_is_no_judge_is_refused(choice, message):
+def test_what_is_not_a_judge_is_refused(choice, message):
     with pytest.raises(UserError, match=message.replace("?", r"\?")):
         choose(choice)
 
@@ -347,7 +347,7 @@ def test_the_description_changes_with_whatever_could_change_a_vote(tmp_path, tin
     assert description != other
 
 
-def test_a_judge_that_cannot_be_had_is_said_to_be_unavailable_and_fails_when_asked():
+def test_an_unavailable_judge_is_described_as_such_and_fails_when_used():
     chosen = choose("paper")
     description = describe(chosen)
     assert "english@714eb0fa89d2#" in description

@@ -29,12 +29,12 @@ from levelfield.text.words import SOFT_HYPHEN, standard
 EXACT = (KeywordsAny, KeywordsAll, KeywordsCoverage)
 
 
-def asked(text: str, *keywords: str, prompt: str = "") -> Sample:
+def keyword_sample(text: str, *keywords: str, prompt: str = "") -> Sample:
     return Sample("1", text, prompt=prompt, control={"keywords": keywords})
 
 
 def holds(text: str, keyword: str, **options) -> bool:
-    (value,) = KeywordsCoverage(**options).score([asked(text, keyword)]).values
+    (value,) = KeywordsCoverage(**options).score([keyword_sample(text, keyword)]).values
     assert value in (0, 1)
     return bool(value)
 
@@ -162,7 +162,7 @@ def test_the_standard_form_is_its_own_standard_form(text: str):
 
 @given(st.text(st.characters(categories=["L", "M", "N", "P", "S", "Z"]), max_size=12), st.data())
 def test_soft_hyphens_hide_no_keyword(keyword: str, data: st.DataObject):
-    if not keywords_of(asked("", keyword).control):
+    if not keywords_of(keyword_sample("", keyword).control):
         return
     hyphens = st.lists(st.sampled_from(["", SOFT_HYPHEN]), min_size=12, max_size=12)
     broken = "".join(c + h for c, h in zip(keyword, data.draw(hyphens), strict=False))
@@ -200,7 +200,7 @@ def test_a_keyword_is_found_by_its_lemmas(text: str, keyword: str, matches: bool
 
 
 def test_any_all_and_share_agree_on_what_is_found():
-    sample = asked("The court fell silent.", "court", "culture", "silent")
+    sample = keyword_sample("The court fell silent.", "court", "culture", "silent")
     any_, all_, share = (metric().score([sample]) for metric in EXACT)
     assert [any_.values[0], all_.values[0], share.values[0]] == [1, 0, pytest.approx(2 / 3)]
     for scores in (any_, all_, share):
@@ -217,7 +217,10 @@ def test_one_keyword_may_be_given_without_a_list():
 
 
 def test_keywords_count_once_and_blank_ones_never():
-    assert keywords_of(asked("x", "a", " a", "\t", "", "\u200b", "b").control) == ("a", "b")
+    assert keywords_of(keyword_sample("x", "a", " a", "\t", "", "\u200b", "b").control) == (
+        "a",
+        "b",
+    )
 
 
 def test_undefined_values_say_why():
@@ -243,7 +246,7 @@ ALL_FIVE = (*EXACT, KeywordsCov, KeywordsExtCov)
 
 @pytest.mark.parametrize("metric", ALL_FIVE)
 def test_an_empty_output_holds_no_keyword_and_counts_as_0(metric):
-    sample = asked(" \n", "court", "culture")
+    sample = keyword_sample(" \n", "court", "culture")
     scores = metric().score([sample])
     assert scores.values.tolist() == [0]
     assert scores.parts is not None
@@ -256,10 +259,12 @@ def test_an_empty_output_holds_no_keyword_and_counts_as_0(metric):
 
 @pytest.mark.parametrize("match", ["word", "substring", "lemma"])
 def test_no_match_finds_a_keyword_in_nothing(match):
-    assert KeywordsAny(match=match).score([asked("", "court", "*", "市場")]).values.tolist() == [0]
+    assert KeywordsAny(match=match).score(
+        [keyword_sample("", "court", "*", "市場")]
+    ).values.tolist() == [0]
 
 
-def test_a_system_that_leaves_texts_empty_is_no_better_for_it():
+def test_empty_texts_do_not_improve_a_system():
     """A is right on 60 prompts and empty on 40, B is right on 80 of 100."""
 
     def texts(right: int, otherwise: str) -> list[Sample]:
@@ -273,13 +278,13 @@ def test_a_system_that_leaves_texts_empty_is_no_better_for_it():
     assert KeywordsAll(empty="undefined").score(a).mean() == 1
 
 
-def test_of_the_continuation_the_prompt_is_no_part():
+def test_the_prompt_is_not_part_of_the_continuation():
     rows = [
-        asked("The court met again.", "court", prompt="The court"),
-        asked("The court: a court.", "court", prompt="The court"),
-        asked("A court.", "court", prompt="The"),
-        asked("A court.", "court"),
-        asked("The court ", "court", prompt="The court"),
+        keyword_sample("The court met again.", "court", prompt="The court"),
+        keyword_sample("The court: a court.", "court", prompt="The court"),
+        keyword_sample("A court.", "court", prompt="The"),
+        keyword_sample("A court.", "court"),
+        keyword_sample("The court ", "court", prompt="The court"),
     ]
     samples = [Sample(str(i), s.text, s.prompt, control=s.control) for i, s in enumerate(rows)]
     scores = KeywordsCoverage(text="continuation").score(samples)
@@ -297,7 +302,7 @@ words_of_texts = st.text("abC+ .é", max_size=12)
 
 @given(words_of_texts, st.lists(words_of_texts, max_size=4))
 def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, keywords: list[str]):
-    sample = asked(text, *keywords)
+    sample = keyword_sample(text, *keywords)
     options = [{"match": m, "case": c} for m in ("word", "substring") for c in ("exact", "ignore")]
     for option in options:
         any_, all_, share = (metric(**option).score([sample]).values[0] for metric in EXACT)
@@ -318,27 +323,30 @@ def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, keywords: li
 @given(st.text(), st.lists(st.text(), max_size=3))
 def test_no_text_and_no_keyword_is_too_strange(text: str, keywords: list[str]):
     for match in ("word", "substring", "lemma"):
-        (value,) = KeywordsCoverage(match=match).score([asked(text, *keywords)]).values
+        (value,) = KeywordsCoverage(match=match).score([keyword_sample(text, *keywords)]).values
         assert np.isnan(value) or 0 <= value <= 1
 
 
 @given(
-    st.text(min_size=1).filter(lambda s: keywords_of(asked("", s).control)), st.sampled_from("ex")
+    st.text(min_size=1).filter(lambda s: keywords_of(keyword_sample("", s).control)),
+    st.sampled_from("ex"),
 )
 def test_a_keyword_on_its_own_is_always_found(keyword: str, case: str):
     option = {"case": "exact" if case == "e" else "ignore"}
     for match in ("word", "substring", "lemma"):
         (value,) = (
-            KeywordsCoverage(match=match, **option).score([asked(f"\n{keyword} ", keyword)]).values
+            KeywordsCoverage(match=match, **option)
+            .score([keyword_sample(f"\n{keyword} ", keyword)])
+            .values
         )
         assert value == 1
 
 
 def test_cov_takes_keywords_as_written_and_ext_cov_pools_lemmas():
-    (cov,) = KeywordsCov().score([asked("The courts met.", "court", "courts")]).values
+    (cov,) = KeywordsCov().score([keyword_sample("The courts met.", "court", "courts")]).values
     assert cov == 0.5
     # "left" may be of "leave", or its own adjective, which "leaves" is not
-    scores = KeywordsExtCov().score([asked("She leaves.", "left")])
+    scores = KeywordsExtCov().score([keyword_sample("She leaves.", "left")])
     assert scores.values[0] == 0.5
     assert scores.parts is not None
     assert scores.parts.select("part", "score").rows() == [("leave", 1.0), ("left", 0.0)]
@@ -375,7 +383,9 @@ def fake_spacy(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.usefixtures("fake_spacy")
 def test_cov_with_spacy_is_keywords_among_the_lemmas_of_the_text():
     metric = KeywordsCov(lemmas="spacy")
-    (value,) = metric.score([asked("The courts met", "court", "meet", "courts", "The")]).values
+    (value,) = metric.score(
+        [keyword_sample("The courts met", "court", "meet", "courts", "The")]
+    ).values
     assert value == 3 / 4  # "courts" is not a lemma
     assert "|lemmas:spacy-3.8.1/en_core_web_sm-3.8.0|text:whole|" in metric.signature
 
@@ -383,16 +393,16 @@ def test_cov_with_spacy_is_keywords_among_the_lemmas_of_the_text():
 @pytest.mark.usefixtures("fake_spacy")
 def test_ext_cov_with_spacy_adds_its_lemma_to_those_of_the_dictionary():
     metric = KeywordsExtCov(lemmas="spacy")
-    scores = metric.score([asked("She Leaves", "Left")])
+    scores = metric.score([keyword_sample("She Leaves", "Left")])
     assert scores.parts is not None
     assert scores.parts.select("part", "score").rows() == [("leave", 1.0), ("left", 0.0)]
-    whole = metric.score([asked("COURTS", "court")])
+    whole = metric.score([keyword_sample("COURTS", "court")])
     assert whole.values[0] == 1
     version = metadata.version("lemminflect")
     assert f"|lemmas:spacy-3.8.1/en_core_web_sm-3.8.0+lemminflect-{version}|" in metric.signature
 
 
-def test_a_missing_package_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_package_is_an_error_that_names_the_fix(monkeypatch: pytest.MonkeyPatch):
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 

@@ -212,7 +212,7 @@ def test_garbage_on_the_pipe_is_an_error_and_never_a_value(comet):
     assert COMETSource(**comet).score([sample("ice")]).values == pytest.approx([3 / 14])
 
 
-def test_what_the_encoder_lacks_is_said_in_one_line(comet, tmp_path):
+def test_a_missing_encoder_is_an_error_of_one_line(comet, tmp_path):
     comet["model"] = str(checkpoint(tmp_path / "o", "offline"))
     with pytest.raises(ModelError, match=r"^comet: OSError: xlm-roberta-large is not on this ma"):
         COMETSource(**comet).score([sample("ice")])
@@ -240,14 +240,14 @@ def test_pickled_weights_must_be_allowed(comet):
         _ = COMETSource(**comet).signature
 
 
-def test_a_model_that_is_no_checkpoint_or_not_here_is_told_apart(comet, tmp_path):
+def test_a_missing_model_and_one_without_a_checkpoint_have_different_errors(comet, tmp_path):
     with pytest.raises(ModelError, match=r"is not a checkpoint of COMET: .* has no hparams.yaml"):
         _ = COMETSource(**{**comet, "model": str(tmp_path)}).signature
     with pytest.raises(ModelError, match=r"'Unbabel/wmt22-comet-da' is not on this machine"):
         _ = COMETSource(**{**comet, "model": "Unbabel/wmt22-comet-da"}).signature
 
 
-def test_an_environment_that_changed_behind_our_back_gives_no_values(comet, environment):
+def test_an_environment_that_changed_since_its_creation_gives_no_values(comet, environment):
     mark = environment.path / "levelfield-environment.json"
     kept = mark.read_text()
     try:

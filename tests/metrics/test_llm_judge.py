@@ -197,7 +197,7 @@ def test_an_answer_is_a_number_of_the_scale_and_nothing_else_or_unparsable(answe
 
 
 @given(st.text(alphabet="0123456789 ./-*Score:\n", max_size=8))
-def test_what_is_read_stands_in_the_answer_and_on_the_scale(answer):
+def test_the_number_read_is_in_the_answer_and_on_the_scale(answer):
     masses = OVERALL.read(answer)
     if masses:
         assert int(masses["number"]) in range(1, 11)
@@ -211,7 +211,7 @@ def test_every_way_a_token_writes_a_number_counts_for_it():
     assert masses.unresolved == 0
 
 
-def test_the_number_is_found_behind_words_and_before_the_end_token():
+def test_the_number_is_found_after_words_and_before_the_end_token():
     answer_steps = steps(
         ("Score", {"Score": 0.9, "3": 0.1}),
         (":", {":": 1.0}),
@@ -259,7 +259,7 @@ def test_without_a_next_token_the_answer_itself_says_which_it_is(answer, number)
     assert masses.p[number] == pytest.approx({1: 0.8, 10: 0.64}[number])
 
 
-def test_steps_of_another_text_are_no_log_probabilities():
+def test_steps_of_another_text_give_no_log_probabilities():
     assert OVERALL.masses("7", steps(("8", {"8": 1.0}))) is None
 
 
@@ -313,12 +313,12 @@ def test_no_number_at_all_is_undefined_and_says_of_how_many():
 
 
 def test_several_answers_with_log_probabilities_are_pooled():
-    def both(body, _):
+    def answer(body, _):
         first = body["seed"] == 0
         answer_steps = [("8", {"8": 0.6, "6": 0.4})] if first else [("4", {"4": 1.0})]
         return completion("8" if first else "4", steps=answer_steps)
 
-    with serving(both) as (url, _):
+    with serving(answer) as (url, _):
         judge = LLMJudgeOverall(model="judge", base_url=url, expectation="logprobs", samples=2)
         assert judge.score(samples(1)).values == pytest.approx([(8 * 0.6 + 6 * 0.4 + 4) / 2])
 
@@ -497,7 +497,7 @@ def test_a_field_that_is_shown_and_empty_is_undefined(judge, task, reason):
     assert scores.undefined == {"a": reason, "b": "empty text"}
 
 
-def test_no_samples_are_no_scores():
+def test_no_samples_give_no_scores():
     judge = LLMJudgeOverall(model="m", base_url="http://x.invalid/v1", expectation="samples")
     assert len(judge.score([])) == 0
 

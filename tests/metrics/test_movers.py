@@ -173,7 +173,7 @@ def test_a_file_that_holds_no_vectors_is_refused_with_the_place(tmp_path, conten
         WordVectors(tmp_path / name)
 
 
-def test_what_is_no_number_is_said_with_its_word(tmp_path):
+def test_what_is_not_a_number_is_an_error_that_names_its_word(tmp_path):
     (tmp_path / "v.txt").write_bytes(b"a 1 2\nb x 2\n")
     with pytest.raises(UserError, match="the word 'b' is not 2 numbers"):
         WordVectors(tmp_path / "v.txt").of(["b"])

@@ -101,7 +101,7 @@ def test_a_latin_name_alone_is_not_compared(text: str, reference: str, kind: str
     assert "unread" not in before.signature
 
 
-def test_accents_are_no_other_script():
+def test_accents_are_not_another_script():
     for text in ("Über Köln zog ein Stürmchen", "Hôtel à côté de l’église", "Đường phố Hà Nội"):
         assert ROUGE1References().score(of(text, [text])).values[0] == 1
 

@@ -95,7 +95,7 @@ def test_a_damaged_pooler_is_refused_in_one_line_that_names_the_file(tmp_path, c
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "[" * 100_000])
-def test_a_file_that_is_no_pooler_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_pooler_is_refused(tmp_path, content):
     path = tmp_path / "p.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")

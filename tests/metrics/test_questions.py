@@ -80,13 +80,13 @@ def t5(tiny_folders: Folders) -> str:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Any:
-    def own(template: str = "Is it so? </s> <text>", **words: str) -> str:
+def question_file(tmp_path: Path) -> Any:
+    def write(template: str = "Is it so? </s> <text>", **words: str) -> str:
         answers = "".join(f'{key} = "{word}"\n' for key, word in words.items())
         (tmp_path / "own.toml").write_text(f'[questions.own]\ntemplate = "{template}"\n{answers}')
         return str(tmp_path / "own.toml")
 
-    return own
+    return write
 
 
 def filled(template: str, sample: Sample = SAMPLE, context: str | None = None) -> str:

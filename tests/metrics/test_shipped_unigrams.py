@@ -66,7 +66,7 @@ def test_with_room_for_all_of_a_corpus_the_counts_are_those_of_its_whole_texts(
     np.testing.assert_array_equal(unigrams.counts, unigram.count(whole, tokens).counts)
 
 
-def test_a_folder_without_texts_is_said(gpt2, tmp_path):
+def test_a_folder_without_texts_is_an_error(gpt2, tmp_path):
     with pytest.raises(SystemExit, match=r"no token in the corpus \(expected texts in files"):
         count(tmp_path, gpt2, tmp_path / "counts.txt")
     assert not (tmp_path / "counts.txt").exists()

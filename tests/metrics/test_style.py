@@ -31,7 +31,7 @@ from levelfield.models.torch import causal as torch_causal
         ("我要走了。", "我 要 走。", "one word"),
     ],
 )
-def test_what_is_no_rewrite(text, source, kind):
+def test_kinds_of_texts_that_are_not_rewrites(text, source, kind):
     assert degenerate(text, source) == kind
 
 

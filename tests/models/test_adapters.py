@@ -68,7 +68,7 @@ def test_an_adapter_that_is_on_is_the_model_with_merged_weights(family: str):
 
 
 @every_family
-def test_the_base_is_exact_beside_its_adapters(family: str):
+def test_the_base_is_exact_next_to_its_adapters(family: str):
     base = tiny.causal_model(family, 40)
     before = logits(base)
     first, second = (AdaptedModel(base, adapter_of(base, seed)) for seed in (0, 1))

@@ -232,7 +232,7 @@ def notes(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize(("bos", "loss", "warned"), [(True, 3, 1), (True, 0.2, 0), ("auto", 3, 0)])
-def test_bos_that_makes_texts_far_less_likely_is_said_once(bos, loss, warned, notes):
+def test_bos_that_makes_texts_far_less_likely_gives_one_warning(bos, loss, warned, notes):
     words = tiny.causal_tokenizer("gpt2")
     tokens = CausalTokens(words, tiny.causal_model("gpt2", len(words)).config, bos=bos)
     for _ in range(2):
@@ -289,7 +289,7 @@ def test_words_after_no_text_begin_as_their_frame_does():
             np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
-def test_a_wrapped_model_begins_as_its_tokenizer_or_as_it_is_told():
+def test_a_wrapped_model_begins_as_its_tokenizer_or_as_chosen():
     words = tiny.causal_tokenizer("gpt2")
     network = tiny.causal_model("gpt2", len(words))
     assert not wrapped(network, words, "tiny").reads_bos

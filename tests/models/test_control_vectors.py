@@ -69,14 +69,16 @@ def test_halves_are_read_as_the_numbers_they_are(tmp_path: Path):
         ({"direction.1": np.ones((2, 3), np.float32)}, "controlvector", "has 2 axes; expected one"),
     ],
 )
-def test_what_is_no_control_vector_is_one_line(tmp_path: Path, tensors, architecture, message):
+def test_what_is_not_a_control_vector_is_an_error_of_one_line(
+    tmp_path: Path, tensors, architecture, message
+):
     path = by_gguf(tmp_path / "v.gguf", tensors, architecture=architecture)
     with pytest.raises(ModelError, match=message) as caught:
         read_control_vector(path)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_no_gguf_is_one_line(tmp_path: Path):
+def test_a_file_that_is_not_gguf_is_an_error_of_one_line(tmp_path: Path):
     (tmp_path / "v.gguf").write_bytes(b"nothing of the kind")
     with pytest.raises(ModelError, match=r"v\.gguf") as caught:
         read_control_vector(tmp_path / "v.gguf")

@@ -145,7 +145,7 @@ def test_a_file_that_is_cut_is_one_line_with_its_name_and_no_copy(file, tmp_path
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_no_causal_model_of_transformers_is_refused(tmp_path):
+def test_what_is_not_a_causal_model_of_transformers_is_refused(tmp_path):
     import tiny_gguf
 
     other = tmp_path / "other.gguf"
@@ -239,7 +239,7 @@ def flip(path: Path) -> None:
 @pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("name", [*sorted(FILES), WEIGHTS])
 @pytest.mark.parametrize("damage", [cut, flip, Path.unlink, lambda path: path.write_bytes(b"")])
-def test_a_file_that_is_missing_cut_or_changed_is_made_anew(file, name, damage):
+def test_a_file_that_is_missing_cut_or_changed_is_made_again(file, name, damage):
     folder = converted(file, SHA256, weights=True)
     whole = {p.name: p.read_bytes() for p in folder.iterdir()}
     damage(folder / name)
@@ -248,7 +248,7 @@ def test_a_file_that_is_missing_cut_or_changed_is_made_anew(file, name, damage):
 
 
 @pytest.mark.usefixtures("light")
-def test_a_copy_that_was_removed_while_the_process_runs_is_made_anew(file, cache):
+def test_a_copy_that_was_removed_while_the_process_runs_is_made_again(file, cache):
     folder = converted(file, SHA256, weights=False)
     shutil.rmtree(cache)
     assert converted(file, SHA256, weights=True) == folder
@@ -283,7 +283,9 @@ def test_a_process_that_ends_in_the_middle_leaves_nothing_that_the_next_one_mind
 
 
 @pytest.mark.usefixtures("light")
-def test_no_room_is_said_before_a_byte_is_written_with_what_is_needed_and_where(file, monkeypatch):
+def test_a_full_disk_is_an_error_before_a_byte_is_written_and_names_size_and_place(
+    file, monkeypatch
+):
     folder = converted(file, SHA256, weights=False)
     size = module.bytes_of_weights(file)
     usage = namedtuple("usage", "total used free")

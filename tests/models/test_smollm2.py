@@ -143,7 +143,7 @@ def test_each_digit_is_a_token_and_blanks_before_it_stay_together():
 
 
 @pytest.mark.slow
-def test_it_continues_texts_and_is_no_infiller():
+def test_it_continues_texts_and_is_not_an_infiller():
     model = load("causal", OFFLINE_LM)
     likely, unlikely = model.log_likelihood(
         ["The capital of France is Paris.", "The capital of France is table."]

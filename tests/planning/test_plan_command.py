@@ -164,7 +164,7 @@ def test_a_pilot_with_one_seed_plans_claims_about_these_runs():
     assert [row["seeds"] for row in plan.rows] == [1]
 
 
-def test_what_the_user_states_stands_above_the_pilot():
+def test_what_the_user_states_overrides_the_pilot():
     scores, samples = pilot(np.random.default_rng(4), inputs=20, seeds=2)
     plan = plan_systems(scores, samples=samples, sd_seeds=0.7)
     assert plan.assumptions["spread"][0]["sd_seeds"] == pytest.approx(0.7)
@@ -236,7 +236,7 @@ def test_samples_for_a_correlation_are_those_of_tables():
     assert samples_for_correlation(0.0, power=0.8, alpha=0.05) is None
 
 
-def test_two_metrics_are_told_apart_as_often_as_promised():
+def test_a_difference_of_metrics_is_shown_as_often_as_promised():
     n = samples_for_difference(0.6, 0.3, 0.5, power=0.8, alpha=0.05)
     assert n is not None
     L = np.linalg.cholesky(np.array([[1, 0.6, 0.3], [0.6, 1, 0.5], [0.3, 0.5, 1]]))
@@ -304,7 +304,7 @@ def test_a_pilot_of_independent_samples_is_worth_its_samples():
     assert 0.4 * expected < pair["samples_for_difference"] < 2.5 * expected
 
 
-def test_metrics_of_a_pilot_that_no_test_compares_are_not_planned_and_why_is_said():
+def test_metrics_of_a_pilot_that_no_test_compares_are_not_planned_with_a_reason():
     columns, samples = rated(60, np.random.default_rng(9))
     systems = [replace(s, system="ab"[int(s.id) % 2]) for s in samples]
     plan = plan_metrics(columns, ratings=systems)

@@ -75,7 +75,7 @@ def test_two_systems_have_the_odds_of_their_wins():
     assert fit.values[0] - fit.values[1] == pytest.approx(math.log(10 / 3))
 
 
-def test_an_undefeated_system_is_said_and_the_others_have_strengths():
+def test_an_undefeated_system_has_a_reason_and_the_others_have_strengths():
     a, b, outcomes, clusters = played(3)
     a, b = np.append(a, [3, 3, 0]), np.append(b, [0, 1, 3])
     outcomes, clusters = np.append(outcomes, [1, 1, 0]), np.append(clusters, [0, 1, 2])

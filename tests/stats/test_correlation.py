@@ -201,7 +201,7 @@ def slow_resamples(x, y, clusters, resamples, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_bootstrap_draws_clusters_and_computes_everything_anew(seed):
+def test_the_bootstrap_draws_clusters_and_recomputes_everything(seed):
     rng = np.random.default_rng(seed)
     n = 22
     y = rng.integers(1, 6, n).astype(float)

@@ -102,7 +102,7 @@ def test_few_clusters_are_swapped_in_every_way():
 
 
 @pytest.mark.parametrize("clusters", [18, 40])
-def test_a_p_below_one_permutation_is_told(clusters):
+def test_a_p_below_one_permutation_is_estimated(clusters):
     rng = np.random.default_rng(1)
     y = rng.normal(size=clusters)
     a, b = y + 1e-3 * rng.normal(size=clusters), rng.normal(size=clusters)
@@ -187,13 +187,13 @@ def test_bonferroni_is_never_below_holm(p):
     assert np.all(adjusted(p, "holm") >= np.array(p) - 1e-15)
 
 
-def test_undefined_p_values_are_no_comparisons():
+def test_undefined_p_values_are_not_comparisons():
     assert bonferroni([0.01, math.nan, 0.5]).tolist()[0] == pytest.approx(0.02)
     assert math.isnan(bonferroni([0.01, math.nan])[1])
 
 
 @given(st.integers(0, 6), st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
-def test_metrics_of_two_clusters_are_always_told_apart(n, shown):
+def test_metrics_of_two_clusters_always_differ(n, shown):
     names = list(map(str, range(n)))
     ranks = rank_clusters(names, lambda a, b: (int(a), int(b)) in shown)
     assert [m for cluster in ranks for m in cluster] == names

@@ -79,7 +79,7 @@ def test_a_record_has_null_for_nan_and_only_the_reasons_there_are():
 
 
 @pytest.mark.parametrize("ends", [(0.5, 0.5), (1.0, 1.0 + 1e-15), (0.0, 0.0), (-math.inf, 1.0)])
-def test_ends_that_say_nothing_are_no_interval(ends):
+def test_ends_without_information_are_not_an_interval(ends):
     e = Estimate(0.5, *ends, 9, 9)
     assert math.isnan(e.low)
     assert math.isnan(e.high)
@@ -87,7 +87,7 @@ def test_ends_that_say_nothing_are_no_interval(ends):
 
 
 @pytest.mark.parametrize("clusters", [2, 4])
-def test_resamples_of_fewer_than_five_clusters_are_no_interval(clusters):
+def test_resamples_of_fewer_than_five_clusters_give_no_interval(clusters):
     drawn = np.linspace(-1, -0.56, 99)
     e = estimate_from_draws(-0.56, drawn, n=9, clusters=clusters)
     (several,) = estimates_from_draws(

@@ -35,7 +35,7 @@ def test_without_resampling_values_are_exact(swapped):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_slopes_are_those_of_resamples_that_are_computed_anew(swapped):
+def test_slopes_are_those_of_exact_resamples(swapped):
     x, y, code = rated(90, 30, seed=1)
     x, y = (y, x) if swapped else (x, y)
     expanded, exact = FirstOrder(x, y, code, PLAIN), Reweighted(x, y, code)
@@ -66,7 +66,7 @@ def test_each_sample_is_counted_in_the_pairs_that_it_is_part_of(swapped):
     assert np.array_equal(FirstOrder(x, y, code, ("kendall",)).gradients[:, 6:], counts)
 
 
-def test_intervals_are_near_those_of_resamples_that_are_computed_anew(monkeypatch):
+def test_intervals_are_near_those_of_exact_resamples(monkeypatch):
     x, y, code = rated(4000, 1500, seed=3)
     exact = estimates(x, y, code, resampling=FEW)
     monkeypatch.setattr(first_order, "MOST_EXACT", 3999)
@@ -84,7 +84,7 @@ def test_intervals_are_near_those_of_resamples_that_are_computed_anew(monkeypatc
 
 
 @pytest.mark.parametrize(("most", "fewest"), [(4000, 10), (3999, 1501)])
-def test_few_samples_or_few_clusters_are_computed_anew(monkeypatch, most, fewest):
+def test_few_samples_or_few_clusters_have_exact_resamples(monkeypatch, most, fewest):
     x, y, code = rated(4000, 1500, seed=3)
     exact = estimates(x, y, code, wanted=("kendall",), resampling=Resampling(resamples=5))
     monkeypatch.setattr(first_order, "MOST_EXACT", most)
@@ -112,7 +112,7 @@ def test_metrics_on_the_same_samples_share_draws(monkeypatch):
             assert other[s].high == pytest.approx(e.high, rel=1e-9)
 
 
-def test_means_over_groups_are_near_those_computed_anew(monkeypatch):
+def test_means_over_groups_are_near_the_exact_ones(monkeypatch):
     x, y, code = rated(3000, 600, seed=5)
     groups = np.random.default_rng(6).integers(2, size=3000)
     exact = mean_over_groups(x, y, code, groups, kinds=("kendall", "pearson"), resampling=FEW)

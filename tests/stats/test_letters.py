@@ -50,7 +50,7 @@ def test_letters_come_in_the_order_of_the_items(relation):
 
 
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 10))
-def test_items_told_apart_by_distance_need_the_fewest_letters(values, near):
+def test_items_that_differ_by_distance_need_the_fewest_letters(values, near):
     values = sorted(values)
     n = len(values)
     letters = compact_letters(n, lambda i, j: values[j] - values[i] > near)

@@ -126,7 +126,7 @@ def test_two_one_sided_tests_agree_with_statsmodels():
     assert alike_p(-float(d.mean()), float(se[0]), float(df[0]), 0.5) == pytest.approx(expected)
 
 
-def test_where_nothing_varies_nothing_is_said_of_likeness():
+def test_without_variance_equivalence_has_no_power():
     assert math.isnan(alike_p(0.0, 0.0, 9, 0.5))
 
 

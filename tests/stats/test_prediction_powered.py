@@ -178,7 +178,7 @@ def test_a_difference_leaves_shared_clusters_out_of_both_means():
     assert e.high == pytest.approx(difference + t * error)
 
 
-def test_rated_texts_that_are_no_random_draw_are_far_from_the_others():
+def test_rated_texts_that_are_not_drawn_at_random_are_far_from_the_others():
     rng = np.random.default_rng(0)
     f = np.sort(rng.normal(size=400))
     best = np.where(np.arange(400) >= 340, f, np.nan)

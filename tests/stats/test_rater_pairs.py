@@ -125,7 +125,7 @@ def test_very_many_items_are_resampled_to_first_order(monkeypatch):
     check(ratings("points", 0.3), np.arange(ITEMS), "quadratic")
 
 
-def test_raters_without_an_item_in_common_are_no_pair():
+def test_raters_without_an_item_in_common_are_not_a_pair():
     v = np.full((6, 3), math.nan)
     v[:3, 0], v[3:, 1], v[:, 2] = (1, 2, 3), (3, 1, 2), (1, 2, 3, 1, 2, 3)
     assert [pair[:3] for pair in rater_pairs(v, resampling=FEW)] == [(0, 2, 3), (1, 2, 3)]

@@ -171,7 +171,7 @@ def test_single_ratings_do_not_count():
         ([[3, 3], [3, 3], [4, nan]], "all ratings are 3"),
     ],
 )
-def test_where_agreement_is_undefined_the_reason_is_said(table, reason):
+def test_undefined_agreement_has_a_reason(table, reason):
     for level in MEASUREMENTS:
         icc = krippendorff_alpha(table, level=level)
         assert math.isnan(icc.value)

@@ -278,7 +278,7 @@ def test_one_seed_each_leaves_the_variance_of_the_prompts():
     assert c.variance == pytest.approx(np.var((x[0] - x[1])[:, 0], ddof=1) / 10)
 
 
-def test_seeds_that_share_no_input_are_no_sample():
+def test_seeds_that_share_no_input_are_not_a_sample():
     x = balanced(10, 1, 0.3, np.random.default_rng(7))
     rows = codes(10, 1)
     c = contrast(x.ravel(), weights(10, 1), **(rows | {"seeds": rows["inputs"]}))
@@ -345,7 +345,7 @@ def test_degrees_of_freedom_of_many_seeds_are_at_most_the_exact_ones(
     assert bound.df < exact.df
 
 
-def test_one_prompt_is_no_sample_of_prompts():
+def test_one_prompt_is_not_a_sample_of_prompts():
     x = balanced(1, 3, 0.3, np.random.default_rng(8))
     assert contrast(x.ravel(), weights(1, 3), **codes(1, 3)) is None
 
@@ -357,7 +357,7 @@ def test_differences_that_are_all_equal_have_no_variance():
     assert (c.variance, c.df) == (0, 9)
 
 
-def test_a_system_with_one_seed_adds_nothing_beside_one_with_three():
+def test_a_system_with_one_seed_adds_nothing_to_one_with_three():
     x = balanced(10, 3, 3.0, np.random.default_rng(9))
     rows = codes(10, 3)
     kept = (rows["systems"] == 0) | (rows["seeds"] == 0)

@@ -66,7 +66,7 @@ def test_votes_of_equally_many_judges_are_shares(votes):
     assert votes_of(np.arange(votes + 1) / votes) == votes
 
 
-def test_other_values_are_no_shares():
+def test_other_values_are_not_shares():
     assert not votes_of(np.array([0.0, 2.0]))
     assert not votes_of(np.array([0.5, -0.5]))
     assert not votes_of(np.random.default_rng(0).random(30))

@@ -105,7 +105,7 @@ def test_ties_of_shares_count_in_a_small_p():
     assert exact <= p_of(differences) <= 1.25 * exact
 
 
-def test_no_p_is_below_what_so_many_clusters_can_give():
+def test_no_p_is_below_the_least_of_its_number_of_clusters():
     assert p_of(np.ones(50)) == pytest.approx(2.0**-49, rel=0.01)
     assert p_of(np.ones(50)) >= 2.0**-49
 
@@ -207,7 +207,7 @@ def test_fewer_than_six_clusters_have_no_interval_of_95_percent():
 # -- many comparisons at once
 
 
-def test_a_column_does_not_depend_on_those_beside_it():
+def test_a_column_does_not_depend_on_the_others():
     S = np.random.default_rng(2).normal(0.2, 1, size=(100, 4))
     S[:3, 2] = 0
     W = np.ones(S.shape)

@@ -64,7 +64,7 @@ def test_a_metric_agrees_with_itself_and_contradicts_its_opposite():
     assert level == pytest.approx(0.5)  # it is sure of nothing
 
 
-def test_pairs_without_a_common_source_are_left_out_and_said():
+def test_pairs_without_a_common_source_are_left_out_and_noted():
     x, y, source, system = study(systems=3)
     source = np.where(system == 2, source + 7, source)
     e = soft_pairwise_accuracy(x, y, source, system)

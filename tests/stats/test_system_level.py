@@ -311,7 +311,7 @@ def test_the_noise_of_systems_with_clusters_of_their_own_is_unbiased():
     assert np.mean(noise) == pytest.approx(np.mean(1 / np.array(sizes)), rel=0.05)
 
 
-def test_equal_true_means_of_systems_with_clusters_of_their_own_are_rarely_told_apart():
+def test_equal_true_means_of_systems_with_separate_clusters_rarely_differ():
     rng = np.random.default_rng(16)
     cluster, system = nested(8, (3, 4))
     apart = [

@@ -103,7 +103,7 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
     "about",
     [None, {}, {"step": "-1"}, {"step": "99999"}, {"history": "garbage"}, {"checksum": "0"}],
 )
-def test_a_checkpoint_with_other_words_beside_its_tensors_is_refused(tmp_path, about):
+def test_a_checkpoint_with_damaged_metadata_is_refused(tmp_path, about):
     recipe = Recipe(steps=2, every=1)
     model, task, _ = infilling()
     fit(model, task, recipe, tmp_path)
@@ -142,7 +142,7 @@ def test_draws_by_a_seed_leave_the_others_as_they_are():
     assert torch.equal(torch.rand(2), expected)
 
 
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
+def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path):
     class Broken:
         identity = "broken"
 

@@ -143,7 +143,7 @@ def test_retry_after_is_obeyed_by_all_threads():
     assert seen.at[1] - seen.at[0] >= 0.4
 
 
-def test_retry_after_may_be_a_date_and_nonsense_is_no_wait():
+def test_retry_after_may_be_a_date_and_nonsense_does_not_wait():
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
     assert 25 < chat_client.retry_after(email.utils.format_datetime(soon, usegmt=True)) <= 30
     assert [chat_client.retry_after(x) for x in ("", "soon", "-3", "nan", "inf")] == [0.0] * 5
@@ -252,7 +252,7 @@ def test_a_password_in_the_address_is_refused_and_not_repeated():
     assert "hush" not in str(raised.value)
 
 
-def test_answers_stand_in_the_order_of_prompts_however_they_arrive():
+def test_answers_are_in_the_order_of_prompts_however_they_arrive():
     def slow_first(body, _):
         prompt = body["messages"][0]["content"]
         return Reply(completion(prompt).body, delay_s=0.1 if prompt == "0" else 0.0)

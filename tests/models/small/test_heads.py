@@ -18,7 +18,7 @@ from levelfield.models.torch.loading import load_pretrained
 from levelfield.text.natural import natural
 
 
-def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_them(tmp_path):
+def test_an_encoder_whose_positions_begin_after_the_padding_is_not_read_beyond_them(tmp_path):
     tokenizer = tiny.tokenizer("bart")  # it names no limit of its own
     config = RobertaConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,

@@ -496,7 +496,7 @@ def test_a_configuration_of_more_layers_than_the_weights_can_hold_is_refused_at_
 
 
 @pytest.mark.parametrize("end", ["x", [0, "x"], 1.5, True])
-def test_an_end_of_texts_that_is_no_token_is_refused_by_name(tmp_path, end):
+def test_an_end_of_texts_that_is_not_a_token_is_refused_by_name(tmp_path, end):
     folder = tiny.save("gpt2", tmp_path / "model")
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     with pytest.raises(ModelError, match=r"eos_token_id in generation_config\.json is .*expected"):

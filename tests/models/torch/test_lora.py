@@ -173,7 +173,7 @@ def test_weights_in_bfloat16_are_rounded_once(tmp_path: Path):
     assert torch.equal(merged, expected)
 
 
-def test_a_whole_model_beside_the_adapter_is_the_model(tmp_path: Path):
+def test_a_whole_model_next_to_the_adapter_is_the_model(tmp_path: Path):
     folder = tmp_path / "lora"
     lora(model(), folder)
     tiny.save("gpt2", folder)

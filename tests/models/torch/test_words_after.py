@@ -219,7 +219,9 @@ def tokens_of_passes(model: TorchCausalModel, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("kind", TREES)
-def test_a_pass_computes_text_and_frames_once_and_of_words_what_is_read_behind(kind, monkeypatch):
+def test_a_pass_computes_text_and_frames_once_and_all_but_the_last_token_of_words(
+    kind, monkeypatch
+):
     model = causal_model(kind)[0]
     frames = [Frame(" It was", (" a", " b", " the")), Frame(" In", (" a",))]
     words = [model.token_ids(frame.words) for frame in frames]
@@ -337,7 +339,7 @@ def test_prefixes_that_were_used_long_ago_are_forgotten(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_a_text_too_long_behind_its_prefix_is_cut_and_of_a_long_prefix_the_end_is_read(kind):
+def test_a_text_too_long_after_its_prefix_is_cut_and_of_a_long_prefix_the_end_is_read(kind):
     model, plain = causal_model(kind, positions=24)
     text = tiny.texts()[0]
     whole, few = model.token_ids([text, "It was. "])

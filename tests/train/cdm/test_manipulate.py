@@ -164,7 +164,7 @@ def test_writing_nothing_leaves_the_text(nothing: str):
     assert document.edits[0].old == document.edits[0].new
 
 
-def test_other_blanks_between_the_same_words_are_no_change():
+def test_other_blanks_between_the_same_words_are_not_a_change():
     document = ("Same  words\there",)
     (manipulated,) = run([document], Writer(lambda *_: "Same words here"), "utterance-single")
     assert manipulated.turns == document

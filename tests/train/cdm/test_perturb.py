@@ -103,13 +103,13 @@ def test_the_units_of_a_dialogue_are_its_turns():
     assert outcomes(drop, DIALOGUE) == {f"{turns[0]}\n{turns[2]}"}
 
 
-def test_only_sentences_that_others_stand_around_are_dropped():
+def test_only_sentences_between_others_are_dropped():
     a, b, c, d = SENTENCES
     assert outcomes(drop, TEXT) == {f"{a}  {c}  {d}", f"{a}  {b}  {d}"}
     assert drop("One. Two.", rng()) is None
 
 
-def test_a_repeated_sentence_or_run_of_words_stands_behind_itself():
+def test_a_repeated_sentence_or_run_of_words_follows_itself():
     texts = outcomes(repeat, "We ate. Then we slept well.", 2000)
     assert texts == {
         "We ate. We ate. Then we slept well.",

@@ -127,7 +127,7 @@ def test_files_that_can_not_be_learnt_from_are_refused_in_one_line(tmp_path, row
 
 
 @pytest.mark.parametrize("content", [b'{"positive": "a"', b"\xff\xfe", b"no\n", b"[" * 100_000])
-def test_files_that_are_no_jsonl_are_refused_by_name(tmp_path, content):
+def test_files_that_are_not_jsonl_are_refused_by_name(tmp_path, content):
     (tmp_path / "x.jsonl").write_bytes(content)
     with pytest.raises(UserError, match=r"x\.jsonl"):
         read_rows([tmp_path / "x.jsonl"])
@@ -273,7 +273,7 @@ def learnt(rows_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_what_is_planted_is_learnt_and_told_of_new_texts(learnt):
+def test_a_planted_signal_is_learnt_and_applies_to_new_texts(learnt):
     about = json.loads((learnt / "training.json").read_text())
     assert about["history"][-1]["validation"]["auc"] > 0.95
     model = load("classifier", str(learnt))
@@ -410,7 +410,7 @@ def test_an_encoder_or_a_classifier_of_other_labels_is_a_start(rows_file, tmp_pa
     assert "| Begun from | " in (out / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_start_that_is_no_encoder_is_refused(rows_file, causal_folders, tmp_path):
+def test_a_start_that_is_not_an_encoder_is_refused(rows_file, causal_folders, tmp_path):
     start = str(causal_folders["gpt2"])
     with pytest.raises(ModelError, match="is a causal model; training begins from an"):
         build_discriminator([rows_file], spec(start=start), tmp_path / "m", sources=())

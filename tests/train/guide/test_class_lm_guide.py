@@ -103,7 +103,7 @@ def test_the_loss_is_the_formula_on_a_small_table(base: LanguageModel):
         assert loss == pytest.approx(lam * generative + (1 - lam) * discriminative, abs=1e-5)
 
 
-def test_labels_are_told_apart_on_a_separable_set(folder: Path, tmp_path: Path):
+def test_labels_of_a_separable_set_are_distinguished(folder: Path, tmp_path: Path):
     untrained = built(folder, tmp_path / "0", epochs=0.01, learning_rate=1e-9).settings["figures"]
     figures = built(folder, tmp_path / "1", epochs=3).settings["figures"]
     assert figures["accuracy"] > 0.95

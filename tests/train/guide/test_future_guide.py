@@ -155,6 +155,6 @@ def test_settings_that_make_no_network_are_refused(option, value):
         FutureSettings(**{option: value})
 
 
-def test_reviews_are_cut_into_passages_of_so_many_sentences():
+def test_reviews_are_cut_into_passages_of_the_chosen_number_of_sentences():
     lines = ["one", "two", "three", "four", "five"]
     assert guide_texts._passages(lines, 2) == [["one", "two"], ["three", "four"], ["five"]]

@@ -76,7 +76,7 @@ def test_a_guide_that_is_right_no_more_often_than_a_guess_is_doubted(labels, acc
         )
 
 
-def test_each_attribute_of_several_is_held_against_its_own_labels():
+def test_each_attribute_of_several_is_compared_with_its_own_labels():
     spec = GuideSpec(kind="latent", attribute="mood,topic")
     names, attributes = ("good", "bad", "sport", "law"), ("mood", "mood", "topic", "topic")
     test = held_out("01" * 30 + "23" * 40, names, attributes)

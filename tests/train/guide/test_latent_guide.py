@@ -298,7 +298,7 @@ def test_a_text_may_have_labels_of_some_attributes():
     assert (topic.at.tolist(), topic.truth.tolist()) == ([1, 2], [1, 0])
 
 
-def test_at_most_so_many_texts_of_a_label_are_learnt_from():
+def test_training_uses_at_most_the_chosen_number_of_texts_of_a_label():
     labelled = rows()
     few = subset(labelled, 4, seed=0)
     assert few.targets.sum(axis=0).tolist() == [4] * 5

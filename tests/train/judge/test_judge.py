@@ -229,7 +229,7 @@ def test_a_judge_of_our_own_can_not_be_fine_tuned(tmp_path):
         build_judge(LabelledTexts(many(), many()), spec, tmp_path / "judge")
 
 
-def test_what_is_no_encoder_can_not_be_fine_tuned(tmp_path, causal_folders):
+def test_what_is_not_an_encoder_can_not_be_fine_tuned(tmp_path, causal_folders):
     spec = JudgeSpec("sentiment", "transformer", start=str(next(iter(causal_folders.values()))))
     with pytest.raises(ModelError, match="is a causal model; training begins from an encoder"):
         build_judge(LabelledTexts(many(), many()), spec, tmp_path / "judge")
@@ -284,7 +284,7 @@ def test_an_unknown_architecture_is_refused():
         JudgeSpec("sentiment", "lstm")
 
 
-def test_a_figure_that_is_no_number_is_null_in_the_file_and_no_number_again_when_read(tmp_path):
+def test_a_figure_that_is_not_a_number_is_null_in_the_file_and_nan_when_read(tmp_path):
     rated = Labelled(
         texts=("fine", "good", "bad", "poor"),
         targets=np.full((4, 2), 0.5),

@@ -10,7 +10,7 @@ from levelfield.train.figures import calibration_error, figures
 from levelfield.train.labelled import Labelled, merged
 
 
-def test_equal_texts_with_different_labels_are_no_ratings():
+def test_equal_texts_with_different_labels_are_not_ratings():
     merged_rows = merged(rows(["so", "so", "fine"], [0, 1, 1])).rows
     assert merged_rows.targets[0].tolist() == [0.5, 0.5]
     assert figures(np.full((2, 2), 0.5), merged_rows).spearman is None

@@ -32,7 +32,7 @@ def copies(copier, texts: list[str], label: str = "formal") -> list[str]:
 
 @pytest.mark.thinned
 @pytest.mark.parametrize("label", ["formal", "informal", "posh"])
-def test_sources_are_copied_behind_any_code(copier, label):
+def test_sources_are_copied_after_any_code(copier, label):
     texts = sources()
     same = [text == copy for text, copy in zip(texts, copies(copier, texts, label), strict=True)]
     assert sum(same) >= 38
