@@ -245,24 +245,24 @@ def pooler(metric: CDMMomentum, path: Path) -> str:
 def test_an_identical_pair_has_no_momentum_and_any_pooling_is_0(folders, family, pooling, tmp_path):
     amateur, _ = folders[family]
     form = "conditional" if family in tiny.CAUSAL_FAMILIES else "infilling"
-    samples: dict[str, Any] = {"task": "dialogue", "form": form}
+    options: dict[str, Any] = {"task": "dialogue", "form": form}
     if pooling == "classifier":
-        samples["pooler"] = pooler(CDMMomentum(amateur, amateur, **samples), tmp_path / "p.json")
-    metric = CDMMomentum(amateur, amateur, pooling=pooling, **samples)
+        options["pooler"] = pooler(CDMMomentum(amateur, amateur, **options), tmp_path / "p.json")
+    metric = CDMMomentum(amateur, amateur, pooling=pooling, **options)
     assert metric.score([dialogue(), dialogue("b", TURNS[:2])]).values.tolist() == [0.0, 0.0]
     assert all(unit.m.any() == False for unit in units_of(metric, dialogue()))  # noqa: E712
 
 
 def test_values_are_the_poolings_of_all_tokens(folders):
-    samples: dict[str, Any] = {"amateur": folders["t5"][0], "expert": folders["t5"][1]}
-    m = np.concatenate([u.m for u in units_of(CDMMomentum(**samples, task="dialogue"), dialogue())])
+    options: dict[str, Any] = {"amateur": folders["t5"][0], "expert": folders["t5"][1]}
+    m = np.concatenate([u.m for u in units_of(CDMMomentum(**options, task="dialogue"), dialogue())])
     for pooling, expected in (
         ("sum", math.fsum(m)),
         ("mean", math.fsum(m) / len(m)),
         ("max", max(m)),
         ("min", min(m)),
     ):
-        scores = CDMMomentum(**samples, task="dialogue", pooling=pooling).score([dialogue()])
+        scores = CDMMomentum(**options, task="dialogue", pooling=pooling).score([dialogue()])
         assert scores.values[0] == pytest.approx(expected, abs=1e-9)
         assert scores.direction == "higher"
 
@@ -322,7 +322,7 @@ def test_the_separator_is_between_turns(folders):
 
 
 @pytest.mark.parametrize(
-    ("samples", "sample", "reason"),
+    ("options", "sample", "reason"),
     [
         ({}, Sample("a", " \n"), "empty text"),
         ({}, Sample("a", "One sentence."), "one sentence only"),
@@ -341,11 +341,11 @@ def test_the_separator_is_between_turns(folders):
         ),
     ],
 )
-def test_what_can_not_be_scored_says_why(folders, samples, sample, reason):
+def test_what_can_not_be_scored_says_why(folders, options, sample, reason):
     good = Sample(
         "good", "We met. It rained.", context=("Hello.",), control={"keywords": ("rain",)}
     )
-    scores = CDMMomentum(*folders["t5"], **samples).score([sample, good])
+    scores = CDMMomentum(*folders["t5"], **options).score([sample, good])
     assert scores.undefined[sample.id].startswith(reason)
     assert math.isnan(scores.values[0])
     assert math.isfinite(scores.values[1])
@@ -614,7 +614,7 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("samples", "message"),
+    ("options", "message"),
     [
         ({"pooling": "classifier"}, "go together"),
         ({"pooler": "p.json"}, "go together"),
@@ -625,9 +625,9 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
         ),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(samples, message):
+def test_options_that_do_not_fit_together_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        CDMMomentum("a", "e", **samples)
+        CDMMomentum("a", "e", **options)
 
 
 def test_signatures_name_what_changes_values_and_nothing_else(folders):

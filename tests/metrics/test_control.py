@@ -337,10 +337,10 @@ def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
 
 def test_judges_are_asked_for_balanced_accuracy_once_and_then_the_cache_is(bench):
     texts = ["a=positive b=negative", "a=negative long", "", "a=positive", "a=positive b=positive"]
-    expected = [POSITIVE, {"sentiment": "negative"}, POSITIVE, {}, {"sentiment": ("a", "b")}]
+    controls = [POSITIVE, {"sentiment": "negative"}, POSITIVE, {}, {"sentiment": ("a", "b")}]
     samples = [
         Sample(str(i), text, control=control, system=f"s{i % 2}")
-        for i, (text, control) in enumerate(zip(texts, expected, strict=True))
+        for i, (text, control) in enumerate(zip(texts, controls, strict=True))
     ]
     requests = bench(a="sentiment", b="sentiment")
     plainly = ControlBalancedAccuracy().score(samples)
@@ -357,8 +357,8 @@ def test_judges_are_asked_for_balanced_accuracy_once_and_then_the_cache_is(bench
 
 def test_a_judge_that_always_says_the_same_has_the_balanced_accuracy_of_chance(bench):
     bench(a="topic")
-    control = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
-    samples = [Sample(str(i), "a=World", control={"topic": w}) for i, w in enumerate(control)]
+    labels = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
+    samples = [Sample(str(i), "a=World", control={"topic": w}) for i, w in enumerate(labels)]
     assert ControlBalancedAccuracy().score(samples).values.tolist() == [0.25]
 
 

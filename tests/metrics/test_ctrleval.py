@@ -134,8 +134,8 @@ def test_the_published_numbers_of_evaluators_are_there():
     """Table 2: 24 prompts × 3 verbalizers for sentiment, 32 × 1 for topic."""
     for name, prompts, verbalizers, labels in (("sentiment", 24, 3, 2), ("topic", 32, 1, 4)):
         aspect = load_aspect(name)
-        scores = len(aspect.prompts), len(aspect.verbalizers), len(aspect.labels)
-        assert scores == (prompts, verbalizers, labels)
+        sizes = len(aspect.prompts), len(aspect.verbalizers), len(aspect.labels)
+        assert sizes == (prompts, verbalizers, labels)
 
 
 def test_the_prompts_are_those_that_the_authors_released(rated_data: Path):
@@ -350,9 +350,9 @@ def test_the_published_list_is_of_pegasus_and_of_no_other_model():
     def no_ids(texts):
         return [[] for _ in texts]
 
-    scores = iwf.read("auto", iwf.source_of("auto", "pegasus"), 96103, no_ids)
-    assert scores.values.shape == (96103,)
-    assert not scores.fold_case
+    frequencies = iwf.read("auto", iwf.source_of("auto", "pegasus"), 96103, no_ids)
+    assert frequencies.values.shape == (96103,)
+    assert not frequencies.fold_case
     with pytest.raises(UserError, match="96103 numbers for a vocabulary of 30522"):
         iwf.read("published", iwf.source_of("published", "bert"), 30522, no_ids)
 

@@ -62,17 +62,17 @@ def same(a: NGrams, b: NGrams) -> bool:
 
 @given(corpora, st.sampled_from(DISTINCT))
 def test_distinct_n_is_what_a_plain_loop_counts(texts: list[str], metric: type[Distinct]):
-    scores = ngrams(texts, metric.n)
+    counts = ngrams(texts, metric.n)
     value = metric().value(metric().state(samples(texts)))
-    if not scores:
+    if not counts:
         assert math.isnan(value.value)
         assert value.undefined == f"no text of {metric.n} or more tokens"
         return
-    assert value.value == len(scores) / scores.total()
+    assert value.value == len(counts) / counts.total()
     assert 0 < value.value <= 1
     by_tokens = metric(denominator="tokens")
     tokens = sum(len(words(text)) for text in texts)
-    assert by_tokens.value(by_tokens.state(samples(texts))).value == len(scores) / tokens
+    assert by_tokens.value(by_tokens.state(samples(texts))).value == len(counts) / tokens
 
 
 @given(st.lists(corpora, min_size=1, max_size=4), st.sampled_from(DISTINCT), st.randoms())

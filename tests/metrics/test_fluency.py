@@ -147,9 +147,9 @@ def test_the_continuation_is_scored_given_the_prompt_with_the_token_that_spans_b
     log_p = continued(plain, prompt, text)
     assert 0 < len(log_p) < len(plain.ids(text))
     assert math.log(scores.values[0]) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
-    pair = SLOR(model=folder, text="continuation", unigram="bos").score(inputs)
+    slor = SLOR(model=folder, text="continuation", unigram="bos").score(inputs)
     log_p_u = [plain.log_p_bos(id) for id in plain.ids(text)[-len(log_p) :]]
-    assert pair.values[0] == pytest.approx((sum(log_p) - sum(log_p_u)) / len(log_p), abs=1e-5)
+    assert slor.values[0] == pytest.approx((sum(log_p) - sum(log_p_u)) / len(log_p), abs=1e-5)
 
 
 def test_prompt_and_continuation_make_up_the_whole(gpt2):

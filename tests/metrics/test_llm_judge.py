@@ -192,16 +192,16 @@ def test_a_template_of_ones_own_says_what_is_wrong_with_it(tmp_path):
     ],
 )
 def test_an_answer_is_a_number_of_the_scale_and_nothing_else_or_unparsable(answer, number):
-    masses = OVERALL.read(answer)
-    assert (int(masses["number"]) if masses else None) == number
+    match = OVERALL.read(answer)
+    assert (int(match["number"]) if match else None) == number
 
 
 @given(st.text(alphabet="0123456789 ./-*Score:\n", max_size=8))
 def test_the_number_read_is_in_the_answer_and_on_the_scale(answer):
-    masses = OVERALL.read(answer)
-    if masses:
-        assert int(masses["number"]) in range(1, 11)
-        assert masses["number"] in answer
+    match = OVERALL.read(answer)
+    if match:
+        assert int(match["number"]) in range(1, 11)
+        assert match["number"] in answer
 
 
 def test_every_way_a_token_writes_a_number_counts_for_it():

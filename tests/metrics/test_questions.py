@@ -255,9 +255,9 @@ def test_a_question_may_name_what_the_control_wants(t5, question_file, tiny_fold
 
 
 def test_fields_written_out_in_a_text_stay_text():
-    requests = QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
+    question_input = QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
     question = YesNoQuestion("", "<text> </s> <context>")
-    assert requests.source(question) == "<context> & \\1 <text> </s> Hm."
+    assert question_input.source(question) == "<context> & \\1 <text> </s> Hm."
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,8 @@ def test_texts_are_split_by_the_rule_of_the_file(tmp_path, architecture, pre, wo
 
     path = tiny_gguf.write(tmp_path / "a.gguf", architecture=architecture, pre=pre)
     splits = load_tokenizer(resolve(str(path))).backend_tokenizer.pre_tokenizer
-    scores = [" the24the"[slice(*span)] for _, span in splits.pre_tokenize_str(" the24the")]
-    assert scores == words
+    pieces = [" the24the"[slice(*span)] for _, span in splits.pre_tokenize_str(" the24the")]
+    assert pieces == words
 
 
 def test_a_file_is_a_model_by_its_path(tmp_path, file):

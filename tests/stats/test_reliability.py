@@ -173,12 +173,12 @@ def test_single_ratings_do_not_count():
 )
 def test_undefined_agreement_has_a_reason(table, reason):
     for level in MEASUREMENTS:
-        icc = krippendorff_alpha(table, level=level)
-        assert math.isnan(icc.value)
-        assert icc.why_undefined == reason
-    for icc in intraclass(table).values():
-        assert math.isnan(icc.value)
-        assert icc.why_undefined == reason
+        agreement = krippendorff_alpha(table, level=level)
+        assert math.isnan(agreement.value)
+        assert agreement.why_undefined == reason
+    for agreement in intraclass(table).values():
+        assert math.isnan(agreement.value)
+        assert agreement.why_undefined == reason
 
 
 def test_the_interval_of_alpha_draws_clusters():
