@@ -100,8 +100,9 @@ class DiscriminatorScore(LoadingOptions, ChoiceSignature, SampleMetric):
 
     @functools.cached_property
     def _classifier(self) -> Classifier:
+        resolved = self._resolved()
         classifier = load("classifier", self.model, self.loading)
-        if set(classifier.labels) != LABELS or self._resolved().model_type in OURS:
+        if set(classifier.labels) != LABELS or resolved.model_type in OURS:
             raise ModelError(
                 f"model '{self.model}' is not a discriminator: its labels are "
                 f"{', '.join(classifier.labels)}, expected negative and positive; "

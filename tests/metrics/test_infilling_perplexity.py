@@ -95,5 +95,5 @@ def test_the_signature_names_what_could_change_a_value(tiny_folders):
 
 
 def test_a_model_that_fills_no_gaps_is_refused(causal_folders):
-    with pytest.raises(ModelError, match="needs an encoder-decoder"):
+    with pytest.raises(ModelError, match="was not trained to fill gaps"):
         InfillingPerplexity(model=str(causal_folders["gpt2"])).score([Sample("a", "b")])
