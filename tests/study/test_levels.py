@@ -331,7 +331,11 @@ def test_the_report_says_whether_it_could_show_what_was_planned(finished):
     other = finished.with_name("planned.toml")
     try:
         for difference in ("0.001", "1000"):
-            planned = f'out = "levels.study"\nplanned = {{ "length.words" = {difference} }}\n'
+            # as a sample, the few prompts of this study alone could show no difference
+            planned = (
+                'out = "levels.study"\ndraws = "run"\n'
+                f'planned = {{ "length.words" = {difference} }}\n'
+            )
             other.write_text(planned + text, encoding="utf-8")
             strengths = finished.with_name("levels.strengths.json").read_text(encoding="utf-8")
             other.with_name("planned.strengths.json").write_text(strengths, encoding="utf-8")
