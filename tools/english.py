@@ -37,9 +37,9 @@ _VAGUE = frozenset(_WORD.split())
 _PREPOSITION = re.compile(r"_*(?:of|its|at|behind|beside|all_of|what)_")
 
 _KEPT = """
-of_ranks own_work AuditReport.at_least CalibratedSystem.wanted Cell.asked Correspondence.why
-Derived.why ExampleCard.why export.what Fact.what Fault.of Fault.what Finding.of Finding.what
-Gap.what Item.given JudgeAgreement.of_rates LeftOut.why LogRow.at Measure.of_control
+of_ranks own_work AuditReport.at_least CalibratedSystem.wanted Calibration.found Cell.asked
+Correspondence.why Derived.why ExampleCard.why export.what Fact.what Fault.of Fault.what Finding.of
+Finding.what Gap.what Item.given JudgeAgreement.of_rates LeftOut.why LogRow.at Measure.of_control
 MetricAgreement.of_aspects Practice.given QuestionAnswer.why RatedSet.why Saved.at Shown.given
 SpreadBetween.why StudySummary.at_levels Unit.given WorkedExample.given WorkedExample.why
 """

@@ -1,4 +1,4 @@
-"""Controlled generation: techniques behind one contract, on one base model.
+"""Controlled generation: techniques with one contract, on one base model.
 
 The classes are imported when they are first used, so that `import levelfield.generation` is quick.
 """

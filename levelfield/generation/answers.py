@@ -1,8 +1,8 @@
 """The file of a run's texts: written text by text, so that a run that is killed goes on.
 
 Each line has what `levelfield score` reads, and the signature, so that texts of other choices are
-never taken for those of this run. A line that a crash has torn is no answer, so its request is
-asked again.
+never taken for those of this run. A line that a crash has cut short does not count as an answer, so
+its request is asked again.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def answer_file(
         path: `-` is standard output.
         choices: what the texts depend on.
         requests: what is asked for.
-        force: whether a file of other choices or requests is written anew.
+        force: whether a file of other choices or requests is overwritten.
 
     Raises:
         UserError: it can't be written, another process is writing it, or it holds something else.

@@ -24,7 +24,7 @@ from levelfield.generation.technique import LocalTechnique
 from levelfield.stats.estimate import Estimate
 
 FIRST = 16
-"""So many requests are enough to come near the budget; all of them decide."""
+"""This many requests are enough to come near the budget; all of them decide."""
 EXPONENT = 2.0
 """A divergence grows with the square of a small strength."""
 WIDE = 0.05
@@ -142,7 +142,7 @@ def calibrate_strength(
     knob = writer.knob
     if knob not in choices(type(writer)):
         raise UserError(f"{writer.name} has no strength option")
-    asked = read_requests(
+    all_requests = read_requests(
         requests,
         writer.refusal,
         labels=chosen.control,
@@ -150,39 +150,39 @@ def calibrate_strength(
         mapping=chosen.reading.mapping,
         label_names=chosen.reading.label_names,
     )
-    check_requests(writer, asked)
+    check_requests(writer, all_requests)
 
-    def far(some: Sequence[Request], strength: float) -> Estimate:
+    def far(subset: Sequence[Request], strength: float) -> Estimate:
         tried = writer.replace(**{knob: strength})
-        return divergence(tried, some, decoding=chosen.decoding, seed=chosen.seed).mean
+        return divergence(tried, subset, decoding=chosen.decoding, seed=chosen.seed).mean
 
     start = getattr(writer, knob)
     start = 1.0 if start is None or start <= 0 else float(start)
     with stages(f"calibrating {writer.name}", chosen.most) as progress:
-        few = asked[:: max(1, len(asked) // FIRST)]
+        few = all_requests[:: max(1, len(all_requests) // FIRST)]
         exponent = EXPONENT
-        if len(few) < len(asked):
+        if len(few) < len(all_requests):
             near = search(lambda s: far(few, s), start, chosen.budget, 0.1, chosen.most)
             start = _nearest(near, chosen.budget).strength
             exponent = _exponent(near, chosen.budget)
 
         def counted(strength: float) -> Estimate:
             progress(1)
-            return far(asked, strength)
+            return far(all_requests, strength)
 
         tried = search(counted, start, chosen.budget, chosen.tolerance, chosen.most, exponent)
-    found = _nearest(tried, chosen.budget)
-    at_best = writer.replace(**{knob: found.strength})
-    signature = at_best.signature + with_choices("", chosen.decoding.choices)
+    nearest = _nearest(tried, chosen.budget)
+    calibrated = writer.replace(**{knob: nearest.strength})
+    signature = calibrated.signature + with_choices("", chosen.decoding.choices)
     return Calibration(
-        at_best,
+        calibrated,
         knob,
         chosen.budget,
         chosen.tolerance,
-        found,
+        nearest,
         tuple(tried),
-        len(asked),
-        signature + with_choices("", {"requests": len(asked), "seed": chosen.seed}),
+        len(all_requests),
+        signature + with_choices("", {"requests": len(all_requests), "seed": chosen.seed}),
     )
 
 
@@ -238,21 +238,21 @@ def search(
 
 def _exponent(tried: Sequence[Tried], budget: float) -> float:
     """Returns k of d ∝ s^k by the two strengths nearest to the budget."""
-    near = sorted(tried, key=lambda one: abs(one.divergence.value - budget))[:2]
+    near = sorted(tried, key=lambda trial: abs(trial.divergence.value - budget))[:2]
     return _slope(*near) if len(near) == 2 else EXPONENT
 
 
-def _slope(one: Tried, other: Tried) -> float:
+def _slope(first: Tried, second: Tried) -> float:
     """Returns k of d ∝ s^k by two strengths; between a tenth and 4."""
-    apart = math.log(one.strength / other.strength)
-    if not apart or min(one.divergence.value, other.divergence.value) <= 0:
+    apart = math.log(first.strength / second.strength)
+    if not apart or min(first.divergence.value, second.divergence.value) <= 0:
         return EXPONENT
-    slope = math.log(one.divergence.value / other.divergence.value) / apart
+    slope = math.log(first.divergence.value / second.divergence.value) / apart
     return min(4.0, max(0.1, slope))
 
 
 def _nearest(tried: Sequence[Tried], budget: float) -> Tried:
-    return min(tried, key=lambda one: abs(one.divergence.value - budget))
+    return min(tried, key=lambda trial: abs(trial.divergence.value - budget))
 
 
 def _is_near(tried: Tried, budget: float, tolerance: float) -> bool:

@@ -36,7 +36,7 @@ def control_text(control: Control, template: str = "") -> str:
 
     Args:
         control: without one, the text is empty unless a template says otherwise.
-        template: a text with `{ATTRIBUTE}` wherever the value of an attribute stands.
+        template: a text with `{ATTRIBUTE}` in place of the value of an attribute.
     """
     values = {attribute: _words(attribute, value) for attribute, value in control.items()}
     if template:
@@ -54,7 +54,7 @@ def template_attributes(template: str) -> frozenset[str]:
     """Returns the attributes whose values a template shows.
 
     Raises:
-        ValueError: its braces are no places for values.
+        ValueError: its braces are not places for values.
     """
     places = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
     if wrong := [name for name in places if not name.isidentifier()]:
@@ -86,7 +86,7 @@ def opposite(attribute: str, value: str | tuple[str, ...]) -> str | None:
 
 
 def _words(attribute: str, value: str | tuple[str, ...]) -> str:
-    """Returns a value as it stands in a text; a known label as its aspect writes it."""
+    """Returns a value as texts write it; a known label as its aspect writes it."""
     if not isinstance(value, str):
         return ", ".join(item.strip() for item in value if item.strip())
     aspect = shipped().get(attribute)

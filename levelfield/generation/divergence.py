@@ -58,8 +58,8 @@ class Divergence:
 
 def has_distribution(technique: Technique) -> bool:
     """Returns whether a technique gives each next token a probability, as the base does."""
-    own = getattr(type(technique), "log_probs", None)
-    return isinstance(technique, LocalTechnique) and own is not AnsweringTechnique.log_probs
+    method = getattr(type(technique), "log_probs", None)
+    return isinstance(technique, LocalTechnique) and method is not AnsweringTechnique.log_probs
 
 
 def divergence(

@@ -36,7 +36,7 @@ class TokenReading(NamedTuple):
 
 
 class OpenRows(CausalRows):
-    """Rows that show what the model makes of their tokens, and read behind any past.
+    """Rows that show what the model makes of their tokens, and read on after any past.
 
     Gradients flow through `read_behind` and `states_behind` where they are enabled.
 
@@ -69,7 +69,7 @@ class OpenRows(CausalRows):
         return logits
 
     def read_behind(self, past: Past, mask: torch.Tensor, ids: torch.Tensor) -> TokenReading:
-        """One token a row behind keys and values that need not be its own.
+        """Reads one token a row after keys and values that need not be its own.
 
         Args:
             mask: of the past and the token, (rows, tokens), 0 for padding.
@@ -82,7 +82,7 @@ class OpenRows(CausalRows):
     def states_behind(
         self, past: Past, mask: torch.Tensor, embeddings: torch.Tensor
     ) -> tuple[torch.Tensor, Past]:
-        """The states of one embedding a row behind a past, without logits: (rows, d), and the past
+        """The states of one embedding a row after a past, without logits: (rows, d), and the past
         with it.
 
         Args:
@@ -129,7 +129,7 @@ def token_vectors(model: Any) -> torch.Tensor:
     return table.detach()
 
 
-def at_least_float32(x: torch.Tensor) -> torch.Tensor:
+def float32_or_wider(x: torch.Tensor) -> torch.Tensor:
     """x, in float32 where its own precision is less."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
@@ -138,13 +138,14 @@ class ReadPrompts:
     """Prompts that a model has read, each from its own position 0 on, without gradients.
 
     Args:
-        prompts: of several lengths; BOS stands before each, or before none.
-        pad: BOS, which stands before shorter ones.
-        skip: of each, so many tokens at the beginning do not count in `log_likelihood`; at least 1.
+        prompts: of several lengths; all of them begin with BOS, or none does.
+        pad: BOS, which fills up shorter ones on the left.
+        skip: number of tokens at the beginning of each that do not count in `log_likelihood`; at
+            least 1.
 
     Attributes:
         ids, mask: (rows, tokens), padded on the left; the mask is 0 for padding.
-        logits: of the token behind each, (rows, vocabulary).
+        logits: of the token after each, (rows, vocabulary).
         begins: how many of the tokens of each are BOS and not its text: 1 or 0, (rows,).
         states: the sum of the last layer's states over the tokens of each, BOS not among them,
             (rows, d), in float32 at least.
@@ -173,7 +174,7 @@ class ReadPrompts:
             place = self.mask.cumsum(-1)[:, -rows.states.shape[1] :]
             self.begins = torch.tensor([int(p[0] == pad) for p in prompts], device=device)
             is_text = (place > self.begins[:, None])[..., None]
-            self.states = (at_least_float32(rows.states) * is_text).sum(1)
+            self.states = (float32_or_wider(rows.states) * is_text).sum(1)
         self._past: Past = rows.past
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -189,7 +190,7 @@ class ReadPrompts:
 
 
 class SoftRows:
-    """Vectors behind prompts; keys and values stay in the graph of gradients."""
+    """Vectors after prompts; keys and values stay in the graph of gradients."""
 
     def __init__(self, model: Any, mask: torch.Tensor, past: Past) -> None:
         from transformers import DynamicCache

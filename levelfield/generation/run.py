@@ -72,7 +72,7 @@ def read_requests(
             `Path`s. Those without an id are "1", "2", ….
         refusal: why a control can't be answered; empty if it can.
         labels: for the attributes that a request does not name itself. Where there are several, a
-            request is asked for with each, and the label goes behind its id: `7:positive`.
+            request is asked for with each, and the label follows its id: `7:positive`.
         format, mapping, label_names: as for `load_samples`.
         rewriting: whether each needs a source, not a prompt; strings and lines of plain text are
             sources then.
@@ -95,13 +95,13 @@ def read_requests(
                 "there is a source to rewrite, and this technique continues prompts; "
                 "`levelfield techniques` lists those that rewrite"
             )
-        asked = list(_asked(sample, labels))
-        if sample.extra.get(KEYWORDS) and not all(KEYWORDS in r.control for r in asked):
+        variants = list(_asked(sample, labels))
+        if sample.extra.get(KEYWORDS) and not all(KEYWORDS in r.control for r in variants):
             return (
                 "there are keywords outside control, where no technique reads them; write "
                 '"control": {"keywords": [...]}, or give --map control.keywords=keywords'
             )
-        return next(filter(None, (refusal(request.control) for request in asked)), "")
+        return next(filter(None, (refusal(request.control) for request in variants)), "")
 
     several = [label for label in labels.values() if not isinstance(label, str)]
     if (combinations := math.prod(map(len, several))) > REQUESTS:
@@ -115,8 +115,8 @@ def read_requests(
     source.check()
     for line in source.notes:
         note(line)
-    asked = (request for sample in source for request in _asked(sample, labels))
-    read = list(itertools.islice(asked, REQUESTS + 1))
+    all_requests = (request for sample in source for request in _asked(sample, labels))
+    read = list(itertools.islice(all_requests, REQUESTS + 1))
     if len(read) > REQUESTS:
         raise UserError(f"more than {REQUESTS:,} requests; generate from parts of the file")
     return read
@@ -279,7 +279,7 @@ def generate(
         chosen: how texts are generated.
         out: a file to which each answer is written as soon as it is ready. Answers of the same
             choices that the file has are kept, so an interrupted run resumes.
-        force: whether a file with texts of other choices is written anew.
+        force: whether a file with texts of other choices is overwritten.
         each: called with each answer as it comes.
         stages: receives the progress.
         note: called with notes on the prompts.

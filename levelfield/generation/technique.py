@@ -106,8 +106,8 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
             yield from (replace(answer, seconds=seconds) for answer in answers)
 
     def _fitting(self, ready: Any, decoding: Decoding, seed: int) -> Sequence[Answer] | None:
-        """Returns what `_write` does; None if the memory of the device is too small for so many
-        texts, and fewer may be written at once."""
+        """Returns what `_write` does; None if the memory of the device is too small for that
+        many texts, and fewer may be written at once."""
         try:
             return self._write(ready, decoding, seed)
         except torch.OutOfMemoryError:
@@ -126,7 +126,7 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
     ) -> list[Floats]:
         """Returns log P(token | prompt or source, control, tokens before it): (tokens,) per text.
 
-        A continuation is read as it stands, so it begins with a blank if it begins with a word. The
+        A continuation is read verbatim, so it begins with a blank if it begins with a word. The
         end of a text is not among its tokens. Minus infinity where the decoding leaves a token out;
         nothing is cut unless it says so.
 
@@ -190,13 +190,13 @@ class BatchedTechnique(AnsweringTechnique, TorchOptions, abc.ABC):
             elif decoding is None or len(alike) == 1:
                 yield from evenly(alike, WIDTH_ON_CPU)
             else:
-                yield from evenly(alike, self._at_once(alike, decoding, spare))
+                yield from evenly(alike, self._batch_size(alike, decoding, spare))
 
     def _alike(self, request: Request) -> list[Any]:
         """What requests have in common that are written together."""
         return sorted(request.control)
 
-    def _at_once(self, requests: Sequence[Request], decoding: Decoding, spare: int) -> int:
+    def _batch_size(self, requests: Sequence[Request], decoding: Decoding, spare: int) -> int:
         """Returns how many of these requests are written at once where the user does not say; loads
         the models."""
         longest = max(requests, key=lambda r: len(r.prompt) + len(r.source))
@@ -230,8 +230,8 @@ class Prompted(NamedTuple):
         request: what is asked for.
         ids: tokens that the model reads.
         cut: whether some of the prompt or source was cut off.
-        aside: so many of the first tokens are not of the text: guides and the repetition penalty
-            don't see them.
+        aside: number of the first tokens that are not of the text: guides and the repetition
+            penalty don't see them.
     """
 
     request: Request
@@ -374,7 +374,7 @@ class LocalTechnique(BatchedTechnique):
 
     @property
     def _no_processor(self) -> str:
-        """Why the technique is no logits processor; empty if it is one."""
+        """Why the technique is not a logits processor; empty if it is one."""
         return ""
 
     @property

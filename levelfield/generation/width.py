@@ -85,12 +85,12 @@ def row_bytes(config: Any, number: int, read: int, written: int) -> int:
     sharing = getattr(text, "num_key_value_heads", None)
     width = getattr(text, "head_dim", None) or hidden // heads
     per_token = 2 * layers * int(sharing or heads) * int(width) * number
-    of_prompt = read * ACTIVATIONS * hidden * number
-    return (read + written) * per_token + of_prompt + logits_bytes(config, LOGITS)
+    prompt_bytes = read * ACTIVATIONS * hidden * number
+    return (read + written) * per_token + prompt_bytes + logits_bytes(config, LOGITS)
 
 
 def logits_bytes(config: Any, tensors: int) -> int:
-    """Returns the bytes of so many tensors in float32 of the size of the vocabulary."""
+    """Returns the bytes of that many tensors in float32 of the size of the vocabulary."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     return tensors * 4 * int(getattr(text, "vocab_size", 0) or 0)
 
@@ -117,7 +117,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def evenly(items: Sequence[T], most: int) -> Iterator[list[T]]:
-    """Yields items in their order in as few lists as hold at most so many each, of like length: 70
+    """Yields items in their order in the fewest lists of at most `most` each, of like length: 70
     items, at most 64 at once, are 35 and 35, since the last 6 of them would fill no pass.
 
     >>> [len(part) for part in evenly(range(70), 64)]

@@ -18,11 +18,11 @@ Length = Literal["mean", "sum"]
 
 
 class ClassModel(NamedTuple):
-    """How texts of a class are read: by a model, behind a prefix.
+    """How texts of a class are read: by a model, after a prefix.
 
     Attributes:
         prefix: of every text, or what a control makes of it.
-        scored: so many tokens at its end count as the text's.
+        scored: number of tokens at its end that count as the text's.
     """
 
     label: str
@@ -41,14 +41,14 @@ class Classes:
 
     Attributes:
         models: one a class; one model may serve several.
-        wanted: control -> the label that it asks for.
+        label_of: control -> the label that it asks for.
     """
 
     models: tuple[ClassModel, ...]
-    wanted: Callable[[Control], str]
+    label_of: Callable[[Control], str]
 
     def room(self, control: Control) -> float:
-        """Returns the most tokens behind BOS that every model can read."""
+        """Returns the most tokens after BOS that every model can read."""
         return min(
             entry.model.tokens.limit - len(entry.model.opening) - len(entry.before(control))
             for entry in self.models
@@ -73,7 +73,7 @@ class ClassContrast(Term):
 
         def values(step: Step) -> torch.Tensor:
             log_p = rows.log_p(step)
-            return rows.of_wanted(log_p) - rows.of_others(log_p, step)
+            return rows.wanted_values(log_p) - rows.other_log_p(log_p, step)
 
         return StepFunction(values, rows)
 
@@ -89,7 +89,7 @@ class ClassLikelihood(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         rows = _ClassRows(self.classes, controls, readers, scores_texts=False)
-        return StepFunction(lambda step: rows.of_wanted(rows.log_p(step)), rows)
+        return StepFunction(lambda step: rows.wanted_values(rows.log_p(step)), rows)
 
     def room(self, control: Control) -> float:
         return self.classes.room(control)
@@ -162,7 +162,7 @@ class ClassPosterior(Term):
                 scores = scores + scores.new_tensor(self.bias)[:, None, None]
             if self.wanted_bias:
                 scores = scores + self.wanted_bias * rows.is_wanted(scores)
-            posterior = rows.of_wanted(scores.log_softmax(0))
+            posterior = rows.wanted_values(scores.log_softmax(0))
             if self.filter is None:
                 return posterior
             return posterior.masked_fill(self.filter.leaves_out(posterior, step), -torch.inf)
@@ -207,7 +207,7 @@ class _ReconstructedRows:
         limits = torch.finfo(nats.dtype)
         self._next = -nats.clamp(limits.tiny, limits.max).log()
         scores = self._written.to(self._next)[..., None] + self._next
-        return self._rows.of_wanted(scores.log_softmax(0))
+        return self._rows.wanted_values(scores.log_softmax(0))
 
     def read(self, tokens: torch.Tensor) -> None:
         chosen = self._next.gather(2, tokens.expand(len(self._next), -1)[..., None])[..., 0]
@@ -232,7 +232,9 @@ class _ClassRows(Stateless):
         scores_texts: bool,
     ) -> None:
         labels = [model.label for model in classes.models]
-        self._wanted = torch.tensor([labels.index(classes.wanted(control)) for control in controls])
+        self._wanted = torch.tensor(
+            [labels.index(classes.label_of(control)) for control in controls]
+        )
         self._readers = [readers.of(class_model.model) for class_model in classes.models]
         self._slots = [
             reader.slot(
@@ -258,7 +260,7 @@ class _ClassRows(Stateless):
         """Tokens of the text so far: (rows,)."""
         return self._readers[0].lengths(self._slots[0]).to(step.ids.device)
 
-    def of_wanted(self, values: torch.Tensor) -> torch.Tensor:
+    def wanted_values(self, values: torch.Tensor) -> torch.Tensor:
         """(classes, rows, vocabulary) -> (rows, vocabulary) of the wanted classes."""
         return values[self._wanted.to(values.device), torch.arange(values.shape[1])]
 
@@ -267,10 +269,10 @@ class _ClassRows(Stateless):
         classes = torch.arange(len(values), device=values.device)
         return (classes[:, None] == self._wanted.to(values.device))[..., None]
 
-    def of_others(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
+    def other_log_p(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
         """(classes, rows, vocabulary) -> (rows, vocabulary) of the mixture of the others."""
         if len(log_p) == 2:
-            return self.of_wanted(log_p.flip(0))
+            return self.wanted_values(log_p.flip(0))
         text = self.text_log_p(step)
         places = torch.arange(len(text), device=text.device)
         is_wanted = places[:, None] == self._wanted.to(text.device)

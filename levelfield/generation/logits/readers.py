@@ -33,7 +33,7 @@ class _Slot(NamedTuple):
     Attributes:
         prefixes: one a row.
         sees_prompt: whether it reads the whole prompt, or its last token only.
-        scored: so many tokens at the end of each prefix count as the text's.
+        scored: number of tokens at the end of each prefix that count as the text's.
     """
 
     prefixes: tuple[Prefix, ...]
@@ -46,7 +46,7 @@ class _Slot(NamedTuple):
 
 
 class Reader:
-    """One model that reads the rows of a batch, each behind one or several prefixes.
+    """One model that reads the rows of a batch, each after one or several prefixes.
 
     The prefixes of all terms are rows of one batch with one cache, so that no step reads a text
     again. Equal slots are one.
@@ -67,7 +67,7 @@ class Reader:
 
     @property
     def slots(self) -> int:
-        """The number of prefixes behind which it reads each row."""
+        """The number of prefixes after which it reads each row."""
         return len(self._slots)
 
     def slot(
@@ -84,7 +84,7 @@ class Reader:
             prefixes: one a row.
             scores_texts: `text_log_p` and `lengths` are asked for; they need a pass over prompts.
             sees_prompt: whether the model reads the whole prompt, or its last token only.
-            scored: so many tokens at the end of each prefix count as the text's.
+            scored: number of tokens at the end of each prefix that count as the text's.
         """
         self._scores_texts |= scores_texts
         if (slot := _Slot(tuple(prefixes), sees_prompt, scored)) not in self._slots:
@@ -92,7 +92,7 @@ class Reader:
         return self._slots.index(slot)
 
     def start(self, texts: Texts) -> None:
-        """Reads what the base has read, behind every prefix."""
+        """Reads what the base has read, after every prefix."""
         bos = self._model.bos_id
         rows = texts.rows(bos)
         self._n = len(rows)
@@ -112,7 +112,7 @@ class Reader:
             self._text_log_p = self._rows.log_likelihood(places <= self._lengths[:, None])
 
     def read(self, tokens: torch.Tensor) -> None:
-        """One more token a row, the same behind every prefix: (rows,)."""
+        """Reads one more token a row, the same after every prefix: (rows,)."""
         assert self._rows is not None
         tokens = tokens.repeat(len(self._slots))
         if self._scores_texts:

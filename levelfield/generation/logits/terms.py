@@ -101,7 +101,7 @@ class Term(abc.ABC):
         """Makes the term follow the rows of a batch, one control each."""
 
     def room(self, control: Control) -> float:  # noqa: ARG002  (terms without a model)
-        """The most tokens behind BOS that the base may have while the term's models can read them
+        """The most tokens after BOS that the base may have while the term's models can read them
         all."""
         return math.inf
 
@@ -194,7 +194,7 @@ class Likeliest(Term):
 
     Attributes:
         formula: what the terms add up to.
-        keep: so many tokens; more where the last of them are equal.
+        keep: number of tokens to keep; more are kept where the last of them are equal.
     """
 
     formula: Formula

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.guides import base_of, check_own_model
-from levelfield.generation.open_rows import ReadPrompts, at_least_float32
+from levelfield.generation.open_rows import ReadPrompts, float32_or_wider
 from levelfield.generation.techniques._class_lm.network import ClassLM, class_lm
 from levelfield.generation.techniques._future.network import FutureModel, future_model
 from levelfield.generation.techniques._head.network import HeadModel, head_model
@@ -152,7 +152,7 @@ class HeadReader(LabelReader):
 
     def logits(self, rollout: Rollout) -> torch.Tensor:
         assert rollout.states is not None
-        prompts, states = rollout.prompts, at_least_float32(rollout.states)
+        prompts, states = rollout.prompts, float32_or_wider(rollout.states)
         tokens = prompts.mask.sum(-1) - prompts.begins + states.shape[1]
         return self._model((prompts.states + states.sum(1)) / tokens[:, None])
 
@@ -197,7 +197,7 @@ class ClassReader(LabelReader):
         if vectors.shape[1] > 1:
             behind = vectors[:, :-1].repeat(labels, 1, 1)
             after = torch.cat([after, self._read.continuation().read(behind).logits], dim=1)
-        after = at_least_float32(after)
+        after = float32_or_wider(after)
         written = [
             torch.stack(
                 [o.log_likelihood(z) for o, z in zip(rollout.chosen, block.unbind(1), strict=True)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from levelfield.generation.open_rows import ReadPrompts, at_least_float32, token_vectors
+from levelfield.generation.open_rows import ReadPrompts, float32_or_wider, token_vectors
 from levelfield.models.torch.draws import penalised
 from levelfield.models.torch.language_model import LanguageModel
 
@@ -170,7 +170,7 @@ def roll_out(
             read = rows.read(vectors[-1][:, None], output_hidden_states=with_states)
             logits = read.logits[:, -1]
             states += [read.hidden_states[-1]] if with_states else []
-        scores = at_least_float32(logits)
+        scores = float32_or_wider(logits)
         token = StraightThrough(
             _without(_penalised(scores, ids, mask, penalty) + offsets[:, t], banned)
         )

@@ -13,7 +13,7 @@ import torch
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding
-from levelfield.generation.open_rows import ReadPrompts, at_least_float32
+from levelfield.generation.open_rows import ReadPrompts, float32_or_wider
 from levelfield.generation.techniques._energies.energies import keyword_energy, label_energy
 from levelfield.generation.techniques.bolt.discriminators import LabelReader
 from levelfield.generation.techniques.bolt.rollout import Rollout, roll_out, unwanted
@@ -382,7 +382,7 @@ class BiasSearch:
             else:
                 with torch.no_grad():
                     logits = self._base.model(input_ids=prompt[None]).logits[0, :-1]
-                log_p = at_least_float32(logits).log_softmax(-1)[:, tokens]
+                log_p = float32_or_wider(logits).log_softmax(-1)[:, tokens]
             self._in_prompt[goal] = log_p
         return self._in_prompt[goal]
 
